@@ -15,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // newLanePlan is a plan of an ordered queue whose dead letters hold their lanes.
@@ -509,6 +510,7 @@ func (w *simWorld) takeOff(m *simMessage) bool {
 // TestSimulationLanes plays schedules in which dead letters hold their lanes, and operators replay and drop them. Requests to the store
 // are lost, late and doubled, and consumers that the broker has given up go on.
 func TestSimulationLanes(t *testing.T) {
+	servertest.Long(t)
 	repeatable(t)
 	from, n := *simFrom, *simN
 	if *simSeed != 0 {

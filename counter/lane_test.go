@@ -11,6 +11,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // laneSteps is what a Counter with its Admin and a Memory do with lanes.
@@ -88,6 +90,7 @@ func (s *laneStore) show(t *rapid.T, queue, lane string) string {
 
 // TestLanesModel takes random steps on every store, and compares what each replies and keeps.
 func TestLanesModel(t *testing.T) {
+	servertest.Long(t)
 	runs := 0
 	all := laneStores(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,11 +17,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestModel takes the same random steps on every store and compares them with each other and against what a step may
 // change. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
 func TestModel(t *testing.T) {
+	servertest.Long(t)
 	all := stores(t)
 	var runs atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {

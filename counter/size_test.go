@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // mostBytes is the promise of record.lua.
@@ -15,6 +16,7 @@ const mostBytes = 24 * 1024
 // TestLargestRecord drives a message to the largest record that there is: every text as long as it may be, all notes, and as
 // many attempts as an override and a grant allow, with the longest tokens.
 func TestLargestRecord(t *testing.T) {
+	servertest.Long(t)
 	long := strings.Repeat("x", 2*MaxReason)
 	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Generation: "life" + long}
 	note := Note{By: long, Why: long}
@@ -85,6 +87,7 @@ func TestLargestRecord(t *testing.T) {
 
 // TestOldTokensAreForgotten: what is forgotten first is the oldest attempt, and it stays counted.
 func TestOldTokensAreForgotten(t *testing.T) {
+	servertest.Long(t)
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	token := func(i int) string { return fmt.Sprintf("%016d", i) } // as long as the consumer's
 	const n, kept = 800, (rules.MaxTokens - 1) / (16 + 3)

@@ -34,10 +34,6 @@ type world struct {
 
 func newWorld(t *testing.T, example string) world {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "./"+example).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	broker := servertest.VirtualHost(t)
 	conn, err := amqp.Dial(broker)
 	if err != nil {
@@ -51,8 +47,8 @@ func newWorld(t *testing.T, example string) world {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(dir, "db"))
-	return world{bin: filepath.Join(dir, example), env: env, conn: conn, ch: ch}
+	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(t.TempDir(), "db"))
+	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch}
 }
 
 // publish sends a message to a queue as soon as the example has declared it.

@@ -14,6 +14,7 @@ import (
 // TestSingleAcksOfALostConnection is what consumer and deadletter rest on when they end: a quorum queue may lose single acks that
 // its channel keeps back, and has them all once a second consumer was begun and ended there. With -v it says how many it lost.
 func TestSingleAcksOfALostConnection(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	queue := declared(t, topology.Quorum)
 	for range 3 {

@@ -15,6 +15,7 @@ import (
 // TestKillsBeforeTheHandlerAreNotCounted ends five processes with SIGKILL from outside, between START isolated and the handler of one
 // healthy message: before the reply to START, and before the store has BEGUN. None is counted as a crash.
 func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
+	t.Parallel()
 	const width = 3 + 5 + 1 + 6 // the words of a BEGUN, which has the common arguments alone
 	isEval := func(words []string) bool { return strings.HasPrefix(strings.ToLower(words[0]), "eval") }
 	for name, treat := range map[string]func(words []string) proxy.Treatment{

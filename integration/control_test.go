@@ -41,6 +41,7 @@ func (c child) told(t *testing.T) (all []told) {
 // TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit, grants
 // one message more tries and makes the record of another clean. Both processes obey, and neither is restarted.
 func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)
 		spec.Backoff, spec.Tell = 500*time.Millisecond, true

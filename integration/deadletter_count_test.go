@@ -13,6 +13,7 @@ import (
 // TestDeliveryCountTravels measures whether a message brings its delivery count along into a quorum dead-letter queue. From RabbitMQ 4.3 on
 // it does. So a dead-letter queue with the same limit deletes it at its first return, which is why reading one is refused.
 func TestDeliveryCountTravels(t *testing.T) {
+	t.Parallel()
 	const limit = 20 // the default of RabbitMQ 4
 	queue := uniqueName(t, "travels")
 	dead := queue + ".dlq"

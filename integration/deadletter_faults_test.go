@@ -21,6 +21,7 @@ import (
 
 // TestReplayLosesItsBroker cuts the connections of a replay in the middle.
 func TestReplayLosesItsBroker(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		const n, window = 50, 5
 		q := withDeadLetters(t, queue, n)
@@ -49,6 +50,7 @@ func TestReplayLosesItsBroker(t *testing.T) {
 
 // TestReplayLosesItsStore kills the store in the middle: whether messages fail again cannot be seen any more.
 func TestReplayLosesItsStore(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
 	eachType(t, func(t *testing.T, queue string) {
 		if err := store.Start(t.Context()); err != nil && !strings.Contains(err.Error(), "already") {
@@ -81,6 +83,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 
 // TestReplayOfAReader has a user who may read, but not write; and one who may not even read.
 func TestReplayOfAReader(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, read string
 		depth      int
@@ -125,6 +128,7 @@ func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection
 
 // TestDeadLetterQueueThatIsNotThere looks for one that does not exist.
 func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	q := deadLetterQueue(t, uniqueName(t, "none"))
 	if _, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrQueueNotFound) {
 		t.Errorf("replay: %v", err)
@@ -136,6 +140,7 @@ func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
 
 // TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 2)
 		q.Handling = deadletter.Handling{Take: true, Why: "every read counts"}

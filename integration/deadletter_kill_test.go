@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -94,6 +95,8 @@ func makeDeadLetters(t *testing.T, queue string, n int) {
 // TestReplayKilled kills a replay over and over at random moments. Nothing may be lost, and each time no more than a window
 // may be published twice, under one id and one life.
 func TestReplayKilled(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, mode := range []replayer{{Window: 1}, {Window: 20}, {Window: 1, Pick: true}, {Window: 16, Pick: true}} {
 		t.Run(fmt.Sprintf("window %d, pick %v", mode.Window, mode.Pick), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
@@ -181,6 +184,8 @@ func checkReplayed(t *testing.T, queue string, n, extra int) {
 
 // TestReplayRate tells how fast a replay is.
 func TestReplayRate(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, window := range []int{1, 100} {
 		eachType(t, func(t *testing.T, queue string) {
 			n := *killLetters

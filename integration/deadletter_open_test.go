@@ -12,6 +12,7 @@ import (
 
 // TestOpen finds out what is safe to do with a queue, with the management API and without, and heeds a policy that can be seen.
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	major, _ := brokerVersion(t)
 	old := major < 4
 	for _, tc := range []struct {

@@ -15,6 +15,7 @@ import (
 // TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. What is asked for must come,
 // and the queue must stay in its order: a quorum queue puts what it gets back behind what it got back before.
 func TestBrowsePart(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		const n = 400
@@ -62,6 +63,7 @@ func TestBrowsePart(t *testing.T) {
 
 // TestBrowsePartIsShort reads a part of a long queue over and over, which must not cost more and more.
 func TestBrowsePartIsShort(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		n := max(*killLetters, 3000)
 		makeDeadLetters(t, queue, n)

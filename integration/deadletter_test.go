@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -91,6 +92,8 @@ func idsOf(letters []*deadletter.Message) []string {
 
 // TestBrowseChangesNothing looks at a queue many times; what is there, and in which order, must stay.
 func TestBrowseChangesNothing(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		const n = 300
@@ -116,6 +119,7 @@ func TestBrowseChangesNothing(t *testing.T) {
 
 // TestReplayAll replays everything, with several windows: each message once, in its order, with a new life and its lineage.
 func TestReplayAll(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{1, 7, 100} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
@@ -148,6 +152,8 @@ func TestReplayAll(t *testing.T) {
 
 // TestReplayStopped stops replays of everything in the middle. What had been looked at before must stay in its order.
 func TestReplayStopped(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, window := range []int{1, 7} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
@@ -181,6 +187,7 @@ func TestReplayStopped(t *testing.T) {
 
 // TestReplayChoice replays some; the others must stay in their places.
 func TestReplayChoice(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 200
 		q := withDeadLetters(t, queue, n)
@@ -211,6 +218,7 @@ func TestReplayChoice(t *testing.T) {
 
 // TestReplayElsewhere sends dead letters to an exchange that they never saw, with the key that they had.
 func TestReplayElsewhere(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 3)
 		other := uniqueName(t, "other")
@@ -236,6 +244,7 @@ func TestReplayElsewhere(t *testing.T) {
 // TestReplayInACircle sends dead letters to the dead-letter queue itself, which is refused, and to its exchange, where they
 // keep their origin.
 func TestReplayInACircle(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 3)
 		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err, deadletter.ErrTarget) || r.Done != 0 {
@@ -255,6 +264,7 @@ func TestReplayInACircle(t *testing.T) {
 
 // TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that can go.
 func TestReplayLeavesWhatCannotGo(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := deadLetterQueue(t, queue)
 		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
@@ -288,6 +298,7 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 
 // TestReplayPassesOver replays everything around what cannot go, which stays in its order.
 func TestReplayPassesOver(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct {
 		window       int
 		gone, looked bool
@@ -335,6 +346,7 @@ func TestReplayPassesOver(t *testing.T) {
 
 // TestUndecodableDeadLetter browses queues with a message that amqp091-go cannot decode. The error says which queue and what to do.
 func TestUndecodableDeadLetter(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		headers amqp.Table
 		reject  bool // the broker adds to the headers
@@ -380,6 +392,7 @@ func managementAPI(t *testing.T) deadletter.Management {
 // TestUndecodableDeadLettersAreTakenOut takes out those between others that were read before, so that a quorum queue changes the order at
 // each look. All others stay.
 func TestUndecodableDeadLettersAreTakenOut(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		all := []string{"a", "b", "bad1", "c", "bad2", "d", "bad3"}
@@ -425,6 +438,7 @@ func TestUndecodableDeadLettersAreTakenOut(t *testing.T) {
 
 // TestOperatorsAtOnce begins a second operation in the middle of a first.
 func TestOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		q := withDeadLetters(t, queue, 20)
@@ -456,6 +470,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 
 // TestReplayStopsWhenItFailsAgain has a consumer at work that fails everything again.
 func TestReplayStopsWhenItFailsAgain(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		const n = 40
@@ -494,6 +509,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 
 // TestReasonOfACopy has another tool put a dead letter back, headers and all, where it dies again of something else.
 func TestReasonOfACopy(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		c := counters(t)
@@ -521,6 +537,7 @@ func TestReasonOfACopy(t *testing.T) {
 
 // TestDrop gives dead letters away, and keeps the others.
 func TestDrop(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 100)
 		var kept []string
@@ -550,6 +567,8 @@ func TestDrop(t *testing.T) {
 
 // TestBrowseTakesConstantMemory looks at many large dead letters.
 func TestBrowseTakesConstantMemory(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	queue := declared(t, topology.Quorum)
 	q := deadLetterQueue(t, queue)
 	const n, size = 2500, 64 << 10

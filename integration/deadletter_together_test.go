@@ -13,6 +13,7 @@ import (
 // TestReplaysTogether begins replays of one queue at the same moment. One has it; the others find it taken, or what that one
 // left.
 func TestReplaysTogether(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		const n, rounds, replays = 30, 8, 3
 		for range rounds {

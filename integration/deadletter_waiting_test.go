@@ -18,6 +18,7 @@ import (
 // TestDeadLettersThatWait: a quorum queue whose dead-letter exchange is gone keeps what is rejected. AMQP does not count it, and
 // the management API does.
 func TestDeadLettersThatWait(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	queue := declared(t, topology.Quorum)
 	publish(t, queue, "m", n)

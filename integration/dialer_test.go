@@ -21,6 +21,7 @@ import (
 
 // TestDialerDialsAgain shows that one Config, with its password and tables, serves any number of concurrent connections.
 func TestDialerDialsAgain(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(brokerURL(t))
 	need(t, err)
 	password, _ := u.User.Password()
@@ -49,6 +50,7 @@ func TestDialerDialsAgain(t *testing.T) {
 
 // TestDialerSendsAll has messages of all sizes published by many goroutines over one connection, and reads them back.
 func TestDialerSendsAll(t *testing.T) {
+	t.Parallel()
 	conn, err := publisher.BufferedDialer(brokerURL(t), amqp.Config{})(t.Context())
 	need(t, err)
 	defer conn.Close()
@@ -100,6 +102,7 @@ func TestDialerSendsAll(t *testing.T) {
 // TestDialerNoticesALoss shows that the loss of a connection is reported as with any other, and that a broker that accepts and
 // says nothing ends a dial with its context.
 func TestDialerNoticesALoss(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(brokerURL(t))
 	need(t, err)
 	between, err := proxy.New(t.Context(), u.Host)
@@ -140,6 +143,7 @@ func (c counted) Write(b []byte) (int, error) {
 
 // TestAckIsGivenToTheSocketAtOnce holds that no ack stays behind in the process, which the next message may kill.
 func TestAckIsGivenToTheSocketAtOnce(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	queue := declared(t, topology.Quorum)
 	publish(t, queue, "m", n)

@@ -14,6 +14,7 @@ import (
 // TestDoctorFixes: whatever the doctor can fix is fixed by its plan, and the fix leads to no other error. A policy that matches a queue
 // often matches its dead-letter queue too.
 func TestDoctorFixes(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	wide := func(definition map[string]any) func(topo, string) {
 		return func(b topo, q string) {

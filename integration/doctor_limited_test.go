@@ -16,6 +16,7 @@ import (
 // The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker is
 // made to fill each.
 func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
+	t.Parallel()
 	sources := map[string]func(string, ...any) amqp.Table{
 		"classic": classic,
 		"quorum at most once": func(q string, more ...any) amqp.Table {

@@ -26,6 +26,8 @@ import (
 
 // TestDoctorSeesAMinority sets the memory alarm of a node, and then kills two of three nodes. The last one stays up, as on RabbitMQ 4.3.
 func TestDoctorSeesAMinority(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true, Config: "cluster_partition_handling = ignore\n"})
 	last := c.Nodes[0]
 	conn, err := amqp.Dial(last.URL)

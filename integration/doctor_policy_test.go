@@ -16,6 +16,7 @@ import (
 
 // What a policy says is seen as soon as it is set, whatever the API still shows of the queue.
 func TestDoctorReadsPolicies(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel() // most of it is waiting for the API

@@ -30,6 +30,7 @@ func (b topo) probe(need inspect.Need) (proven int, codes string, findings []ins
 
 // What the probe says of the place must be what the rules say.
 func TestDoctorProbesThePlace(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	unlimited, minusOne := "probe-tail", "probe-discards"
 	if !b.before(4, 0) {
@@ -62,6 +63,7 @@ func TestDoctorProbesThePlace(t *testing.T) {
 }
 
 func TestDoctorProbesTheLanding(t *testing.T) {
+	t.Parallel()
 	none := inspect.Need{}
 	consumer := func(b topo, q string) {
 		ch, err := b.conn.Channel()
@@ -168,6 +170,7 @@ func (b topo) nothingLeft() {
 // Without the API it is not known where dead letters go; but what a routing key
 // names is.
 func TestDoctorProbesOverAMQP(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	on(quorum)(b, q)
@@ -184,6 +187,7 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 
 // The dead-letter queue that AMQP can name is looked at without the API.
 func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.queue(q+".dlq", lettersTo("x-max-length", 5))
@@ -195,6 +199,7 @@ func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 
 // Who may only read can have nothing probed, and is told so.
 func TestDoctorProbeNeedsPermission(t *testing.T) {
+	t.Parallel()
 	admin := newTopo(t)
 	q := admin.name()
 	on(quorum)(admin, q)
@@ -206,6 +211,7 @@ func TestDoctorProbeNeedsPermission(t *testing.T) {
 }
 
 func TestDoctorLists(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q, bare, stream := b.name(), b.name(), b.name()
 	on(quorum)(b, q)

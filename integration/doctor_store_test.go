@@ -15,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // saving are the arguments of a store that keeps what it is told.
@@ -61,6 +62,7 @@ func dialCounter(t *testing.T, rawURL string) *counter.Counter {
 
 // TestDoctorExaminesTheStore changes one store from sick to healthy and back.
 func TestDoctorExaminesTheStore(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: saving})
 	admin, counts := client(t, store), dialCounter(t, store.URL)
 	for _, tt := range []struct{ name, do, undo, want string }{
@@ -100,6 +102,7 @@ func used(t *testing.T, rdb *redis.Client) (bytes int64) {
 // TestDoctorGrant: a user with too little is told the least that it needs, and
 // with that everything works.
 func TestDoctorGrant(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: saving})
 	admin := client(t, store)
 	at, err := url.Parse(store.URL)
@@ -134,6 +137,7 @@ func TestDoctorGrant(t *testing.T) {
 
 // A store that is away, or does not let one in, is an error: nothing is known.
 func TestDoctorStoreAway(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: saving})
 	ask(t, client(t, store), "CONFIG SET requirepass hush")
 	for rawURL, want := range map[string]counter.StoreFault{
@@ -151,6 +155,8 @@ func TestDoctorStoreAway(t *testing.T) {
 
 // Each master of a Cluster is looked at.
 func TestDoctorExaminesACluster(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
 		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
 	})
@@ -170,6 +176,8 @@ func TestDoctorExaminesACluster(t *testing.T) {
 
 // TestDoctorGrantOnACluster: as TestDoctorGrant, for the commands that only a client of a Cluster sends.
 func TestDoctorGrantOnACluster(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
 		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
 	})

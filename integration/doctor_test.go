@@ -69,6 +69,7 @@ func (b topo) settles(p admitted) []inspect.Finding {
 }
 
 func TestDoctorFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	for _, p := range admit(t, b, sick(b)) {
 		b.settles(p)
@@ -78,6 +79,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 // What is well must be found so at every moment, also while the API does not
 // show everything yet.
 func TestDoctorRaisesNoFalseAlarm(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	all := admit(t, b, healthy(b))
 	for begun := time.Now(); time.Since(begun) < 12*time.Second; time.Sleep(3 * time.Second) {
@@ -91,6 +93,7 @@ func TestDoctorRaisesNoFalseAlarm(t *testing.T) {
 
 // The commands that findings come with must fix what they report.
 func TestDoctorCommandsMend(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")
 	}
@@ -129,6 +132,7 @@ func (b topo) fix(findings []inspect.Finding) bool {
 
 // A dead-letter queue that is there is bound as it is: declaring it again as another would fail.
 func TestDoctorBindsTheQueueThatIsThere(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")
 	}
@@ -158,6 +162,7 @@ func (b topo) forgetPolicy(name string) {
 
 // What raises a limit that a policy sets raises it on the broker, and keeps what else the policy says.
 func TestDoctorMakesRoom(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.queue(q, quorum(q, argLimit, 5000))
@@ -190,6 +195,7 @@ func TestDoctorMakesRoom(t *testing.T) {
 
 // TestDoctorExaminesTheOthers: a queue that cannot be examined does not end the examination of those after it.
 func TestDoctorExaminesTheOthers(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	first, last := b.name(), b.name()
 	b.queue(first, nil)

@@ -66,10 +66,8 @@ var notRun = regexp.MustCompile(`^(make|go) `)
 
 // TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they print.
 func TestDocuments(t *testing.T) {
-	bin := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/strikes").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	t.Parallel()
+	bin := filepath.Dir(servertest.Program(t, "cmd/strikes"))
 	for _, name := range documents(t) {
 		all := slices.DeleteFunc(stepsOf(t, name), func(s step) bool { return notRun.MatchString(s.command) })
 		if len(all) == 0 {
@@ -171,6 +169,7 @@ var (
 
 // TestLinks follows the links between the documents, and looks for the files of the repository that they name.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -222,6 +221,7 @@ var (
 
 // TestNamedCommands looks for the tests, targets and flags that the documents name.
 func TestNamedCommands(t *testing.T) {
+	t.Parallel()
 	makefile := read(t, "../Makefile")
 	soak := readAll(t, "soak/*.go")
 	for _, name := range documents(t) {

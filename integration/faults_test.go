@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -29,6 +30,7 @@ func namedDialer(t *testing.T, name string) func(context.Context) (*amqp.Connect
 }
 
 func TestLostConnectionChargesNothing(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		c, name := counters(t), uniqueName(t, "cut")
@@ -61,6 +63,7 @@ func TestLostConnectionChargesNothing(t *testing.T) {
 }
 
 func TestDeletedQueueEndsTheSession(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		conn := dialBroker(t)
 		publish(t, queue, "m", 1)
@@ -119,6 +122,8 @@ func (g *graves) since(t time.Time) (ids []string) {
 }
 
 func TestBrokerKilledInTheMiddle(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
@@ -234,6 +239,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 }
 
 func TestStoreAwayForAWhile(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
 	c, err := counter.Dial(store.URL, nil)
 	if err != nil {
@@ -263,6 +269,7 @@ func TestStoreAwayForAWhile(t *testing.T) {
 }
 
 func TestOddMessages(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		big, fine := 50<<20, []string{"big"}
@@ -308,6 +315,7 @@ func TestOddMessages(t *testing.T) {
 }
 
 func TestRunRefuses(t *testing.T) {
+	t.Parallel()
 	good := declared(t, topology.Quorum)
 	noDLX, ranked := uniqueName(t, "bare"), uniqueName(t, "ranked")
 	deleteLater(noDLX, ranked)

@@ -16,6 +16,7 @@ var anyFlag = regexp.MustCompile(`--[a-z]`)
 // TestLibraryNamesNoFlag reads every text of the library. A program that imports it has fields where the command has flags; the command
 // itself replaces the names of fields.
 func TestLibraryNamesNoFlag(t *testing.T) {
+	t.Parallel()
 	texts := 0
 	for _, name := range append([]string{"plugin/otelstrikes", "plugin/promstrikes"}, public...) {
 		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))

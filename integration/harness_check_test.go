@@ -12,10 +12,12 @@ import (
 
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestHarness holds what the other tests see through to what the servers say.
 func TestHarness(t *testing.T) {
+	t.Parallel()
 	conn := dialBroker(t)
 	major, minor := brokerVersion(t)
 	if v := fmt.Sprint(conn.Properties["version"]); !strings.HasPrefix(v, fmt.Sprintf("%d.%d.", major, minor)) {
@@ -68,6 +70,7 @@ func publishTo(t *testing.T, conn *amqp.Connection, queue, exchange string) {
 }
 
 func TestHarnessManagement(t *testing.T) {
+	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
 	res, err := http.Get(managementURL(t) + "/api/overview")
 	if err != nil {
@@ -80,6 +83,8 @@ func TestHarnessManagement(t *testing.T) {
 }
 
 func TestHarnessPrivateServers(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
 	if broker := privateBroker(t, servers.RabbitMQOptions{}); broker.URL == brokerURL(t) || store.URL == redisURL(t) {
 		t.Errorf("private and shared are the same: %s, %s", broker.URL, store.URL)

@@ -32,6 +32,7 @@ const warnsOfForeign = "headers of strikes that were written for another message
 // TestCopiedPlace: the handler of a message that lane replay published passes on its headers. The follow-up gets an
 // attempt of its own.
 func TestCopiedPlace(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	l.receive = func(d amqp.Delivery) {
 		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
@@ -55,6 +56,7 @@ func TestCopiedPlace(t *testing.T) {
 // TestCopiedPlaceReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with its
 // headers. The lane stays blocked, and the follow-up waits behind the others.
 func TestCopiedPlaceReleasesNoLane(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	l.receive = func(d amqp.Delivery) {
 		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
@@ -80,6 +82,7 @@ func TestCopiedPlaceReleasesNoLane(t *testing.T) {
 
 // TestForgedPlaceBlocksNothing: a place that any publisher sends blocks no lane.
 func TestForgedPlaceBlocksNothing(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t)
 	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PlaceHeader: "1.1"}, Body: []byte("x lane")}
 	publishAll(t, publisher.Message{Key: l.name, Publishing: forged})
@@ -178,6 +181,7 @@ var errNoStock = errors.New("no stock")
 // TestCopiedReplay: a message is replayed, and its handler passes on the headers. The follow-up keeps its own
 // generation and carries no fence. What the dead letter of the follow-up says of a replay is not believed either.
 func TestCopiedReplay(t *testing.T) {
+	t.Parallel()
 	q := newHeaderQueue(t)
 	q.consume(-1, func(d amqp.Delivery, _ int) error {
 		if d.MessageId == "m" && d.Headers[consumer.GenerationHeader] != nil {
@@ -219,6 +223,7 @@ func TestCopiedReplay(t *testing.T) {
 // TestCopiedCopyNumber: a handler passes on the headers of a copy that came through a delay queue. The follow-up is a
 // message like any other: it supersedes no other message with its id.
 func TestCopiedCopyNumber(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	headers := amqp.Table{consumer.HopHeader: int64(3)}
 	queueinfo.WriteFor(headers, q.name, "m", nil)
@@ -240,6 +245,7 @@ func TestCopiedCopyNumber(t *testing.T) {
 // TestReplayWithKey: a queue whose ids come from a Key is replayed by a tool that does not know it. The headers of
 // the replay count, also if the messages have no MessageId.
 func TestReplayWithKey(t *testing.T) {
+	t.Parallel()
 	q := newHeaderQueue(t)
 	q.key = func(d amqp.Delivery) string { return string(d.Body) }
 	q.consume(-1, func(amqp.Delivery, int) error { return errNoStock })
@@ -274,6 +280,7 @@ func TestReplayWithKey(t *testing.T) {
 // TestReplayThroughAnExchange: a replay to an exchange does not know which queues it reaches. The message begins a
 // new generation in each.
 func TestReplayThroughAnExchange(t *testing.T) {
+	t.Parallel()
 	q, other := newHeaderQueue(t), newHeaderQueue(t)
 	exchange := uniqueName(t, "exchange")
 	deleteLater(exchange)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 const module = "github.com/strikesmq/strikes/"
@@ -67,7 +69,7 @@ var arrows = map[string][]string{
 		"cmd/strikes/internal/push", "cmd/strikes/internal/term", "internal/inspect", "internal/management", "internal/setting"),
 	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable", "internal/shell"),
-	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/shell"},
+	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term"},
 	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
 		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor",
 		"internal/inspect", "internal/management", "internal/printable", "internal/records", "internal/setting", "internal/shell"},
@@ -89,18 +91,14 @@ var arrows = map[string][]string{
 
 	"integration":                  nil,
 	"integration/console":          nil,
+	"integration/clients":          nil,
 	"integration/compare":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker", "internal/audit", "internal/queueinfo")...),
 	"integration/figures":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker")...),
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
-	"integration/internal/install": {"internal/servers"},
 	"integration/servers":          nil,
-	"integration/private":          {"internal/servers"},
-	"integration/suite":            {"internal/servers"},
 	"integration/internal/worker":  {"internal/pause"},
 	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
-	"integration/release":          nil,
-	"integration/setup":            {"integration/internal/install"},
-	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/install", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
 	"internal/audit":               nil, // shares nothing with what it judges
 }
 
@@ -108,6 +106,7 @@ func join(a []string, b ...string) []string { return slices.Concat(a, b) }
 
 // TestImportsGoOneWay compares the imports of every package in every module with the arrows of docs/architecture.md.
 func TestImportsGoOneWay(t *testing.T) {
+	t.Parallel()
 	imports := importsOf(t)
 	for _, p := range slices.Sorted(maps.Keys(imports)) {
 		may, known := rule(p)
@@ -129,6 +128,8 @@ func TestImportsGoOneWay(t *testing.T) {
 
 // TestLibraryNeedsNoLaboratory follows the imports of the public packages to their ends.
 func TestLibraryNeedsNoLaboratory(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	imports := importsOf(t)
 	for _, p := range public {
 		for _, dep := range reach(imports, p) {
@@ -141,6 +142,7 @@ func TestLibraryNeedsNoLaboratory(t *testing.T) {
 
 // TestRooms looks for packages that no folder's name explains, and for arrows between two rooms that point both ways.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	imports := importsOf(t)
 	between := map[[2]string]bool{}
 	for p, deps := range imports {

@@ -17,6 +17,7 @@ import (
 // TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind all others, whether the
 // consumer was restarted in between or not. The message that blocks the lane keeps its own.
 func TestPublishedAgainInABlockedLane(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{true, false} {
 		l := newLaneQueue(t, "0")
 		lane := func(int) string { return "x lane" }
@@ -41,6 +42,7 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 
 // TestLaneOfAMessageWithoutAnID: the dead letter of a message without an id is found by its content, and replayed in the order of its lane.
 func TestLaneOfAMessageWithoutAnID(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "")
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
 		return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{Body: []byte("y lane"), DeliveryMode: amqp.Persistent})
@@ -66,6 +68,7 @@ func TestLaneOfAMessageWithoutAnID(t *testing.T) {
 // TestLaneOfAStoreThatWasRolledBack: a store that was restored from a copy expects dead letters that were replayed since. One replay gives
 // them all up, and goes on with those that are there.
 func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	lane := func(int) string { return "x lane" }
 	publishBodies(t, l.name, 0, 5, lane)

@@ -17,6 +17,7 @@ import (
 
 // TestTwoDropOne: two operators who look at the message that holds a lane, and drop it, drop that one message.
 func TestTwoDropOne(t *testing.T) {
+	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
 	counts := counters(t)
 	publishBodies(t, queue, 0, 3, func(int) string { return "x lane" })

@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -148,6 +149,8 @@ func (l *laneQueue) flush(t *testing.T) {
 // TestLanesOfALostStore: a store that loses its data while a lane is held, during a session or between two, is reported. Only then a later
 // message of the lane is attempted.
 func TestLanesOfALostStore(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, during := range []bool{true, false} {
 		l := newLaneQueue(t, "0")
 		publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
@@ -181,6 +184,8 @@ func TestLanesOfALostStore(t *testing.T) {
 
 // TestMissingDeadLetterOfALane: a dead letter that another program took blocks its lane, until an operator gives it up.
 func TestMissingDeadLetterOfALane(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for taken, before := range [][]string{nil, {"0"}} {
 		l := newLaneQueue(t, "0")
 		publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
@@ -223,6 +228,7 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 
 // TestLateDeadLetterOfALane: a dead letter that arrives while its lane is dropped, missing ones included, is dropped to the file.
 func TestLateDeadLetterOfALane(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
 	l.consume(t, nil)
@@ -269,6 +275,7 @@ func (b *busyLane) Lane(ctx context.Context, vhost, queue, lane string) (*counte
 
 // TestReplayOfABusyLane: a replay of a lane that never pauses ends, and the next one finds the lane in order.
 func TestReplayOfABusyLane(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
 	l.consume(t, nil)
@@ -295,6 +302,7 @@ func TestReplayOfABusyLane(t *testing.T) {
 
 // TestLaneNames: a lane of any name up to 1 KiB is held, listed by that name, and replayed.
 func TestLaneNames(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", " ", "a b\n\x00", "\xff\xfe", strings.Repeat("x", 1024)} {
 		l := newLaneQueue(t, "0")
 		publishBodies(t, l.name, 0, 2, func(int) string { return "x " + name })
@@ -315,6 +323,7 @@ func TestLaneNames(t *testing.T) {
 
 // TestReleasedLane: the drop of a lane's only message releases it, and what is done with the lane then changes nothing.
 func TestReleasedLane(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	publishBodies(t, l.name, 0, 1, func(int) string { return "x lane" })
 	l.consume(t, nil)
@@ -335,6 +344,7 @@ func TestReleasedLane(t *testing.T) {
 
 // TestDropDuringReplay: an operator who drops the first message while another replays it drops nothing.
 func TestDropDuringReplay(t *testing.T) {
+	t.Parallel()
 	l := newLaneQueue(t, "0")
 	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
 	again, run := make(chan struct{}), make(chan struct{})

@@ -21,6 +21,9 @@ import (
 // TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator grants and resets what
 // will succeed, and skips what always fails. What is handled must be what was published, in its order, without what was skipped.
 func TestHoldQueue(t *testing.T) {
+	if *lanesRestarts == 0 { // else the test names its broker in the environment
+		t.Parallel()
+	}
 	broker := lanesBroker(t)
 	for _, typ := range queueTypes {
 		if *lanesType != "" && *lanesType != string(typ) {

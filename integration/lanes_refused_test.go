@@ -17,6 +17,7 @@ import (
 // TestALaneHeldDuringASession has a lane held while a consumer without HoldLanes consumes. Its session drains within two seconds and is
 // refused, and no message that is published then is handled, until the lane is released.
 func TestALaneHeldDuringASession(t *testing.T) {
+	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
 	counts := counters(t)
 	handled := make(chan string, 10)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 var (
@@ -36,7 +37,7 @@ const (
 // free lane is handled, and one of a blocked lane is dead-lettered without an attempt. status and lane list show a page. With -scale.judge
 // it fails if one of them takes longer than its goal, or occupies the store for longer.
 func TestManyBlockedLanes(t *testing.T) {
-	strikes := strikesBinary(t)
+	strikes := servertest.Program(t, "cmd/strikes")
 	for _, c := range []struct{ lanes, messages int }{{*scaleLanes, 10}, {1, *scaleDeep}} {
 		t.Run(fmt.Sprintf("%d with %d", c.lanes, c.messages), func(t *testing.T) {
 			l := newLaneQueue(t)

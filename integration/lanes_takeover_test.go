@@ -19,6 +19,7 @@ import (
 // then the next consumer parks the message again and dead-letters it. The replayed message must carry its new place: at the old
 // one it would be acked without an attempt.
 func TestReplayLaneDuringTakeover(t *testing.T) {
+	t.Parallel()
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			queue := declaredAs(t, topology.Spec{Type: typ})

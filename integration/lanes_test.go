@@ -36,6 +36,9 @@ var (
 // store are lost, late and doubled. Meanwhile two operators replay lanes, and drop what always fails. In each lane what is handled
 // must be what was published, in its order, without what was dropped.
 func TestHoldLanes(t *testing.T) {
+	if *lanesRestarts == 0 { // else the test names its broker in the environment
+		t.Parallel()
+	}
 	broker := lanesBroker(t)
 	for _, typ := range queueTypes {
 		if *lanesType != "" && *lanesType != string(typ) {

@@ -70,6 +70,7 @@ func (f *fates) count(of func() int) int {
 
 // TestLaterBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is down, all become due.
 func TestLaterBrokerKilled(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel() // most of it is waiting
 	broker := privateBroker(t, servers.RabbitMQOptions{Management: true})
 	dial := consumer.Dialer(broker.URL, amqp.Config{})

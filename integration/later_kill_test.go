@@ -106,6 +106,7 @@ func auditLater(log map[string]*laterLog, messages int) (a laterAudit) {
 }
 
 func TestLaterAudit(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, log string
 		want      laterAudit

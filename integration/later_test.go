@@ -144,6 +144,7 @@ func (s *seen) wait(t *testing.T, what string, f func() bool) {
 
 // TestLaterMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is moved again.
 func TestLaterMoves(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	calls := 0
 	s := q.run(0, func(int) time.Duration { // a reset begins the numbers anew
@@ -236,6 +237,7 @@ func (q *laterQueue) wantEmpty() {
 
 // TestLaterBuckets shows what a session makes of buckets that are missing, wrong or unbound.
 func TestLaterBuckets(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	q.must(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete("strikes.later.6h", false, false, false)
@@ -266,6 +268,7 @@ func TestLaterBuckets(t *testing.T) {
 
 // TestLaterRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are held until it is back.
 func TestLaterRefuses(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	s := q.run(time.Minute, func(number int) time.Duration {
 		if number == 1 {
@@ -303,6 +306,7 @@ func TestLaterRefuses(t *testing.T) {
 
 // TestLaterQueueGone: a message whose queue is gone when it comes back is in strikes.later.lost, and the others come back.
 func TestLaterQueueGone(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	other := q.topo.name()
 	q.declare(topology.Spec{Queue: other, Later: true})

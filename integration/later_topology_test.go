@@ -14,6 +14,7 @@ import (
 
 // TestLaterTopology declares the buckets, and finds what is wrong with them.
 func TestLaterTopology(t *testing.T) {
+	t.Parallel()
 	b := topoDial(t, servertest.VirtualHost(t))
 	b.wantBuckets("before", queueinfo.No)
 	spec := topology.Spec{Queue: b.name(), Later: true}

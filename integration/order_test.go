@@ -29,6 +29,7 @@ var (
 // TestOrder runs three ordered consumers of a queue of which one message in ten fails, some always, and cuts their
 // connections.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		retry consumer.RetryMode

@@ -13,12 +13,14 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // TestPauseStopsEveryProcess: three processes with messages under way and messages that wait for their backoff
 // stop, hold nothing and count nothing; after the resume they go on where they were.
 func TestPauseStopsEveryProcess(t *testing.T) {
+	t.Parallel()
 	for _, sac := range []bool{false, true} {
 		for _, typ := range queueTypes {
 			t.Run(fmt.Sprintf("%s, single active consumer %v", typ, sac), func(t *testing.T) {
@@ -111,6 +113,8 @@ func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
 
 // TestPauseKeepsTheOrder: ordered consumers are paused and resumed in the middle of their retries.
 func TestPauseKeepsTheOrder(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		lanes int
@@ -148,6 +152,7 @@ func TestPauseKeepsTheOrder(t *testing.T) {
 
 // TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as before.
 func TestPausesLeaveNoGoroutine(t *testing.T) {
+	t.Parallel()
 	q := newLaterQueue(t)
 	q.run(0, func(int) time.Duration { return 0 })
 	before := runtime.NumGoroutine()

@@ -159,6 +159,7 @@ func newChild(t *testing.T, queue string) (child, *counter.Counter) {
 }
 
 func TestThreeProcessesShareOneCount(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)
 		for i := range 10 {
@@ -227,6 +228,7 @@ func terminate(t *testing.T, all ...process) {
 // TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that are
 // in the same processes when it does.
 func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		spec, c := newChild(t, queue)
@@ -265,6 +267,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 }
 
 func TestTerminatedProcessChargesNothing(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)
 		spec.Concurrency = 3

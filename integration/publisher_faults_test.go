@@ -98,6 +98,7 @@ func TestPublishThroughCutConnections(t *testing.T) {
 }
 
 func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
+	t.Parallel()
 	name, broker := "pub-"+uuid.NewString(), brokerURL(t)
 	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) {
 		props := amqp.NewConnectionProperties()
@@ -115,6 +116,7 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 }
 
 func TestPublishWithoutBroker(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	proxy := pubNewProxy(t)
 	proxy.setRefuse(true)
@@ -143,6 +145,7 @@ func TestPublishWithoutBroker(t *testing.T) {
 // write for the buffers in between: what hangs there keeps the message behind it
 // unsent, for the next connection. Whichever finds out first must do.
 func TestPublishOnADeadConnection(t *testing.T) {
+	t.Parallel()
 	const small, large = 10, 15 << 20
 	for name, tt := range map[string]struct {
 		size      int
@@ -192,6 +195,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 }
 
 func TestPublishWhileBlocked(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	proxy := pubNewProxy(t)
 	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: time.Second})
@@ -276,6 +280,7 @@ func TestPublisherClose(t *testing.T) {
 // Time blocked is not held against a message in flight; and Close must end
 // though the broker neither answers nor hangs up.
 func TestPublisherCloseIsBounded(t *testing.T) {
+	t.Parallel()
 	_, queue := pubQueue(t, nil)
 	proxy := pubNewProxy(t)
 	const timeout = time.Second
@@ -306,6 +311,7 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 }
 
 func TestPublishRefusedAtTheDoor(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(brokerURL(t))
 	if err != nil {
 		t.Fatal("the broker's URL cannot be parsed")

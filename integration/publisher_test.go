@@ -108,6 +108,7 @@ func pubError(t testing.TB, err, want error) *publisher.Error {
 }
 
 func TestPublishStampsAndPersists(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
 			ch, queue := pubQueue(t, amqp.Table{"x-queue-type": kind})
@@ -128,6 +129,7 @@ func TestPublishStampsAndPersists(t *testing.T) {
 }
 
 func TestPublishKeepsWhatItIsGiven(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	given := amqp.Publishing{
@@ -149,6 +151,7 @@ func TestPublishKeepsWhatItIsGiven(t *testing.T) {
 }
 
 func TestPublishUnroutable(t *testing.T) {
+	t.Parallel()
 	_, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	id, err := p.Publish(pubContext(t), "", "pub-nowhere", amqp.Publishing{MessageId: "m1"})
@@ -165,6 +168,7 @@ func TestPublishUnroutable(t *testing.T) {
 // Two messages alike in exchange, key and id, of which a headers exchange
 // routes one: each call must get the fate of its own.
 func TestPublishTellsMessagesOfOneIDApart(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	exchange := "pub-" + uuid.NewString()
 	if err := ch.ExchangeDeclare(exchange, amqp.ExchangeHeaders, false, false, false, false, nil); err != nil {
@@ -194,6 +198,7 @@ func TestPublishTellsMessagesOfOneIDApart(t *testing.T) {
 }
 
 func TestPublishNacked(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
@@ -210,6 +215,7 @@ func TestPublishNacked(t *testing.T) {
 }
 
 func TestPublishUnknownExchange(t *testing.T) {
+	t.Parallel()
 	_, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
@@ -226,6 +232,7 @@ func TestPublishUnknownExchange(t *testing.T) {
 // A message that closes the channel takes others with it: they must be told
 // that they are undecided, or not published, and be right.
 func TestPublishBesideAnUnknownExchange(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
@@ -271,6 +278,7 @@ func TestPublishBesideAnUnknownExchange(t *testing.T) {
 }
 
 func TestPublishInvalidHurtsNobody(t *testing.T) {
+	t.Parallel()
 	_, queue := pubQueue(t, nil)
 	url := brokerURL(t)
 	dials := 0
@@ -309,6 +317,7 @@ const pubRoom = 131064 - (14 + 1 + 2) - (4 + 2 + 5) - 8192
 
 // TestPublishLargeHeaderComesBack: it can still be returned, dead-lettered and received.
 func TestPublishLargeHeaderComesBack(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		large := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", pubRoom)}}
 		if _, err := pubNew(t, brokerURL(t), nil).Publish(pubContext(t), "", queue, large); err != nil {
@@ -336,6 +345,7 @@ func TestPublishLargeHeaderComesBack(t *testing.T) {
 
 // 4.x takes no more than max_message_size, 16 MiB by default.
 func TestPublishLargeBody(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	body := slices.Repeat([]byte("strikes!"), 50<<20/8)
@@ -355,6 +365,7 @@ func TestPublishLargeBody(t *testing.T) {
 }
 
 func TestPublishAll(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), &publisher.Options{Window: 50})
 	msgs := make([]publisher.Message, 500)
@@ -372,6 +383,7 @@ func TestPublishAll(t *testing.T) {
 }
 
 func TestPublishAllSaysWhichFailed(t *testing.T) {
+	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	msgs := []publisher.Message{

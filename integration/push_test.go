@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -36,8 +37,9 @@ func publishLanes(t *testing.T, queue string, n, lanes int) {
 // TestPush has endpoints die and come back under load, by kills from outside and by a message that kills each: nothing is lost,
 // counts are exact, order is kept.
 func TestPush(t *testing.T) {
+	t.Parallel()
 	const n, kills, limit = 240, 6, 3
-	strikes := strikesBinary(t)
+	strikes := servertest.Program(t, "cmd/strikes")
 	for _, tc := range []struct {
 		name  string
 		typ   topology.Type
@@ -103,8 +105,10 @@ func TestPush(t *testing.T) {
 // TestPushKilled kills consume itself whenever it posts a killer, at first beside other messages and then isolated, and later lets the
 // killers end the endpoint: the count goes on, and no neighbour pays for it.
 func TestPushKilled(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	const n, retries, kills = 120, 4, 8
-	strikes := strikesBinary(t)
+	strikes := servertest.Program(t, "cmd/strikes")
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
 		prefix := uniqueName(t, "strikes")
@@ -188,7 +192,8 @@ func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 // TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume meanwhile changes
 // nothing.
 func TestPushOutage(t *testing.T) {
-	strikes := strikesBinary(t)
+	t.Parallel()
+	strikes := servertest.Program(t, "cmd/strikes")
 	eachType(t, func(t *testing.T, queue string) {
 		prefix := uniqueName(t, "strikes")
 		c := ofPrefix(t, prefix)
@@ -222,7 +227,8 @@ func TestPushOutage(t *testing.T) {
 
 // TestPushBigBody: 16 MiB arrive as they were published, also after a failure.
 func TestPushBigBody(t *testing.T) {
-	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Quorum), uniqueName(t, "strikes")
+	t.Parallel()
+	strikes, queue, prefix := servertest.Program(t, "cmd/strikes"), declared(t, topology.Quorum), uniqueName(t, "strikes")
 	body := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
 	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body, ContentType: "text/plain"}})
 	e := endpoint{Busy: []string{"big"}}.supervise(t)
@@ -239,7 +245,8 @@ func TestPushBigBody(t *testing.T) {
 
 // TestPushHealth: /ready says that messages are consumed, also while the endpoint is out of reach.
 func TestPushHealth(t *testing.T) {
-	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Classic), uniqueName(t, "strikes")
+	t.Parallel()
+	strikes, queue, prefix := servertest.Program(t, "cmd/strikes"), declared(t, topology.Classic), uniqueName(t, "strikes")
 	p := push(t, strikes, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
 	proctest.Eventually(t, time.Minute, "it is ready", func() bool {
 		_, rest, _ := strings.Cut(p.stderr.String(), "/live and /ready at ")

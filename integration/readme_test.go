@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -19,6 +20,8 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
 // TestGoBlocksInAModuleOfTheirOwn builds, runs and tests the Go of the documents as a user's module would.
 func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	text := read(t, "../docs/library.md") + read(t, "../README.md")
 	var blocks []string
 	queue := declared(t, topology.Quorum)
@@ -77,6 +80,7 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 
 // TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that has what it uses.
 func TestFragmentsCompile(t *testing.T) {
+	t.Parallel()
 	for document, function := range map[string]string{
 		"console": `import (
 	"context"

@@ -17,6 +17,7 @@ import (
 // TestRouteBreaksWhileConsuming breaks the dead-letter route of a classic queue under a consumer. A classic queue would lose each
 // dead letter silently, so the consumer holds them until the route is whole.
 func TestRouteBreaksWhileConsuming(t *testing.T) {
+	t.Parallel()
 	declare := func(t *testing.T, queue string) {
 		t.Helper()
 		if err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Type: topology.Classic}); err != nil {

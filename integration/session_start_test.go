@@ -20,6 +20,7 @@ import (
 
 // TestConsumeEndsWhenTheBrokerDoesNotAnswer has the broker fall silent between the Check and basic.consume.
 func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(brokerURL(t))
 	need(t, err)
 	between, err := proxy.New(t.Context(), u.Host)
@@ -63,6 +64,7 @@ func (c *closesInTheHandshake) Write(b []byte) (int, error) {
 }
 
 func TestRunOutlivesABalancerThatHangsUp(t *testing.T) {
+	t.Parallel()
 	queue := declared(t, topology.Classic)
 	publish(t, queue, "m", 1)
 	dials := 0

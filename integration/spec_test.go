@@ -14,6 +14,7 @@ const specDir = "../spec/v1"
 
 // TestSpecFiles compares the files of spec/v1 with their schema, and looks for cases of one name.
 func TestSpecFiles(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(specDir + "/*.json")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%q, %v", files, err)

@@ -12,6 +12,7 @@ import (
 
 // TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if nothing died yet.
 func TestStatusShowsErrors(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	bare, whole := b.name(), b.name()
 	b.queue(bare, nil)

@@ -109,6 +109,7 @@ func TestStoreSteps(t *testing.T) { takeSteps(t, dialStore(t, patientURL(t))) }
 
 // TestStoreCauses: what makes a store fail is told apart, on real servers.
 func TestStoreCauses(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		want counter.StoreFault
 		fail func(t *testing.T) string // returns the URL of a store that fails
@@ -227,6 +228,7 @@ func withACL(rules ...string) func(t *testing.T) string {
 
 // TestStoreForgetsItsScripts: SCRIPT FLUSH and a restart are healed within one call.
 func TestStoreForgetsItsScripts(t *testing.T) {
+	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
 	c := dialStore(t, servertest.Patient(t, store.URL))
 	for i, token := range []string{"a", "b", "c"} {
@@ -239,6 +241,7 @@ func TestStoreForgetsItsScripts(t *testing.T) {
 }
 
 func TestStoreCheck(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
@@ -265,6 +268,7 @@ func TestStoreCheck(t *testing.T) {
 
 // TestStoreCluster: the steps on a Cluster, a slot a queue; then the master of a queue dies.
 func TestStoreCluster(t *testing.T) {
+	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
 		return cluster.StartRedis(ctx, cluster.RedisOptions{})
 	})
@@ -301,6 +305,7 @@ func TestStoreCluster(t *testing.T) {
 }
 
 func TestStoreSentinel(t *testing.T) {
+	t.Parallel()
 	trio := private(t, cluster.StartSentinel)
 	takeSteps(t, dialStore(t, servertest.Patient(t, trio.URL)))
 	survives(t, dialStore(t, trio.URL), trio.Master)

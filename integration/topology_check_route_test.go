@@ -11,6 +11,7 @@ import (
 
 // TestCheckRoute breaks the dead-letter route of a queue in each way that loses dead letters, and repairs it.
 func TestCheckRoute(t *testing.T) {
+	t.Parallel()
 	full := func(q string) amqp.Table {
 		return amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": q + ".dlq"}
 	}
@@ -127,6 +128,7 @@ func TestCheckRoute(t *testing.T) {
 
 // TestCheckRouteOfAQueueThatKeepsDeadLetters has nothing be lost, so nothing is held.
 func TestCheckRouteOfAQueueThatKeepsDeadLetters(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.declare(topology.Spec{Queue: q})

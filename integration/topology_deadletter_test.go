@@ -43,6 +43,7 @@ func (b topo) rejectsLand(queue, exchange, key string) {
 
 // Looking at a dead letter must not use it up.
 func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
+	t.Parallel()
 	looks := map[string]func(*amqp.Channel, amqp.Delivery) error{
 		"get and nack":   func(_ *amqp.Channel, d amqp.Delivery) error { return d.Nack(false, true) },
 		"get and reject": func(_ *amqp.Channel, d amqp.Delivery) error { return d.Reject(true) },
@@ -70,6 +71,7 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 }
 
 func TestTopologyDeadLetterWay(t *testing.T) {
+	t.Parallel()
 	api := managementURL(t)
 	classic := func(pairs ...any) amqp.Table {
 		args := amqp.Table{"x-queue-type": "classic"}
@@ -127,6 +129,7 @@ func TestTopologyDeadLetterWay(t *testing.T) {
 }
 
 func TestTopologyByPolicy(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -159,6 +162,7 @@ func TestTopologyByPolicy(t *testing.T) {
 // A policy with one key that is foreign to the type of the queue is not applied
 // at all.
 func TestTopologyForeignPolicy(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.exchange(q+".dlx", "fanout")

@@ -22,6 +22,7 @@ func topoSpecs(queue string) map[string]topology.Spec {
 }
 
 func TestTopologyDeclared(t *testing.T) {
+	t.Parallel()
 	for name := range topoSpecs("") {
 		t.Run(name, func(t *testing.T) {
 			b := newTopo(t)
@@ -47,6 +48,7 @@ func TestTopologyDeclared(t *testing.T) {
 }
 
 func TestTopologyDeclareMismatch(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.queue(q, amqp.Table{"x-queue-type": "classic", "x-max-length": 10})
@@ -71,6 +73,7 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 
 // Declare declares the exchanges of the bindings if their type is given, again without a change, and names what differs.
 func TestTopologyDeclareExchange(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
 		t.Run(kind, func(t *testing.T) {
 			b := newTopo(t)
@@ -92,6 +95,7 @@ func TestTopologyDeclareExchange(t *testing.T) {
 }
 
 func TestTopologyDeclareAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	var all sync.WaitGroup
@@ -107,6 +111,7 @@ func TestTopologyDeclareAtOnce(t *testing.T) {
 }
 
 func TestTopologyNames(t *testing.T) {
+	t.Parallel()
 	long := "topology." + strings.Repeat("settlement.", 20) + uuid.NewString()[:8]
 	for name, want := range map[string][]string{
 		long:                          {"warning bindings-unknown"},
@@ -124,6 +129,7 @@ func TestTopologyNames(t *testing.T) {
 
 // Why queueinfo.CheckName refuses these: the one ends the connection, the other is about another queue.
 func TestTopologyNamesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.must(func(ch *amqp.Channel) error {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestTopologyNotFound(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q})
@@ -32,6 +33,7 @@ func TestTopologyNotFound(t *testing.T) {
 // Reading a queue over AMQP rests on an argument that keeps a redeclaration
 // from creating the queue, and is not compared when it exists.
 func TestTopologyProbeCreatesNothing(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	for _, args := range []amqp.Table{{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}} {
 		q := b.name()
@@ -67,6 +69,7 @@ func TestTopologyProbeCreatesNothing(t *testing.T) {
 
 // A queue that is deleted while it is being read must not come back.
 func TestTopologyInspectCreatesNothing(t *testing.T) {
+	t.Parallel()
 	b, other := newTopo(t), newTopo(t)
 	for range 20 {
 		q := b.name()
@@ -88,6 +91,7 @@ func TestTopologyInspectCreatesNothing(t *testing.T) {
 }
 
 func TestTopologyExclusive(t *testing.T) {
+	t.Parallel()
 	b, owner := newTopo(t), newTopo(t)
 	q := "topology." + uuid.NewString()
 	owner.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, false, false, true, false, nil); return err })
@@ -96,6 +100,7 @@ func TestTopologyExclusive(t *testing.T) {
 }
 
 func TestTopologyLifetime(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, true, true, false, false, nil); return err })
@@ -124,6 +129,7 @@ func (b topo) reader() topo {
 
 // A user who may only read is told what to do about it.
 func TestTopologyPermissions(t *testing.T) {
+	t.Parallel()
 	admin := newTopo(t)
 	q := admin.name()
 	admin.declare(topology.Spec{Queue: q})
@@ -135,6 +141,7 @@ func TestTopologyPermissions(t *testing.T) {
 
 // The API may be away, or that of another broker; AMQP then tells what it can.
 func TestTopologyManagementTrouble(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.declare(topology.Spec{Queue: q})
@@ -158,6 +165,7 @@ func TestTopologyManagementTrouble(t *testing.T) {
 }
 
 func TestTopologyClosedConnection(t *testing.T) {
+	t.Parallel()
 	conn, err := amqp.Dial(brokerURL(t))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 // Where dead letters land is found on the route that they take, not by a name.
 func TestTopologyFindsDeadLetters(t *testing.T) {
+	t.Parallel()
 	const dlq = ".dlq"
 	tests := []struct {
 		name         string

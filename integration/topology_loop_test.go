@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -144,6 +145,8 @@ func circles() []circle {
 }
 
 func TestTopologyDeadLetterLoops(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, tt := range circles() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting for the API
@@ -210,6 +213,7 @@ func (b topo) rejectOnce(q string, c circle) (after time.Duration) {
 
 // The command of the finding removes the binding that leads back, and no other.
 func TestTopologyLoopCommand(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")
 	}

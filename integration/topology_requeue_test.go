@@ -15,6 +15,7 @@ import (
 
 // The rules must say of a queue what the broker does with it.
 func TestTopologyRequeuePosition(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	const head, tail, gone = "1 2 3", "2 3 1", "2 3"
 	byVersion := func(v3, v40, v43 string) string {
@@ -109,6 +110,7 @@ func topoNext(queue <-chan amqp.Delivery) (amqp.Delivery, error) {
 
 // A limit of N lets a message be delivered N+1 times.
 func TestTopologyDeliveryLimit(t *testing.T) {
+	t.Parallel()
 	b := newTopo(t)
 	q := b.name()
 	b.declare(topology.Spec{Queue: q, DeliveryLimit: 4})

@@ -151,6 +151,7 @@ func (p traced) start(t *testing.T) func() []seenSpan {
 
 // TestTraceOverThreeProcesses follows a message: published, failed twice, replayed, and handled.
 func TestTraceOverThreeProcesses(t *testing.T) {
+	t.Parallel()
 	queue := declared(t, topology.Quorum)
 	p := traced{AMQP: brokerURL(t), Redis: redisURL(t), Prefix: uniqueName(t, "strikes"), Queue: queue}
 	as := func(role string) func() []seenSpan {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/integration/internal/install"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
@@ -84,6 +84,7 @@ func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (q
 
 // TestUnconvertedTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and nothing else.
 func TestUnconvertedTakesNoNeighbour(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range unconverted {
 		for _, fleet := range []int{1, 3} {
 			t.Run(name, func(t *testing.T) {
@@ -106,6 +107,7 @@ func TestUnconvertedTakesNoNeighbour(t *testing.T) {
 
 // TestUnconvertedBlocksAClassicQueue, and harms no message before or behind it.
 func TestUnconvertedBlocksAClassicQueue(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range unconverted {
 		t.Run(name, func(t *testing.T) {
 			queue := withUnconverted(t, topology.Classic, spoil)
@@ -126,8 +128,8 @@ func TestUnconvertedBlocksAClassicQueue(t *testing.T) {
 // takeOut runs examples/takeout as docs/operations.md says.
 func takeOut(t *testing.T, queue string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "run", "./examples/takeout", brokerURL(t), queue)
-	command.Dir, command.Stdin = "..", strings.NewReader("y\n")
+	command := exec.CommandContext(t.Context(), servertest.Program(t, "examples/takeout"), brokerURL(t), queue)
+	command.Stdin = strings.NewReader("y\n")
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `id:           "bad"`) || !strings.Contains(string(out), "Removed.") {
 		t.Fatalf("takeout: %v\n%s", err, out)
@@ -136,6 +138,7 @@ func takeOut(t *testing.T, queue string) {
 
 // TestUnconvertedDeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
 func TestUnconvertedDeadLetter(t *testing.T) {
+	t.Parallel()
 	if major, _ := brokerVersion(t); major < 4 {
 		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
 	}
@@ -179,6 +182,7 @@ await new Consumer({ url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRet
 
 // TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message either, and reports it.
 func TestUnconvertedInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	for name, program := range otherConsumers {
 		t.Run(name, func(t *testing.T) {
 			queue := withUnconverted(t, topology.Quorum, unconverted["a property of type uuid"])
@@ -226,13 +230,11 @@ func consumerIn(t *testing.T, name, program string) *exec.Cmd {
 		command := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", program)
 		command.Dir = filepath.Join("..", "clients", "node")
 		if _, err := os.Stat(filepath.Join(command.Dir, "node_modules")); err != nil {
-			t.Skip("the packages of clients/node are not installed: npm ci")
+			t.Fatal("the packages of clients/node are not installed: make node")
 		}
 		return command
 	}
-	python, err := install.FindPython(t.Context())
-	servertest.Need(t, err)
-	command := exec.CommandContext(t.Context(), python, "-c", program)
+	command := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"), "-c", program)
 	command.Dir = filepath.Join("..", "clients", "python")
 	return command
 }

@@ -101,6 +101,7 @@ func allHandled(handled map[string]int) bool {
 
 // TestUndecodableTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and nothing else.
 func TestUndecodableTakesNoNeighbour(t *testing.T) {
+	t.Parallel()
 	for name, bad := range undecodable {
 		for _, fleet := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s, fleet of %d", name, fleet), func(t *testing.T) {
@@ -123,6 +124,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 
 // TestUndecodableBlocksAClassicQueue until the management API takes it out, as the error says.
 func TestUndecodableBlocksAClassicQueue(t *testing.T) {
+	t.Parallel()
 	for name, bad := range undecodable {
 		t.Run(name, func(t *testing.T) {
 			queue := withUndecodable(t, topology.Classic, bad.headers)

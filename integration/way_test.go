@@ -192,6 +192,7 @@ func failFor(poison ...string) consumer.Handler {
 }
 
 func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []consumer.RetryMode{consumer.RetryRequeue, consumer.RetryInPlace} {
 		t.Run(fmt.Sprint("mode ", int(mode)), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
@@ -229,6 +230,7 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 }
 
 func TestSuccessClearsTheCount(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		var mu sync.Mutex
@@ -261,6 +263,7 @@ func TestSuccessClearsTheCount(t *testing.T) {
 }
 
 func TestOneIDInTwoQueuesIsCountedApart(t *testing.T) {
+	t.Parallel()
 	c := counters(t)
 	queues := []string{declared(t, topology.Classic), declared(t, topology.Quorum)}
 	var all []*running
@@ -278,6 +281,7 @@ func TestOneIDInTwoQueuesIsCountedApart(t *testing.T) {
 
 // TestReplayedDeadLetterLivesAnew republishes a dead letter as it came, x-death and all, as shovels and scripts do.
 func TestReplayedDeadLetterLivesAnew(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		publish(t, queue, "m", 1)
@@ -297,6 +301,7 @@ func TestReplayedDeadLetterLivesAnew(t *testing.T) {
 // it runs it. Each time it gets a full limit, its record is found, and a system that refuses old fences refuses no delivery
 // of it. On 3.10 it may refuse one after the second move: the broker keeps the time of death from the first on.
 func TestReplayedThenMovedBack(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		publish(t, queue, "m", 1)
@@ -366,6 +371,7 @@ func giveBack(t *testing.T, queue string) {
 }
 
 func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		publish(t, queue, "m", 20)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: counters(t), Prefetch: 1, Handler: failFor("m3", "m11")})
@@ -386,6 +392,7 @@ func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
 }
 
 func TestStopInTheMiddleChargesNothing(t *testing.T) {
+	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
 		publish(t, queue, "m", 30)
@@ -418,6 +425,7 @@ func TestStopInTheMiddleChargesNothing(t *testing.T) {
 // TestDrainLosesNoAck stops a consumer just as it has acked many messages, which a plain close of the channel loses on
 // quorum queues if more than 32 acks are under way.
 func TestDrainLosesNoAck(t *testing.T) {
+	t.Parallel()
 	lane := func(d amqp.Delivery) string { return d.MessageId[len(d.MessageId)-1:] }
 	for _, typ := range queueTypes {
 		queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
@@ -481,6 +489,7 @@ func (c consuming) Write(line []byte) (int, error) {
 
 // TestStopHandsOverInOrder stops one consumer of a single-active-consumer queue while another waits for its turn.
 func TestStopHandsOverInOrder(t *testing.T) {
+	t.Parallel()
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			queue := uniqueName(t, "sac")

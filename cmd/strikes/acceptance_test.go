@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -43,9 +44,8 @@ func mustOutput(t *testing.T, cmd *exec.Cmd) string {
 // TestThousandOrders publishes a thousand lines and runs a shell for each; every twentieth always fails. It must be run
 // four times and be dead-lettered, with its reason and its count in the store; the others once.
 func TestThousandOrders(t *testing.T) {
-	if testing.Short() {
-		t.Skip("1,150 processes")
-	}
+	servertest.Long(t)
+	t.Parallel()
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
 			queue := "cli." + uuid.NewString()

@@ -66,6 +66,7 @@ func codeOf(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
 
 // TestReadOnlyStore: a user who may only read sees all, and is told that he may change nothing.
 func TestReadOnlyStore(t *testing.T) {
+	t.Parallel()
 	store := ownStore(t)
 	queue := ownQueue(t)
 	failOnceAt(t, store.URL, queue, "a")
@@ -110,6 +111,8 @@ func readerOf(t *testing.T, store *servers.Redis) string {
 
 // TestTakenIsBestEffort: a store that cannot note what was replayed or dropped stops neither, and is told of once.
 func TestTakenIsBestEffort(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	store, queue, kept := ownStore(t), ownQueue(t), filepath.Join(t.TempDir(), "kept")
 	own, viewer := "REDIS_URL="+store.URL, readerOf(t, store)
 	publish := strikesOn(t, queue, "publish", queue)
@@ -135,6 +138,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 
 // TestStatusDuringReplay: letters that are on their way are not called missing, however old what tells of each is.
 func TestStatusDuringReplay(t *testing.T) {
+	t.Parallel()
 	store, queue := ownStore(t), ownQueue(t)
 	own := "REDIS_URL=" + store.URL
 	publish := strikesOn(t, queue, "publish", queue)
@@ -179,9 +183,8 @@ func TestStatusDuringReplay(t *testing.T) {
 
 // TestStatusWhenServersAreAway: status exits with 69, whether a server hangs or is dead.
 func TestStatusWhenServersAreAway(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a broker")
-	}
+	servertest.Long(t)
+	t.Parallel()
 	store := ownStore(t)
 	broker := servertest.Broker(t, servers.RabbitMQOptions{})
 	env := []string{"AMQP_URL=" + broker.URL, "REDIS_URL=" + store.URL}
@@ -221,6 +224,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 
 // TestStatusInterrupted in the middle of a question to a broker that does not answer.
 func TestStatusInterrupted(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -247,6 +251,8 @@ func TestStatusInterrupted(t *testing.T) {
 
 // TestStatusOfASuspect follows a message that kills two consumers and hangs a third, where it runs alone.
 func TestStatusOfASuspect(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	queue := ownQueue(t)
 	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
 	publish.Stdin = strings.NewReader(`{"id":"killer","body":"x"}` + "\n")
@@ -285,6 +291,7 @@ func TestStatusOfASuspect(t *testing.T) {
 // TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up. It need not be
 // named where it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
+	t.Parallel()
 	queue := ownQueue(t)
 	direct, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {

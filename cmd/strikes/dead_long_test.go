@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -26,6 +27,8 @@ var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; .
 // TestDeadOfMany prints what the commands cost on a long dead-letter queue, and takes them by what may not grow with it:
 // the time of those that need a part of it, and memory.
 func TestDeadOfMany(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
 			queue, n := "cli."+uuid.NewString(), *manyDead

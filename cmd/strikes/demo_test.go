@@ -32,6 +32,7 @@ func demoOn(t *testing.T, args ...string) *exec.Cmd {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
 			cmd := demoOn(t, "--json", "--type", kind)
@@ -62,6 +63,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoOnStore gives the demo a store, where it must leave nothing.
 func TestDemoOnStore(t *testing.T) {
+	t.Parallel()
 	cmd := demoOn(t, "--json")
 	cmd.Env = append(cmd.Env, "REDIS_URL="+storeURL(t))
 	var v demo.Verdict
@@ -82,6 +84,7 @@ func TestDemoOnStore(t *testing.T) {
 
 // TestDemoEnds ends a demo in the middle. Its consumers must end with it; and after anything but SIGKILL its queues must be gone.
 func TestDemoEnds(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			cmd := demoOn(t)

@@ -17,6 +17,7 @@ import (
 
 // A user who may only read, without the API, gets a finding that names what is missing: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
+	t.Parallel()
 	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
 	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
@@ -56,6 +57,7 @@ func manage(t *testing.T, api, method, path, body string) {
 
 // A dead-letter queue wants no dead-letter queue of its own; what is missing is found with the queue it belongs to.
 func TestDoctorOfADeadLetterQueue(t *testing.T) {
+	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
 	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
@@ -79,6 +81,7 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 
 // What the doctor sees by itself, consume sees too: it does not warn of bindings, and refuses a route that leads back.
 func TestConsumeFindsTheManagementAPI(t *testing.T) {
+	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
 	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
@@ -120,6 +123,7 @@ func usualPlace(t *testing.T) string {
 
 // A misspelt queue is told from a missing one where the management API lists the names.
 func TestMisspeltQueue(t *testing.T) {
+	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
 	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))

@@ -16,6 +16,7 @@ import (
 
 // TestEnvironSetsNoFlag: a command may call strikes itself.
 func TestEnvironSetsNoFlag(t *testing.T) {
+	t.Parallel()
 	env, _ := runner.Environ(nil, "q", amqp.Delivery{}, consumer.Attempt{})
 	var flags []string
 	var walk func(*cobra.Command)

@@ -18,6 +18,7 @@ var calls = regexp.MustCompile(`\bstrikes( [^|)>]*)?`)
 
 // TestExamples: the help of every command shows within 24 lines what it is for and an example, each of which the parser takes.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	sh, recorded := recorder(t, "strikes")
 	var script, of []string
 	shown := map[string]bool{}
@@ -61,6 +62,7 @@ func TestExamples(t *testing.T) {
 
 // TestHelpFits80Columns: the help is read through pagers, too. A word that is longer stays whole.
 func TestHelpFits80Columns(t *testing.T) {
+	t.Parallel()
 	for _, path := range commandPaths(wholeRoot()) {
 		for _, line := range helpOf(t, path) {
 			if len([]rune(line)) > 80 && len(strings.Fields(line)) > 1 {

@@ -49,6 +49,7 @@ func exported(t *testing.T, args ...string) func() string {
 
 // TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a management API.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
@@ -72,6 +73,7 @@ func TestExport(t *testing.T) {
 
 // TestExportOutlivesOutages: without broker and store, export serves that they are down.
 func TestExportOutlivesOutages(t *testing.T) {
+	t.Parallel()
 	scrape := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1")
 	if page := scrape(); !strings.Contains(page, "strikes_broker_up 0") || !strings.Contains(page, "strikes_store_up 0") {
 		t.Error(page)
@@ -80,6 +82,7 @@ func TestExportOutlivesOutages(t *testing.T) {
 
 // TestExportRefuses: an address that cannot be used is misuse.
 func TestExportRefuses(t *testing.T) {
+	t.Parallel()
 	var stderr clitest.Output
 	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen", "nowhere"})
 	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "--listen: listen tcp: address nowhere") {

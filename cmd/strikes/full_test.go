@@ -25,6 +25,7 @@ func (f *full) Write(p []byte) (int, error) {
 }
 
 func TestHelpOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"", "help", "help dead list", "dead", "dead list --help", "completion bash", "version", "--version"} {
 		var stderr strings.Builder
 		code := run(t.Context(), cli.Streams{Out: &full{}, Err: &stderr}, append([]string{"strikes"}, strings.Fields(args)...))
@@ -35,6 +36,7 @@ func TestHelpOnAFullDisk(t *testing.T) {
 }
 
 func TestDeadShowOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	out := &full{room: 200} // for all but the body
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
 	if err := render.DeadLetter(out, letter); !errors.Is(err, errFull) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // What a command may do, as docs/cli.md has it: Q, Q.dlq and Q.dlx stand for names, "default" for the default exchange.
@@ -36,6 +37,8 @@ const (
 
 // TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
 func TestGrants(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		args   []string
 		grants grants

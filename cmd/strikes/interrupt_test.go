@@ -75,6 +75,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, stderr *clitest.Output, signals ...s
 }
 
 func TestPublishInterrupted(t *testing.T) {
+	t.Parallel()
 	queue := declaredQueue(t)
 	cmd := strikesOn(t, queue, "publish", "--json", queue)
 	stdin, err := cmd.StdinPipe() // stays open: the command waits for more
@@ -104,6 +105,7 @@ func TestPublishInterrupted(t *testing.T) {
 
 // TestConsumeStops sends signals to a consumer whose command runs until FINISH is there.
 func TestConsumeStops(t *testing.T) {
+	t.Parallel()
 	const finish = `; until test -e "$FINISH"; do sleep 0.05; done; `
 	tests := []struct {
 		name    string
@@ -154,6 +156,7 @@ func TestConsumeStops(t *testing.T) {
 // TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store may not
 // take for crashes.
 func TestConsumeEndedAtOnce(t *testing.T) {
+	t.Parallel()
 	queue := queueOfOne(t)
 	for range 3 {
 		cmd := strikesOn(t, queue, "consume", "-v", queue, "--", "sh", "-c", "echo begun; sleep 600")
@@ -173,6 +176,7 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 
 // TestReplayInterrupted cuts a replay off: it says so, and how far it came.
 func TestReplayInterrupted(t *testing.T) {
+	t.Parallel()
 	queue := newQueue(t)
 	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err == nil {

@@ -16,6 +16,7 @@ import (
 
 // TestWordsAreExplained: the help of what prints a word explains it, and so does docs/cli.md.
 func TestWordsAreExplained(t *testing.T) {
+	t.Parallel()
 	var kinds []string
 	for _, k := range deadletter.Kinds() {
 		kinds = append(kinds, string(k))
@@ -64,6 +65,7 @@ func TestWordsAreExplained(t *testing.T) {
 
 // TestDefaultsAreShown: a default that a text describes is shown once, as that text.
 func TestDefaultsAreShown(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"declare", "dead show", "dead list", "status", "demo", "counter grant", "console", "export"} {
 		var out clitest.Output
 		run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))

@@ -105,6 +105,7 @@ func doctorSays(t *testing.T, api string, queues ...string) string {
 // TestPastedCommands declares queues with odd names that have no dead-letter exchange and a low delivery limit, and gives the
 // commands that the doctor prints of them to a shell: they hit the queue, the whole queue and nothing but the queue.
 func TestPastedCommands(t *testing.T) {
+	servertest.Long(t)
 	api := managementURL(t)
 	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
@@ -202,6 +203,7 @@ const nobody = "amqp://127.0.0.1:1/"
 
 // TestNamesStayAsTheyAre: what was typed comes back as it was typed.
 func TestNamesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
 	store := storeURL(t)
 	for _, name := range oddNames {
 		var out clitest.Output

@@ -14,9 +14,7 @@ import (
 
 // TestPublishDuringAnAlarm ends soon, and says why: a broker that is short of memory reads nothing from who publishes.
 func TestPublishDuringAnAlarm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a broker")
-	}
+	t.Parallel()
 	broker := servertest.Broker(t, servers.RabbitMQOptions{Config: "vm_memory_high_watermark.absolute = 1MB\n"})
 	env := []string{"AMQP_URL=" + broker.URL}
 	mustOutput(t, with(strikesOn(t, "q", "declare", "q"), env...))

@@ -19,6 +19,7 @@ import (
 
 // TestPushStops sends signals to a consumer whose request is under way.
 func TestPushStops(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		finish  bool // the request, once the signals had their effect
@@ -79,6 +80,7 @@ func TestPushStops(t *testing.T) {
 
 // TestPushPrintsNoSecret: neither a password nor a token is printed or kept, though the endpoint quotes both.
 func TestPushPrintsNoSecret(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "http://u:hush@elsewhere/?key=hush")
 		w.WriteHeader(http.StatusFound)

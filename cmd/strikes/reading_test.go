@@ -31,6 +31,7 @@ var readings = flag.Int("reading.runs", 12, "runs of each command and page of Te
 // TestReadingKeepsDeadLetters runs each command and each page that reads a dead-letter queue over and over. Every dead letter stays: also
 // in a queue whose delivery limit is below the number of runs, where not even a refusal may cost a delivery.
 func TestReadingKeepsDeadLetters(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		limit    int64
 		lanes    bool // the dead letters block lanes
@@ -265,6 +266,7 @@ func publishUndecodable(t *testing.T, queue, id string) {
 // TestUndecodableDeadLetterIsTakenOut: one message that the client cannot decode does not hide the others. Each command names the command
 // that takes it out. That one keeps the messages before it, and those behind it, in their order, although they were read before.
 func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
+	t.Parallel()
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)
 	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
@@ -326,6 +328,7 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 
 // TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often messages were returned.
 func TestForceNeedsTheCount(t *testing.T) {
+	t.Parallel()
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)
 	buryInto(t, queue, 1000, false)

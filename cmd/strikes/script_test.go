@@ -43,6 +43,7 @@ func TestAlone(t *testing.T) {
 // QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the store's URL with a
 // database that it does not have, $ESCAPE what clears a terminal.
 func TestServers(t *testing.T) {
+	servertest.Long(t)
 	broker, store, management := throughProxy(t, brokerURL(t)), storeURL(t), managementURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",

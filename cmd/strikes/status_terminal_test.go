@@ -76,6 +76,7 @@ func (tt *terminal) press(t *testing.T, keys string) {
 
 // TestStatusIsColored on a terminal, unless NO_COLOR is set.
 func TestStatusIsColored(t *testing.T) {
+	t.Parallel()
 	queue := declaredQueue(t)
 	for noColor, want := range map[string]string{
 		"":  "\x1b[31mdepth      0 ready, no consumer\x1b[0m\r\n",
@@ -92,6 +93,7 @@ func TestStatusIsColored(t *testing.T) {
 
 // TestLongIDsAreCutOnATerminal, where they would push everything else off the line, and nowhere else.
 func TestLongIDsAreCutOnATerminal(t *testing.T) {
+	t.Parallel()
 	queue, id := "cli."+uuid.NewString(), strings.Repeat("order-", 40)
 	t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
 	failOnce(t, queue, id)
@@ -108,6 +110,7 @@ func TestLongIDsAreCutOnATerminal(t *testing.T) {
 
 // TestConfirmAsksOnATerminal: only a yes is one.
 func TestConfirmAsksOnATerminal(t *testing.T) {
+	t.Parallel()
 	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done", "\x04": "nothing is done"} {
 		queue := "cli." + uuid.NewString()
 		t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
@@ -122,6 +125,7 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 
 // TestQuestionInterrupted: Ctrl-C is an answer.
 func TestQuestionInterrupted(t *testing.T) {
+	t.Parallel()
 	queue := declaredQueue(t)
 	publish := strikesOn(t, queue, "publish", queue+".dlq")
 	publish.Stdin = strings.NewReader("a stray\n")

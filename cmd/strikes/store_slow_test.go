@@ -12,6 +12,7 @@ import (
 
 // TestSlowStore: an operator's command waits for a store that is too slow for a consumer, unless the URL says for how long.
 func TestSlowStore(t *testing.T) {
+	t.Parallel()
 	queue := ownQueue(t)
 	failOnceAt(t, storeURL(t), queue, "m1")
 	at, err := url.Parse(storeURL(t))

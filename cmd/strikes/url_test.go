@@ -92,6 +92,7 @@ func hostOf(t *testing.T, raw string) string {
 
 // TestWhereAURLLeads: what is wrong with a URL is said, has one exit code for broker and store, and shows no password.
 func TestWhereAURLLeads(t *testing.T) {
+	t.Parallel()
 	broker, store := hostOf(t, brokerURL(t)), hostOf(t, storeURL(t))
 	cert, ca := selfSigned(t)
 	brokerTLS, storeTLS := encrypted(t, cert, broker), encrypted(t, cert, store)

@@ -31,9 +31,7 @@ func benchOf(t *testing.T, flags ...string) *bench {
 // TestQuick checks the shape of a result, never how fast anything was: every contestant settled every message, and nothing
 // is left.
 func TestQuick(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute on a slow machine")
-	}
+	servertest.Long(t)
 	b := benchOf(t, "-quick", "-failing", "0,10")
 	measured, err := b.run(t.Context())
 	if err != nil {
@@ -119,6 +117,7 @@ func wantGone(t *testing.T, b *bench) {
 
 // TestNothingFailsForSoundRows: HoldLanes without a held lane, and LaterAbove without a long delay, are measured without failures only.
 func TestNothingFailsForSoundRows(t *testing.T) {
+	servertest.Long(t)
 	c, err := parseFlags(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +138,7 @@ func TestNothingFailsForSoundRows(t *testing.T) {
 
 // TestForeignQueuesAreLeftAlone runs into a queue that exists.
 func TestForeignQueuesAreLeftAlone(t *testing.T) {
+	servertest.Long(t)
 	b := benchOf(t, "-only", success, "-messages", "100", "-rounds", "1")
 	conn, err := b.dial(t.Context())
 	if err != nil {
@@ -164,6 +164,7 @@ func TestForeignQueuesAreLeftAlone(t *testing.T) {
 
 // TestInterrupted stops a bench at various moments.
 func TestInterrupted(t *testing.T) {
+	servertest.Long(t)
 	for _, after := range []int{1, 3, 6} {
 		b := benchOf(t, "-only", failing, "-messages", "100", "-rounds", "1")
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -181,6 +182,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
+	servertest.Long(t)
 	var out bytes.Buffer
 	err := (&result{
 		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Machine: "linux/amd64", CPUs: 2, Messages: 3000, BodySize: 256, Prefetch: 100, Rounds: 5,
@@ -215,6 +217,7 @@ func TestPrint(t *testing.T) {
 }
 
 func TestFlagsAreChecked(t *testing.T) {
+	servertest.Long(t)
 	for _, args := range []string{
 		"-only speed", "-only ,", "-type stream", "-failing some", "-failing -1", "-failing 101", "-messages 0", "-messages 10", "-messages -1",
 		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s", "-live 10", "-only ordered-failing -failing 0", "more",

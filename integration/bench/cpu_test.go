@@ -4,9 +4,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestReadStat(t *testing.T) {
+	servertest.Long(t)
 	for stat, want := range map[string]struct {
 		group int
 		used  time.Duration
@@ -21,6 +24,7 @@ func TestReadStat(t *testing.T) {
 }
 
 func TestOwnCPU(t *testing.T) {
+	servertest.Long(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a /proc to read it from")
 	}

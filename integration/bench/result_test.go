@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestRatioIsTakenRoundByRound(t *testing.T) {
+	servertest.Long(t)
 	of, to := &Case{Contest: success, Name: strikes}, &Case{Contest: success, Name: "bare"}
 	for _, rates := range [][2]float64{{100, 50}, {10, 10}, {30, 20}} { // the second round was a slow one for both
 		of.add(sample{rate: rates[0]})
@@ -23,6 +26,7 @@ func TestRatioIsTakenRoundByRound(t *testing.T) {
 }
 
 func TestGoalIsMetByUnit(t *testing.T) {
+	servertest.Long(t)
 	for _, tt := range []struct {
 		unit         string
 		median, goal float64
@@ -36,6 +40,7 @@ func TestGoalIsMetByUnit(t *testing.T) {
 
 // TestEveryGoalIsMeasured finds a goal that no ratio carries.
 func TestEveryGoalIsMeasured(t *testing.T) {
+	servertest.Long(t)
 	c, err := parseFlags(nil)
 	if err != nil {
 		t.Fatal(err)

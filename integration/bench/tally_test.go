@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func delivery(i int) *amqp.Delivery {
@@ -15,6 +17,7 @@ func delivery(i int) *amqp.Delivery {
 }
 
 func TestFailingMessagesAreSpreadEvenly(t *testing.T) {
+	servertest.Long(t)
 	for percent, want := range map[int]int{0: 0, 1: 10, 3: 30, 10: 100, 60: 600, 100: 1000} {
 		tally := newTally(1000, percent)
 		got, longest, streak := 0, 0, 0
@@ -33,6 +36,7 @@ func TestFailingMessagesAreSpreadEvenly(t *testing.T) {
 
 // TestTallyFindsWhatIsOff has a contestant handle messages as it must not.
 func TestTallyFindsWhatIsOff(t *testing.T) {
+	servertest.Long(t)
 	const n, percent, bad = 100, 1, 99 // message 99 fails always
 	for _, tt := range []struct {
 		name    string
@@ -66,6 +70,7 @@ func TestTallyFindsWhatIsOff(t *testing.T) {
 }
 
 func TestTallyMissesAMessage(t *testing.T) {
+	servertest.Long(t)
 	y := newTally(100, 0)
 	for i := range 99 {
 		_ = y.handle(delivery(i))

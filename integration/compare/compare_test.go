@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/worker"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestMain makes this test binary a consumer process where it is started as one.
@@ -31,12 +31,10 @@ func TestMain(m *testing.M) {
 
 // TestCompare runs three ways under a few faults. What they lose is left to chance, but what strikes promises is not.
 func TestCompare(t *testing.T) {
+	servertest.Long(t)
 	url := os.Getenv("AMQP_URL")
 	if url == "" {
 		broker, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
-		if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") != "true" {
-			t.Skipf("%v (make test installs it)", err)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,6 +77,7 @@ func small(t *testing.T, args []string) map[string][]string {
 }
 
 func TestScheduleIsTheSameForEveryWay(t *testing.T) {
+	servertest.Long(t)
 	kindsOf := func(seed uint64) []fault { return schedule(24, 1000, 3, rotation, rand.New(rand.NewPCG(seed, 1))) }
 	all := kindsOf(7)
 	if !slices.Equal(all, kindsOf(7)) || slices.Equal(all, kindsOf(8)) {
@@ -93,6 +92,7 @@ func TestScheduleIsTheSameForEveryWay(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
+	servertest.Long(t)
 	jobs := plan(1000, mix{fail: 0.2, poison: 0.1, killers: 1, fastest: 5, spread: 2}, rand.New(rand.NewPCG(1, 1)))
 	n := map[string]int{}
 	for i, j := range jobs {
@@ -107,6 +107,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestFlakyJobsSucceedAtLast(t *testing.T) {
+	servertest.Long(t)
 	dir := t.TempDir()
 	j := job{Seq: 1, Do: audit.Fail, Times: 2}
 	for i, want := range []bool{false, false, true, true} {
@@ -120,6 +121,7 @@ func TestFlakyJobsSucceedAtLast(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
+	servertest.Long(t)
 	for _, args := range []string{
 		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x", "-broker-kill x -broker-start y",
 		"-amqp amqp://x -sbin y", "more",
@@ -136,6 +138,7 @@ func TestFlags(t *testing.T) {
 
 // A table has the columns of its parts alone.
 func TestShownColumns(t *testing.T) {
+	servertest.Long(t)
 	for parts, want := range map[string]string{
 		"speed":        "0% /S, 10% /S",
 		"killer":       "LOST, INNOCENTS, KILLER",

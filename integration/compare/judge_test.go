@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -38,6 +39,7 @@ func happen(do map[string]string, what ...[2]string) []audit.Event {
 
 // TestJudgeFindsEachLoss shows the judge histories in which one thing went wrong, and some in which nothing did.
 func TestJudgeFindsEachLoss(t *testing.T) {
+	servertest.Long(t)
 	healthy, failing := map[string]string{"a": audit.Succeed}, map[string]string{"a": audit.Poison}
 	once := [][2]string{{"began", "a"}, {"fail", "a"}}
 	twice := append(once, once...)
@@ -81,6 +83,7 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 }
 
 func TestInversions(t *testing.T) {
+	servertest.Long(t)
 	do := map[string]string{"a": audit.Fail, "b": audit.Succeed, "c": audit.Poison}
 	for name, tc := range map[string]struct {
 		what [][2]string
@@ -104,6 +107,7 @@ func TestInversions(t *testing.T) {
 }
 
 func TestWorstSecond(t *testing.T) {
+	servertest.Long(t)
 	var s story
 	for _, ms := range []int{0, 400, 900, 1300, 1390, 5000} {
 		s.retried = append(s.retried, noon.Add(time.Duration(ms)*time.Millisecond))
@@ -114,6 +118,7 @@ func TestWorstSecond(t *testing.T) {
 }
 
 func TestTimeToDrainIsWithoutTheBrokersRestart(t *testing.T) {
+	servertest.Long(t)
 	events := happen(map[string]string{"a": audit.Poison}, [2]string{"began", "a"}, [2]string{"fail", "a"},
 		[2]string{string(audit.Fault), ""}, [2]string{string(audit.FaultOver), ""}, // a millisecond of the broker's
 		[2]string{"began", "a"}, [2]string{"fail", "a"}, [2]string{string(audit.Drained), ""})

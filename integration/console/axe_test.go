@@ -8,16 +8,12 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/strikesmq/strikes/integration/internal/install"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+// axe is axe-core, which make browser installs here.
 var axe = sync.OnceValues(func() (string, error) {
-	path, err := install.FindAxe()
-	if err != nil {
-		return "", err
-	}
-	script, err := os.ReadFile(path)
+	script, err := os.ReadFile("node_modules/axe-core/axe.min.js")
 	return string(script), err
 })
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/strikesmq/strikes/integration/internal/install"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -37,10 +37,25 @@ type browser struct {
 	err   error
 }
 
+// chromiums serve as a browser. Ubuntu's chromium-browser does not: it only asks for a snap.
+var chromiums = []string{
+	"chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable",
+	"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
+}
+
+func findChromium() (path string, err error) {
+	for _, name := range chromiums {
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no Chromium is installed: %w", err)
+}
+
 func init() { chromium.close = func() {} }
 
 func (b *browser) start() {
-	path, err := install.FindChromium()
+	path, err := findChromium()
 	if err != nil {
 		b.err = err
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -28,6 +29,8 @@ func take(between *proxy.Proxy, away bool) {
 
 // TestServersAway takes broker and store away while a page is open: the page says so, keeps what it knew, and recovers.
 func TestServersAway(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	p.kill("payments", payments(3)...)
@@ -63,6 +66,7 @@ func TestServersAway(t *testing.T) {
 
 // TestStreamFollows changes a queue while its page is open.
 func TestStreamFollows(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	s := p.serve(nil)
@@ -75,6 +79,7 @@ func TestStreamFollows(t *testing.T) {
 
 // TestBufferingProxy has a proxy keep the stream back: the page polls instead.
 func TestBufferingProxy(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	s := p.serve(nil)
@@ -106,6 +111,7 @@ func TestBufferingProxy(t *testing.T) {
 
 // TestSlowReader opens streams that no client reads: each ends, and the others are not slowed down.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	p.kill("payments", payments(3)...)
@@ -134,6 +140,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestStreamIsSent reads the stream as a program: events come at least every few seconds, and name what changed.
 func TestStreamIsSent(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	s := p.serve(nil)
@@ -163,6 +170,7 @@ func TestStreamIsSent(t *testing.T) {
 
 // TestTwoOperators has two people change one message: the second sees what the first did, and each page says what really changed.
 func TestTwoOperators(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
 	p.block("orders", 0)

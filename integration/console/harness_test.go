@@ -16,6 +16,7 @@ import (
 
 // TestRecorder has pages do what the recorder and axe-core must notice: without them no other test here can fail.
 func TestRecorder(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, policy, page, want string
 	}{
@@ -51,6 +52,7 @@ func TestRecorder(t *testing.T) {
 }
 
 func TestWithoutScript(t *testing.T) {
+	t.Parallel()
 	b := newTab(t)
 	b.withoutScript()
 	b.visit("data:text/html,<p>not yet</p><script>document.querySelector('p').innerText = 'ran'</script>")
@@ -61,6 +63,7 @@ func TestWithoutScript(t *testing.T) {
 
 // TestReplacedNodes fills a field and clicks a button of a page that replaces both all the time.
 func TestReplacedNodes(t *testing.T) {
+	t.Parallel()
 	const restless = `<main></main><script>
 	const main = document.querySelector('main');
 	const show = () => {

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -34,6 +35,8 @@ var hostile = map[string]string{
 // TestHostileTexts shows hostile ids, reasons, headers and bodies on every screen. newTab fails the test if a script runs, or if
 // the policy had to stop one.
 func TestHostileTexts(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	p := newPlant(t)
 	const queue = `bad "queue" <b>&'x'`
 	p.declare(topology.Spec{Queue: queue, Type: topology.Classic})

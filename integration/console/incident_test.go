@@ -38,6 +38,7 @@ func incident(t testing.TB) *plant {
 // TestIncident resolves a bad night as an engineer new to the rota would: from the first page on, with clicks and forms alone. Outside
 // the console only consumers are deployed again.
 func TestIncident(t *testing.T) {
+	t.Parallel()
 	p := incident(t)
 	s := p.serve(func(o *console.Options) {
 		o.DropDir = t.TempDir()

@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -58,6 +59,7 @@ func (p *plant) hold() {
 
 // TestLanes replays, releases and drops a held lane each in a browser, with and without script. The lanes have hostile names.
 func TestLanes(t *testing.T) {
+	t.Parallel()
 	for _, script := range []bool{true, false} {
 		p := newPlant(t)
 		p.declare(topology.Spec{Queue: "bookings", Type: topology.Classic, SingleActiveConsumer: true})
@@ -121,6 +123,8 @@ func TestLanes(t *testing.T) {
 
 // TestManyLanes measures the console's pages and the commands that show held lanes.
 func TestManyLanes(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "bookings", SingleActiveConsumer: true})
 	var msgs []publisher.Message

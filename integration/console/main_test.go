@@ -2,7 +2,6 @@
 package console
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -11,16 +10,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(tests{m})) }
 
-// tests build the command first, and close the browser before the servers end and goroutines are counted.
+// tests close the browser before the servers end and goroutines are counted.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
-	remove, err := build()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer remove()
 	defer func() { chromium.close() }() // which start sets
 	return m.M.Run()
 }

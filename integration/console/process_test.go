@@ -68,6 +68,7 @@ func (p *plant) serveCommand(args ...string) *served {
 
 // TestCommand serves the console with the command: it asks for its token, changes only what it allows, and stops when told.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
@@ -102,6 +103,7 @@ func TestCommand(t *testing.T) {
 
 // TestCommandRefuses starts the console in ways that would leave it open to others.
 func TestCommandRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	short := filepath.Join(t.TempDir(), "short")
 	if err := os.WriteFile(short, []byte("1234\n"), 0o600); err != nil {

@@ -14,6 +14,7 @@ import (
 
 // TestReplay goes from a filter to the result in a browser, with and without script: filter, preview, reason, progress, result.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	for _, script := range []bool{true, false} {
 		p := newPlant(t)
 		p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
@@ -50,6 +51,7 @@ func TestReplay(t *testing.T) {
 
 // TestReplayAfterAKill kills the console during a replay: the next console offers to go on, and no message is lost.
 func TestReplayAfterAKill(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	p.kill("payments", payments(40)...)
@@ -77,6 +79,7 @@ func TestReplayAfterAKill(t *testing.T) {
 
 // TestReplayFailsAgain stops a replay whose messages fail again, instead of moving all of them in a circle.
 func TestReplayFailsAgain(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	p.kill("payments", payments(30)...)

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -96,6 +97,8 @@ func (p *plant) crowd(n int) {
 // TestScale measures the first three screens, and the commands that list dead letters, with many queues and dead letters. It checks
 // what they show; make console-bench prints the times and compares them with the goals.
 func TestScale(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	p := newPlant(t)
 	p.populate(*manyQueues, *manyDead)
 	s := p.serve(nil)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // screens are the pages of an incident.
@@ -32,6 +34,8 @@ func screens(s *site) []struct{ name, at string } {
 
 // TestAccessible has axe-core look at each screen, in both colour schemes, narrow and wide.
 func TestAccessible(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
 	p := incident(t)
 	p.hold()
 	s := p.serve(nil)
@@ -62,6 +66,7 @@ var pictures = flag.String("screenshots", "", "write pictures of the screens to 
 
 // TestScreenshots writes the pictures of docs/console.md.
 func TestScreenshots(t *testing.T) {
+	t.Parallel()
 	if *pictures == "" {
 		t.Skip("make screenshots sets -screenshots")
 	}

@@ -30,6 +30,7 @@ var routes = regexp.MustCompile(`HandleFunc\("(GET|POST) (/[^"{]*)`)
 
 // TestRoutesAreKnown compares the tables above with the console's source: a new route must come with its test.
 func TestRoutesAreKnown(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile("../../console/routes.go")
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,7 @@ func TestRoutesAreKnown(t *testing.T) {
 
 // TestForbiddenVerbs asks a console that only reads, and one that allows every verb but one, for each change.
 func TestForbiddenVerbs(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	nothing := p.serve(func(o *console.Options) { o.Allow = nil })
@@ -68,6 +70,7 @@ func TestForbiddenVerbs(t *testing.T) {
 
 // TestForbiddenJobs posts what begins or stops a replay or a drop, and asks for a file of dropped messages.
 func TestForbiddenJobs(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	nothing := p.serve(func(o *console.Options) { o.Allow = nil })
@@ -92,6 +95,7 @@ func TestForbiddenJobs(t *testing.T) {
 
 // TestForeignRequests sends each kind of request as another site, or a name that another site owns, would have a browser send it.
 func TestForeignRequests(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(nil)
@@ -135,6 +139,7 @@ func TestForeignRequests(t *testing.T) {
 
 // TestHeaders looks at what every answer carries, whatever its status.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(func(o *console.Options) { o.Allow = nil })
@@ -162,6 +167,7 @@ func TestHeaders(t *testing.T) {
 
 // TestLogin has a browser give a wrong token, then the right one and a name.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(func(o *console.Options) { o.Token = token })
@@ -195,6 +201,7 @@ func TestLogin(t *testing.T) {
 
 // TestTokenIsAsked sends every request of the tables without a token and with wrong ones.
 func TestTokenIsAsked(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(func(o *console.Options) { o.Token = token })
@@ -239,6 +246,7 @@ func TestTokenIsAsked(t *testing.T) {
 
 // TestWrongTokensAreLimited guesses faster than a person does.
 func TestWrongTokensAreLimited(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	s := p.serve(func(o *console.Options) { o.Token = token })
 	limited := func(guess func(i int) *http.Response) bool {
@@ -263,6 +271,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 
 // TestAuthorize embeds the console where the program itself knows who asks.
 func TestAuthorize(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(func(o *console.Options) {
@@ -296,6 +305,7 @@ func TestAuthorize(t *testing.T) {
 
 // TestPrefixes follows the links of pages under two prefixes, one of which a proxy cuts off.
 func TestPrefixes(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	for _, prefix := range []string{"/ops", "/a/b/strikes"} {

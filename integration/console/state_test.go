@@ -12,6 +12,7 @@ import (
 
 // TestBackAndReload filters, follows a link, goes back and reloads: each page shows what it showed.
 func TestBackAndReload(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"}, topology.Spec{Queue: "payments", Type: topology.Classic})
 	p.kill("payments", payments(6)...)
@@ -44,6 +45,7 @@ func TestBackAndReload(t *testing.T) {
 
 // TestWorksWithoutScript sets a limit in a browser that runs no script.
 func TestWorksWithoutScript(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(nil)

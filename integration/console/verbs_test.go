@@ -25,6 +25,7 @@ func (b *tab) act(link, reason string) {
 
 // TestPause pauses the consumers of a queue, and lets them go on.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "stock"})
 	p.consume(consumer.Consumer{Queue: "stock"})
@@ -64,6 +65,7 @@ func TestPause(t *testing.T) {
 
 // TestSkip dead-letters the message that blocks an ordered queue, although it waits for its backoff.
 func TestSkip(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
 	p.block("orders", 5)
@@ -81,6 +83,7 @@ func TestSkip(t *testing.T) {
 
 // TestReasonIsRequired sends every form without its reason, past the browser's own check.
 func TestReasonIsRequired(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
 	p.block("orders", 0)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/strikesmq/strikes/integration/internal/worker"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestMain makes this test binary a consumer process where it is started as one.
@@ -25,10 +24,8 @@ func TestMain(m *testing.M) {
 
 // TestFigures measures small figures on real servers, so that those who measure the large ones find a program that works.
 func TestFigures(t *testing.T) {
+	servertest.Long(t)
 	s, err := open(t.Context(), config{kind: "classic"})
-	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") != "true" {
-		t.Skipf("%v (make test installs it)", err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +50,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	servertest.Long(t)
 	for _, tc := range []struct {
 		args []string
 		want error // nil: any
@@ -71,6 +69,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestStopsMissed(t *testing.T) {
+	servertest.Long(t)
 	good := stopsMeasured{Stops: 5, InTheMiddle: 9, Messages: 100, CutOff: 3}
 	if missed := good.missed(5); len(missed) > 0 {
 		t.Errorf("%+v missed %q", good, missed)
@@ -90,6 +89,7 @@ func TestStopsMissed(t *testing.T) {
 }
 
 func TestOutageHeldMissed(t *testing.T) {
+	servertest.Long(t)
 	good := outageHeldMeasured{CPU: 4.9, Store: kept{Records: 20, Failures: 10, Most: 1}}
 	if missed := good.missed(10); len(missed) > 0 {
 		t.Errorf("%+v missed %q", good, missed)
@@ -109,6 +109,7 @@ func TestOutageHeldMissed(t *testing.T) {
 }
 
 func TestSessionsMissed(t *testing.T) {
+	servertest.Long(t)
 	for _, tc := range []struct {
 		m    sessionsMeasured
 		want int
@@ -125,6 +126,7 @@ func TestSessionsMissed(t *testing.T) {
 }
 
 func TestBookCountsRepeatedSuccesses(t *testing.T) {
+	servertest.Long(t)
 	b := &book{successes: map[string]int{}}
 	for _, l := range []line{
 		{Kind: began, ID: "a"},
@@ -143,6 +145,7 @@ func TestBookCountsRepeatedSuccesses(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
+	servertest.Long(t)
 	var r rate
 	start := time.Now()
 	for _, n := range []int{10, 30} {
@@ -154,6 +157,7 @@ func TestRate(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
+	servertest.Long(t)
 	for _, tc := range []struct {
 		of   []float64
 		want float64
@@ -165,6 +169,7 @@ func TestMedian(t *testing.T) {
 }
 
 func TestKept(t *testing.T) {
+	servertest.Long(t)
 	var k kept
 	for _, record := range []string{
 		"2 1 4 9 0 . 0 0 0 0 0 p-4 shared 1 0 4 0 .\n", "1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .\n", "0 0 1 9 0 done 1 0 0 0 0 . . 0 0 4 0 .\n",
@@ -185,6 +190,7 @@ func TestKept(t *testing.T) {
 
 // TestProcessThatEnds: nothing waits for a process that is gone.
 func TestProcessThatEnds(t *testing.T) {
+	servertest.Long(t)
 	p, err := spawn(workerSpec{Redis: "no URL"})
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ func ownTemp(t *testing.T) string {
 
 // TestKilledParent is about the guard: Close is not called.
 func TestKilledParent(t *testing.T) {
+	servertest.Long(t)
 	dir := ownTemp(t)
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), orphan+"=1")

@@ -21,6 +21,7 @@ import (
 )
 
 func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
+	servertest.Long(t)
 	ownTemp(t)
 	for _, name := range []string{"RABBITMQ_NODENAME", "RABBITMQ_NODE_PORT", "RABBITMQ_CONFIG_FILE", "ERL_EPMD_PORT", "ERL_FLAGS", "NODENAME"} {
 		t.Setenv(name, "not/for us")
@@ -57,6 +58,7 @@ func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
 }
 
 func TestRabbitMQSideBySide(t *testing.T) {
+	servertest.Long(t)
 	ownTemp(t)
 	a := servertest.Broker(t, servers.RabbitMQOptions{Management: true, Config: "consumer_timeout = 61000"})
 	b, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
@@ -97,6 +99,7 @@ func TestRabbitMQSideBySide(t *testing.T) {
 }
 
 func TestRabbitMQPause(t *testing.T) {
+	servertest.Long(t)
 	ownTemp(t)
 	r := servertest.Broker(t, servers.RabbitMQOptions{})
 	if err := r.Pause(); err != nil {
@@ -117,6 +120,7 @@ func TestRabbitMQPause(t *testing.T) {
 }
 
 func TestRabbitMQThatDoesNotStart(t *testing.T) {
+	servertest.Long(t)
 	broken := t.TempDir()
 	script := "#!/bin/sh\necho out of order; exit 3\n"
 	if err := os.WriteFile(filepath.Join(broken, "rabbitmq-server"), []byte(script), 0o755); err != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	servertest.Long(t)
 	ownTemp(t)
 	r := servertest.Store(t, servers.RedisOptions{Args: []string{"--maxmemory", "20mb"}})
 	opts, err := redis.ParseURL(r.URL)
@@ -66,6 +67,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestRedisThatDoesNotStart(t *testing.T) {
+	servertest.Long(t)
 	ownTemp(t)
 	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Args: []string{"--no-such-option", "1"}})
 	if err == nil {

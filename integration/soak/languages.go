@@ -1,15 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/strikesmq/strikes/integration/internal/install"
 )
 
 // inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the environment variable
@@ -18,12 +18,12 @@ import (
 const inGo = "go"
 
 // programs are the commands of workers in other languages, in the repository.
-var programs = map[string]func(context.Context, string) ([]string, error){
-	"python": func(ctx context.Context, root string) ([]string, error) {
-		python, err := install.FindPython(ctx)
+var programs = map[string]func(string) ([]string, error){
+	"python": func(root string) ([]string, error) {
+		python, err := exec.LookPath(cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"))
 		return []string{python, filepath.Join(root, "clients/python/tests/soak_worker.py")}, err
 	},
-	"node": func(_ context.Context, root string) ([]string, error) {
+	"node": func(root string) ([]string, error) {
 		node, err := exec.LookPath("node")
 		return []string{node, filepath.Join(root, "clients/node/test/soak-worker.js")}, err
 	},
@@ -64,7 +64,7 @@ func programOf(ctx context.Context, language string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	command, err := programs[language](ctx, root)
+	command, err := programs[language](root)
 	if err != nil {
 		return nil, fmt.Errorf("a worker in %s: %w", language, err)
 	}

@@ -11,6 +11,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(Run(m)) }
 
 func TestLeftovers(t *testing.T) {
+	Long(t)
 	broker, management := BrokerURL(t), ManagementURL(t)
 	t.Setenv("AMQP_URL", broker)
 	t.Setenv("STRIKES_MANAGEMENT_URL", management)

@@ -1,6 +1,7 @@
-// Package servertest gives tests a RabbitMQ and a Redis: those at AMQP_URL and REDIS_URL, or private ones.
+// Package servertest gives tests a RabbitMQ and a Redis, those at AMQP_URL and REDIS_URL or private ones, and programs of
+// the project.
 //
-// A test that needs a server which is not installed is skipped; under CI=true it fails.
+// A test that needs a server which is not installed fails.
 package servertest
 
 import (
@@ -11,6 +12,9 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -34,7 +38,7 @@ var (
 // Run runs the tests, deletes what they made, stops the shared servers and looks for leaked goroutines. TestMain exits with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
-	err := errors.Join(deleteLeftovers(), broker.close(), store.close())
+	err := errors.Join(deleteLeftovers(), broker.close(), store.close(), programs.close())
 	http.DefaultClient.CloseIdleConnections() // to a server that other tests share
 
 	if code == 0 { // after a failure, leaks are no news
@@ -77,16 +81,74 @@ func (s *shared[S]) close() error {
 	return s.it.Close()
 }
 
-// Need fails the test unless err is nil. It skips the test if err says that a server is not installed, except under CI=true.
+// Program builds a program of the project, such as cmd/strikes, once for all tests of a package, and returns its path.
+// It has the race detector if the test has it: then it is made of packages that are built already.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := programs.build(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var programs built
+
+type built struct {
+	mu   sync.Mutex
+	dir  string
+	done map[string]bool
+}
+
+func (b *built) build(name string) (program string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dir == "" {
+		if b.dir, err = os.MkdirTemp("", "strikes-programs-"); err != nil {
+			return "", err
+		}
+		b.done = map[string]bool{}
+	}
+	program = filepath.Join(b.dir, filepath.Base(name))
+	if b.done[name] {
+		return program, nil
+	}
+	args := []string{"build", "-ldflags=-s -w", "-o", program, "github.com/strikesmq/strikes/" + name}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = slices.Insert(args, 1, "-race")
+	}
+	if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil { //nolint:gosec // of ours
+		return "", fmt.Errorf("building %s: %w: %s", name, err, out)
+	}
+	b.done[name] = true
+	return program, nil
+}
+
+func (b *built) close() error {
+	if b.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(b.dir)
+}
+
+// Need fails the test unless err is nil. If err says that a server is not installed, it says what to do.
 func Need(t testing.TB, err error) {
 	t.Helper()
-	missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, errors.ErrUnsupported)
 	switch {
 	case err == nil:
-	case missing && os.Getenv("CI") != "true":
-		t.Skipf("%v (make test installs it; or set AMQP_URL and REDIS_URL)", err)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, errors.ErrUnsupported):
+		t.Fatalf("%v; run make setup, or set AMQP_URL and REDIS_URL to servers for tests", err)
 	default:
 		t.Fatal(err)
+	}
+}
+
+// Long skips a test that runs servers of its own again and again, ends many processes, or works for more than ten
+// seconds. make test-long runs these tests; it sets STRIKES_LONG.
+func Long(t testing.TB) {
+	t.Helper()
+	if os.Getenv("STRIKES_LONG") == "" {
+		t.Skip("long; STRIKES_LONG=1 runs it")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRabbitMQ(t *testing.T) {
+	servertest.Long(t)
 	proctest.Temp(t)
 	c := servertest.Own(t, StartRabbitMQ, servers.RabbitMQOptions{})
 	one, two, three := c.Nodes[0], c.Nodes[1], c.Nodes[2]

@@ -12,6 +12,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	servertest.Long(t)
 	proctest.Temp(t)
 	c := servertest.Own(t, StartRedis, RedisOptions{NodeTimeout: 500 * time.Millisecond})
 	was, err := c.Master(t.Context(), "{orders}")
@@ -34,6 +35,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	servertest.Long(t)
 	proctest.Temp(t)
 	s := servertest.Own(t, func(ctx context.Context, _ struct{}) (*Sentinel, error) { return StartSentinel(ctx) }, struct{}{})
 	if err := says(t.Context(), s.Replica, "role:slave", replicationInfo); err != nil {
