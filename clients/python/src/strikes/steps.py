@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from . import keys as k
@@ -118,11 +120,17 @@ class Reply:
         return self.failures + self.crashes
 
 
+def scripts() -> Traversable:
+    """Return the directory of the scripts: of the built package, or else of the checkout that it is imported from."""
+    built = resources.files("strikes").joinpath("scripts")
+    return built if built.is_dir() else Path(__file__).parents[4] / "counter" / "scripts"
+
+
 class Script:
     """A Lua script and the hash by which the server knows it."""
 
     def __init__(self, *parts: str) -> None:
-        files = resources.files("strikes").joinpath("scripts")
+        files = scripts()
         self.source = b"".join(files.joinpath(p + ".lua").read_bytes() for p in parts)
         self.sha1 = hashlib.sha1(self.source).hexdigest()  # Redis names scripts by it
 

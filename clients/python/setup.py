@@ -1,0 +1,34 @@
+"""Copies the scripts of counter/scripts into what is built. In a checkout, the package reads the originals."""
+
+from pathlib import Path
+from shutil import copy
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "counter/scripts"
+NAMES = ("begun", "control", "end", "fail", "record", "save", "start", "undecodable")
+
+
+def copy_scripts(target: Path) -> None:
+    if SCRIPTS.is_dir():  # else this is a source distribution, which has them
+        target.mkdir(parents=True, exist_ok=True)
+        for name in NAMES:
+            copy(SCRIPTS / f"{name}.lua", target)
+
+
+class Build(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            copy_scripts(Path(self.build_lib, "strikes/scripts"))
+
+
+class Source(sdist):
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        copy_scripts(Path(base_dir, "src/strikes/scripts"))
+
+
+setup(cmdclass={"build_py": Build, "sdist": Source})
