@@ -147,9 +147,7 @@ func headline(s queueView) string {
 	if s.Paused != nil && len(going) == 0 && (s.HeldBy == nil || !s.HeldBy.Only) {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
 	}
-	if s.Undecodable != nil && s.Undecodable.Blocks(s.Time) {
-		add(true, "blocked by %s", s.Undecodable.What())
-	}
+	add(s.Undecodable != "", "blocked by a message that ends every session")
 	if len(blocking) > 0 {
 		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)), plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
@@ -164,7 +162,7 @@ func headline(s queueView) string {
 		add(s.Ready > 0 && len(blocking) > 0, "%s", waiting)
 		add(s.Ready == 0, "no consumer")
 	}
-	if len(blocking) == 0 && s.Undecodable == nil && s.Paused == nil && s.Dead.Missing == 0 {
+	if len(blocking) == 0 && s.Undecodable == "" && s.Paused == nil && s.Dead.Missing == 0 {
 		add(len(facts) == 0, "nothing blocks it")
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}

@@ -41,9 +41,7 @@ func (l line) Facts() (all []fact) {
 		add(true, "bad", "%s", inShort(f.Finding))
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
-	if l.Undecodable != nil && l.Undecodable.Blocks(l.Now) {
-		add(true, "bad", "%s", l.Undecodable.What())
-	}
+	add(l.Undecodable != "", "bad", "a message ends every session")
 	if l.Blocked > 0 {
 		class := "warn"
 		if l.Trouble == status.TroubleBlocked {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
@@ -74,7 +73,8 @@ type session struct {
 	careful  bool      // an undecodable message may be in the queue
 	began    time.Time // if careful
 
-	undecoded *counter.Undecodable // the message that ended it; nil: none did
+	undecoded   string // what is wrong with the message that ended it, and where it is; empty: none did
+	unconverted bool   // the broker could not convert it
 }
 
 // newSession returns a session of c, which has its defaults.

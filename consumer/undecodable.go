@@ -9,7 +9,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
@@ -36,8 +35,8 @@ func (s *session) lost(why error, says *amqp.Error) error {
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
-	s.undecoded = &counter.Undecodable{Holder: s.Holder, After: s.last, Error: wrong, Unconverted: amqpdial.Unconverted(says)}
-	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix)
+	s.undecoded, s.unconverted = wrong+"; "+s.position(), amqpdial.Unconverted(says)
+	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.undecoded, why, says, fix)
 }
 
 // position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before it that it
@@ -68,14 +67,14 @@ func (s *session) explain(l *link, err error) error {
 
 // undecodableNotes is a Counter that records undecodable messages for other processes.
 type undecodableNotes interface {
-	NoteUndecodable(ctx context.Context, vhost, queue string, u counter.Undecodable) error
+	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 }
 
 // report reports an undecodable message that ended the session. If the store is out of reach, the next session
 // reports it. A 541 proves something about a message only in a session that prefetches one, so the next one reports
 // it if it meets it too.
 func (s *session) report(ctx context.Context, err error) {
-	if s.undecoded == nil || s.undecoded.Unconverted && s.Prefetch > 1 {
+	if s.undecoded == "" || s.unconverted && s.Prefetch > 1 {
 		return
 	}
 	if s.Observer != nil {
@@ -88,7 +87,7 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, *s.undecoded); err != nil {
+	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, s.undecoded); err != nil {
 		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }

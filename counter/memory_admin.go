@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // ledger is what a Memory keeps of a queue beside its records.
 type ledger struct {
 	rules.Queue
-	undecodable *Undecodable
+	undecodable string // the note of NoteUndecodable
+	undecodedAt time.Time
 	readers     map[string]ConsumerState
 	skips       map[string]time.Time
 	audit       []AuditEntry // oldest first
@@ -150,33 +152,22 @@ func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, messages 
 }
 
 // NoteUndecodable is like Counter.NoteUndecodable. It never fails.
-func (m *Memory) NoteUndecodable(_ context.Context, vhost, queue string, u Undecodable) error {
+func (m *Memory) NoteUndecodable(_ context.Context, vhost, queue, why string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.ledger(vhost, queue)
-	now := time.Now()
-	u = u.kept()
-	u.Sessions, u.Since, u.At = 1, now, now
-	if before := l.undecodable; before != nil && now.Sub(before.At) < undecodableTTL {
-		u.Sessions, u.Since = before.Sessions+1, before.Since
-		if u.After == "" {
-			u.After = before.After
-		}
-	}
-	l.undecodable = &u
+	l.undecodable, l.undecodedAt = printable.Cut(why, MaxReason), time.Now()
 	return nil
 }
 
 // Undecodable is like Admin.Undecodable. It never fails.
-func (m *Memory) Undecodable(_ context.Context, vhost, queue string) (*Undecodable, error) {
+func (m *Memory) Undecodable(_ context.Context, vhost, queue string) (why string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u := m.ledger(vhost, queue).undecodable
-	if u == nil || time.Since(u.At) >= undecodableTTL {
-		return nil, nil //nolint:nilnil // none is no error
+	if l := m.ledger(vhost, queue); time.Since(l.undecodedAt) < undecodableTTL {
+		why = l.undecodable
 	}
-	noted := *u
-	return &noted, nil
+	return why, nil
 }
 
 // noteAt is a given note as the store keeps it.

@@ -35,10 +35,10 @@ type Summary struct {
 	Recent    int     // messages dead-lettered so recently that they may be on their way
 
 	Tombstones  Tombstones
-	Override    *Override    // nil: none, or one that consumers ignore
-	Undecodable *Undecodable // nil: none
-	Paused      *Note        // nil: the queue is not paused
-	Held        Held         // of all processes: their messages together, and the report of what is held for longest
+	Override    *Override // nil: none, or one that consumers ignore
+	Undecodable string    // what NoteUndecodable noted within the last minute
+	Paused      *Note     // nil: the queue is not paused
+	Held        Held      // of all processes: their messages together, and the report of what is held for longest
 
 	HeldLanes int    // lanes that are held
 	Behind    Behind // the dead letters in them that had no attempt
@@ -166,11 +166,14 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	for i := range n {
 		n[i], _ = reply[i].(int64)
 	}
-	var hashes [4]map[string]string
+	var hashes [3]map[string]string
 	for i := range hashes {
 		if hashes[i], err = hashOf(reply[7+i]); err != nil {
 			return false, err
 		}
+	}
+	if err, failed := reply[10].(error); failed {
+		return false, err
 	}
 	lanes, _ := reply[12].(int64)
 	existing, _ := reply[13].(int64)
@@ -180,9 +183,10 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 		s.lead(&head, n[2] == n[3])
 	}
 	s.Retrying, s.Forgotten, s.Recent = s.Retrying+int(n[2]), s.Forgotten+int(n[3]), s.Recent+int(n[4])
-	s.Tombstones, s.Undecodable = tombstonesOf(hashes[0], existing), undecodableOf(hashes[2])
+	s.Tombstones = tombstonesOf(hashes[0], existing)
+	s.Undecodable, _ = reply[10].(string)
 	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
-	if h := hashes[3]; h["paused"] == "1" {
+	if h := hashes[2]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))
 	}
 	s.Held = heldTogether(reply[11])

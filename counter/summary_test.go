@@ -30,7 +30,7 @@ func TestSummaries(t *testing.T) {
 		if err := a.SetLimit(t.Context(), "/", "idle", Override{MaxRetries: new(5), Note: Note{Why: "a test"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.NoteUndecodable(t.Context(), "/", "idle", Undecodable{After: "x"}); err != nil {
+		if err := c.NoteUndecodable(t.Context(), "/", "idle", "deep"); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}); err != nil {
@@ -53,13 +53,13 @@ func TestSummaries(t *testing.T) {
 			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 || orders.Head == nil || orders.Head.ID != "old" {
 				t.Errorf("orders: %+v, head %+v", orders, orders.Head)
 			}
-			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != nil || none.Err != nil || none.Time.IsZero() {
+			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil || none.Time.IsZero() {
 				t.Errorf("none: %+v", none)
 			}
 			if !errors.Is(foreign.Err, ErrForeign) || foreign.Queue != "foreign" {
 				t.Errorf("foreign: %+v", foreign)
 			}
-			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 || idle.Override.Limit() != 6 || idle.Undecodable.After != "x" || idle.Paused == nil || idle.Paused.Why != "a bug" || orders.Paused != nil {
+			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 || idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" || orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)
 			}
 			if want := (Held{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Held != want || orders.Held != (Held{}) {

@@ -97,8 +97,8 @@ func TestUnconvertedTakesNoNeighbour(t *testing.T) {
 					t.Errorf("%d dead letters, want 1", dead)
 				}
 				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
-				if err != nil || u == nil || !u.Unconverted || u.Sessions < 2 || !strings.Contains(u.Error, "541") {
-					t.Errorf("noted: %+v, %v", u, err)
+				if err != nil || !strings.Contains(u, "541") {
+					t.Errorf("noted: %q, %v", u, err)
 				}
 			})
 		}
@@ -214,8 +214,8 @@ func TestUnconvertedInOtherLanguages(t *testing.T) {
 			need(t, err)
 			defer store.Close()
 			u, err := store.Admin().Undecodable(t.Context(), "/", queue)
-			if err != nil || u == nil || !u.Unconverted || u.Sessions < 2 || !strings.Contains(u.Error, "541") {
-				t.Errorf("noted: %+v, %v", u, err)
+			if err != nil || !strings.Contains(u, "541") {
+				t.Errorf("noted: %q, %v", u, err)
 			}
 		})
 	}

@@ -114,8 +114,8 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
 				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
-				if err != nil || u == nil || u.Sessions != 7 || u.Holder == "" || u.After == "" {
-					t.Errorf("noted: %+v, %v", u, err)
+				if err != nil || !strings.Contains(u, "its headers") {
+					t.Errorf("noted: %q, %v", u, err)
 				}
 			})
 		}

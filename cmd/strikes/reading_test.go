@@ -23,6 +23,7 @@ import (
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // The full run: go test ./cmd/strikes -run TestReadingKeepsDeadLetters -reading.runs 2000 -timeout 1h
@@ -324,6 +325,46 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestStatusNamesTheWayOut of a message that ended a session: the command that it names takes the message out of the queue.
+func TestStatusNamesTheWayOut(t *testing.T) {
+	queue := "cli." + uuid.NewString()
+	cleanUp(t, queue)
+	withChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+		return err
+	})
+	publishUndecodable(t, queue, "bad")
+	store, err := counter.Dial(servertest.Patient(t, storeURL(t)), &counter.Options{Prefix: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if code, out, errs := inProcess(t, queue, "status", queue); code != 0 || strings.Contains(out, "undecoded") {
+		t.Errorf("before: exit code %d: %s%s", code, out, errs)
+	}
+	if err := store.NoteUndecodable(t.Context(), "/", queue, "its headers\x1b; it is at the head of the queue"); err != nil {
+		t.Fatal(err)
+	}
+	wayOut := "dead drop " + queue + " --dead-letter-queue " + queue + " --undecodable --to FILE\n"
+	code, out, errs := inProcess(t, queue, "status", queue)
+	for _, want := range []string{
+		`undecoded  a message ends every session that receives it: its headers\x1b; it is at the head of the queue` + "\n",
+		"           stop the consumers, and strikes " + wayOut,
+	} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d: no %q in %s%s", code, want, out, errs)
+		}
+	}
+	to := filepath.Join(t.TempDir(), "bad")
+	drop := append(strings.Fields(strings.Replace(wayOut, "FILE", to, 1)), "--yes", "--why", "w")
+	if code, _, errs := inProcess(t, queue, drop...); code != 0 || !strings.Contains(errs, "1 dropped, in "+to) {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if kept, err := os.ReadFile(to); err != nil || !strings.Contains(string(kept), `"message_id":"bad"`) {
+		t.Errorf("%v: %s", err, kept)
+	}
 }
 
 // TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often messages were returned.

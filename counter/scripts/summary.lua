@@ -1,6 +1,6 @@
 -- SUMMARY reads what an operator sees of one queue. It writes nothing.
 --
--- KEYS: index, override and tombstones, as record.lua describes them; the key of undecodable.lua; dead of record.lua; the key of
+-- KEYS: index, override and tombstones, as record.lua describes them; the note of an undecodable message; dead of record.lua; the key of
 -- pause.lua; consumers of control.lua; lanes of lane.lua.
 -- ARGV:
 --   1  skip    so many of the records that were written last, and of the tombstones
@@ -8,11 +8,11 @@
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause, held,
+-- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, held,
 -- held lanes, tombstones in dead }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
--- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. The four before held are the
--- fields of the hashes, or the error of a key that is none. held is what each process reports of messages whose attempts are not
+-- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. tombstones, override and pause
+-- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. held is what each process reports of messages whose attempts are not
 -- counted: "<messages> <ms> <why>". held lanes is their number, or the error of a key of another type.
 
 local index = KEYS[1]
@@ -68,6 +68,6 @@ for _, member in ipairs(consumers) do
 end
 
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
-  redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[4]),
-  redis.pcall('HGETALL', KEYS[6]), held, redis.pcall('ZCARD', KEYS[8]),
+  redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
+  redis.pcall('GET', KEYS[4]), held, redis.pcall('ZCARD', KEYS[8]),
   redis.pcall('ZCOUNT', KEYS[5], now, '+inf') }

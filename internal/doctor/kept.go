@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var found []inspect.Finding
-	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.undecodable, c.limits} {
+	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.limits} {
 		more, err := judge(ctx, vhost, queue)
 		if err != nil {
 			c.mute.Store(true)
@@ -85,47 +84,6 @@ func limitsDiffer(queue string, seen []records.OwnLimit) []inspect.Finding {
 		return nil
 	}
 	return []inspect.Finding{inspect.Say("limits-differ", inspect.Vars{"limits": records.LimitsText(seen), "queue": shell.Operands(queue)})}
-}
-
-// undecodable reports a message that consumers cannot decode.
-func (c *Checkup) undecodable(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	u, err := c.Store.Undecodable(ctx, vhost, queue)
-	if u == nil || err != nil {
-		return nil, err
-	}
-	now, err := c.Store.Now(ctx)
-	if err != nil {
-		now = time.Now().UTC()
-	}
-	return []inspect.Finding{c.judgeUndecodable(*records.UndecodableOf(u), now, vhost, queue)}, nil
-}
-
-func (c *Checkup) judgeUndecodable(u records.Undecodable, now time.Time, vhost, queue string) inspect.Finding {
-	after := ""
-	if u.After != "" {
-		after = fmt.Sprintf(", after message %q", firstLine(u.After, 80))
-	}
-	vars := inspect.Vars{
-		"sessions": u.Sessions, "since": u.Since.Format(time.TimeOnly + "Z"), "last": u.Last.Format(time.TimeOnly + "Z"), "after": after,
-		"holder": firstLine(u.Holder, 80), "error": firstLine(u.Error, 300),
-	}
-	switch {
-	case u.Unconverted && u.Blocks(now):
-		return inspect.Say("undecodable-message/unconverted", vars)
-	case u.Unconverted:
-		return inspect.Say("undecodable-message/unconverted-gone", vars)
-	case !u.Blocks(now):
-		return inspect.Say("undecodable-message/gone", vars)
-	}
-	f := inspect.Say("undecodable-message", vars)
-	api, err := c.Need.API()
-	if err == nil {
-		head := map[string]any{"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto", "truncate": 100}
-		if line := api.Curl("POST", head, "queues", vhost, queue, "get"); line != "" {
-			f.Commands = []string{line}
-		}
-	}
-	return f
 }
 
 // firstLine is the beginning of a text from elsewhere, which may hold control characters.

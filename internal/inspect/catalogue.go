@@ -40,8 +40,6 @@ const (
 	lostSilently = "rejected messages are lost silently"
 	publishers   = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
 		"through delay queues"
-	undecodable = "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
-		"dead-letters it; strikes cannot read it in the dead-letter queue either"
 	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return to the queue; " +
 		"the attempt is not counted"
 )
@@ -258,33 +256,6 @@ var texts = map[string]text{
 		"its consumers take no deliveries; the messages wait in the queue",
 		"if the reason is gone, run strikes resume {queue}",
 	},
-	"undecodable-message": {
-		Error, "consumers cannot decode a message: it ended their sessions {sessions} times since {since}, the last time at {last}{after}; " +
-			"reported by {holder}: {error}",
-		undecodable,
-		"stop the consumers; read the head of the queue through the management API, which can decode it, with ackmode ack_requeue_true, " +
-			"to be sure; then dead-letter it; have its publisher send fewer and flatter headers",
-	},
-	"undecodable-message/unconverted": {
-		Error, "the broker cannot convert a message to AMQP 0.9.1: it ended sessions with 541 {sessions} times since {since}, the last time at " +
-			"{last}{after}; reported by {holder}",
-		undecodable,
-		"take it out of the queue with an AMQP 1.0 receiver, because the management API replies 500; have its publisher send only what AMQP 0.9.1 " +
-			"can hold: for example no property of type uuid, and no content type over 255 bytes",
-	},
-	"undecodable-message/unconverted-gone": {
-		Warning, "the broker ended sessions with 541, as it does for a message that it cannot convert to AMQP 0.9.1: {sessions} times since {since}, " +
-			"the last time at {last}{after}; reported by {holder}",
-		undecodable,
-		"none if the message is gone; this finding ends 15 minutes after the last such session",
-	},
-	"undecodable-message/gone": {
-		Warning, "consumers could not decode a message: it ended their sessions {sessions} times since {since}, the last time at {last}{after}; " +
-			"reported by {holder}: {error}",
-		undecodable,
-		"none if the message is gone; this finding ends 15 minutes after the last such session",
-	},
-
 	// The store
 	CodeNoStore: {
 		Error, "{reason}",

@@ -50,9 +50,9 @@ type Summary struct {
 
 	HeldLanes int `json:"held_lanes,omitempty"`
 
-	Paused      *records.Note        `json:"paused,omitempty"`
-	Limit       *records.Limit       `json:"limit,omitempty"`
-	Undecodable *records.Undecodable `json:"undecodable,omitempty"`
+	Paused      *records.Note  `json:"paused,omitempty"`
+	Limit       *records.Limit `json:"limit,omitempty"`
+	Undecodable string         `json:"undecodable,omitempty"` // what consumers noted within the last minute
 
 	Sharing   int   `json:"sharing,omitempty"` // other queues whose dead letters land in Dead.Queue: Missing is of all together
 	StoreSeen bool  `json:"-"`                 // the store said its half
@@ -99,7 +99,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.Dead.counted(kept.Tombstones)
 	s.HeldLanes, s.Dead.Behind = kept.HeldLanes, kept.Behind.Count
 	s.Dead.recent = int64(kept.Recent) + kept.Behind.Recent
-	s.Undecodable = records.UndecodableOf(kept.Undecodable)
+	s.Undecodable = kept.Undecodable
 	if kept.Held.Messages > 0 {
 		s.Held = &Held{Messages: kept.Held.Messages, Since: kept.Time.Add(-kept.Held.For), Why: kept.Held.Why}
 	}
@@ -169,7 +169,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil, slices.ContainsFunc(s.Findings, halts):
+	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != "", s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

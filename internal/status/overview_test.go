@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
 )
 
 // TestWorstFirst: a queue that needs a person more comes first.
@@ -41,7 +40,7 @@ func TestWorstFirst(t *testing.T) {
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
-		{Summary{Queue: "undecodable", Undecodable: &records.Undecodable{Last: noon}}, TroubleBlocked},
+		{Summary{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
 		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}}, TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},

@@ -32,9 +32,9 @@ type Status struct {
 	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
 	Notes     []Note             `json:"-"`               // what could not be seen
 
-	Paused      *records.Note        `json:"paused,omitempty"`
-	HeldBy      *Holding             `json:"held_by,omitempty"` // the message for which the queue is paused
-	Undecodable *records.Undecodable `json:"undecodable,omitempty"`
+	Paused      *records.Note `json:"paused,omitempty"`
+	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused
+	Undecodable string        `json:"undecodable,omitempty"` // what consumers noted within the last minute
 }
 
 // Rates are messages a second.

@@ -42,8 +42,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 		return err
 	}
 	s.Held = heldBy(consumers)
-	u, err := c.Store.Undecodable(ctx, c.VHost, c.Queue)
-	if err != nil {
+	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
 	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
@@ -63,7 +62,6 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 			return err
 		}
 	}
-	s.Undecodable = records.UndecodableOf(u)
 	if f.override != nil {
 		limit := queue.LimitOf(*f.override)
 		s.Limit = &limit

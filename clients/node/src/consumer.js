@@ -229,11 +229,11 @@ export class Consumer {
   /** @param {Session} session @param {UndecodableError} err */
   async report(session, err) {
     if (err.unconverted && session.options.prefetch > 1) return // the next session prefetches one, and reports it if it meets it too
-    const { vhost, queue, holder, observer, logger } = this.settings
+    const { vhost, queue, observer, logger } = this.settings
     this.guard(() => observer({ outcome: 'undecodable', vhost, queue, error: err }))
     const counter = /** @type {any} */ (this.settings.counter)
     if (typeof counter.noteUndecodable !== 'function') return
-    await counter.noteUndecodable(vhost, queue, { holder, after: session.last, error: textOf(err), unconverted: err.unconverted })
+    await counter.noteUndecodable(vhost, queue, textOf(err))
       .catch((/** @type {unknown} */ error) => logger.warn('the store did not note the undecodable message', { queue, error }))
   }
 

@@ -9,7 +9,7 @@ import { dialStore, refuseClient, Store, storeError } from './store.js'
 const MINUTE = 60_000
 const KEEP_DONE = 10 * MINUTE
 const PAUSE_TTL = 30 * 24 * 60 * MINUTE
-const UNDECODABLE_TTL = 15 * MINUTE
+const UNDECODABLE_TTL = MINUTE
 const MAX_LIMIT = 1001
 
 /** How long a record outlives its last write, in ms: 7 days. */
@@ -214,15 +214,15 @@ export class Counter {
   }
 
   /**
-   * Adds a session that an undecodable message ended, for status and doctor.
+   * Notes for a minute that a message ended a session which the client cannot decode, for strikes status.
    * @param {string} vhost
    * @param {string} queue
-   * @param {{ holder: string, after: string | Buffer, error: string, unconverted?: boolean }} note
+   * @param {string} why
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
    */
-  async noteUndecodable(vhost, queue, { holder, after, error, unconverted = false }, { timeout = 1000 } = {}) {
-    const args = [UNDECODABLE_TTL, cut(holder, MAX_STORED), cut(after, MAX_STORED), cut(error, MAX_REASON), unconverted ? '1' : '']
-    await this.store.run(scripts.undecodable, [this.queueKey(vhost, queue) + 'undecodable'], args, timeout)
+  async noteUndecodable(vhost, queue, why, { timeout = 1000 } = {}) {
+    const key = this.queueKey(vhost, queue) + 'undecodable'
+    await this.store.command(['set', key, cut(why, MAX_REASON), 'px', UNDECODABLE_TTL], performance.now() + timeout)
   }
 
   /** Throws if the store does not reply, or refuses. */

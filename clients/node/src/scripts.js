@@ -16,5 +16,4 @@ export const scripts = {
   fail: script('record', 'fail', 'save'),
   end: script('record', 'end', 'save'),
   control: script('control'),
-  undecodable: script('undecodable'),
 }

@@ -415,14 +415,14 @@ class _Session:
         await _close(self.channel)
 
     async def _note(self, error: Undecodable) -> None:
-        """Report an undecodable message, for status and doctor."""
+        """Report an undecodable message, for strikes status."""
         if not error.certain(self.prefetch):
             return
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if observer := s.observer:
             self.session.guard("observer", lambda: observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))  # type: ignore[misc]
-        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), error.unconverted, self.c._counter.options)
+        note = steps.undecodable(s.vhost, s.queue, str(error), self.c._counter.options)
         result = await run(self.c._counter, note, 1.0)
         if isinstance(result, StoreError):
             s.logger.warning("the store did not note the undecodable message, queue %s: %s", s.queue, result)

@@ -342,14 +342,14 @@ class _Session:
             self.wire.poll(0.1)
 
     def _note(self, error: Undecodable) -> None:
-        """Report an undecodable message, for status and doctor."""
+        """Report an undecodable message, for strikes status."""
         if not error.certain(self.prefetch):
             return
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if s.observer:
             self.session.guard("observer", lambda: s.observer and s.observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))
-        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), error.unconverted, self.c._counter.options)
+        note = steps.undecodable(s.vhost, s.queue, str(error), self.c._counter.options)
         try:
             self.c._counter.run(note)
         except StoreError as err:

@@ -32,7 +32,7 @@ KEEP_DONE = 600.0
 """How long the record of a success is kept for a lost ack, in seconds."""
 
 PAUSE_TTL = 30 * 24 * 3600.0
-UNDECODABLE_TTL = 900.0
+UNDECODABLE_TTL = 60.0
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -140,7 +140,6 @@ BEGUN = Script("record", "begun", "save")
 FAIL = Script("record", "fail", "save")
 END = Script("record", "end", "save")
 CONTROL = Script("control")
-UNDECODABLE = Script("undecodable")
 
 
 @dataclass(frozen=True)
@@ -299,15 +298,10 @@ def parse_lanes(reply: Any) -> int:
     return reply
 
 
-def undecodable(
-    vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, unconverted: bool, options: Options,
-) -> Call:
-    """Note a session that a message ended which the client cannot decode, or the broker cannot convert."""
-    args: list[bytes | str | int] = [
-        ceil_millis(UNDECODABLE_TTL), cut(holder, MAX_STORED_ID), cut(after, MAX_STORED_ID), cut(error, MAX_REASON),
-        "1" if unconverted else "",
-    ]
-    return Call("note undecodable", UNDECODABLE, [k.undecodable_key(vhost, queue, options.prefix)], args, several=False)
+def undecodable(vhost: str | bytes, queue: str | bytes, why: str, options: Options) -> Call:
+    """Note for a minute that a message ended a session which the client cannot decode, or the broker cannot convert."""
+    args: list[bytes | str | int] = [cut(why, MAX_REASON), "PX", ceil_millis(UNDECODABLE_TTL)]
+    return Call("SET", None, [k.undecodable_key(vhost, queue, options.prefix)], args, several=False)
 
 
 def queue_of(call: Call) -> str:

@@ -34,7 +34,7 @@ func (q *dlq) wayOut(err error) error {
 	source := shell.Operands(q.queue)
 	if bad.Unconverted {
 		text += fmt.Sprintf("Neither can the management API read it. Replay or drop those before it (strikes dead replay %s --all stops at it), "+
-			"and take it out with an AMQP 1.0 receiver (docs/operations.md#undecodable-message)", source)
+			"and take it out with an AMQP 1.0 receiver (docs/operations.md#a-message-cannot-be-decoded)", source)
 	} else {
 		text += fmt.Sprintf("Take it out, and leave those before it in the queue: strikes dead drop %s --undecodable --to FILE", source)
 	}

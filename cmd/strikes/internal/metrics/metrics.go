@@ -72,8 +72,6 @@ var measures = []measure{
 		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Behind) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
-	measured("strikes_queue_undecodable", "Whether consumers reported a message that they cannot decode in the last 15 minutes.", prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return oneIf(s.Undecodable != nil) })),
 	measured("strikes_queue_consumers", "Consumers of the queue.", prometheus.GaugeValue,
 		func(s status.Summary) (float64, bool) { return number(s.Consumers) }),
 	measured("strikes_queue_ready_messages", "Messages in the queue that no consumer holds.", prometheus.GaugeValue,

@@ -90,8 +90,8 @@ func overviewNote(s status.Summary, o status.Overview) string {
 	if s.Err != nil {
 		notes = append(notes, term.Brief(s.Err.Error(), 80))
 	}
-	if s.Undecodable != nil && s.Undecodable.Blocks(o.Time) {
-		notes = append(notes, s.Undecodable.What())
+	if s.Undecodable != "" {
+		notes = append(notes, undecodable)
 	}
 	switch {
 	case s.Paused != nil:

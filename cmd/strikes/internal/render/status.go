@@ -20,12 +20,11 @@ func Status(s status.Status) []term.Row {
 	if s.Paused != nil {
 		rows = append(rows, paused(s)...)
 	}
-	if u := s.Undecodable; u != nil {
-		kind := term.Plain
-		if u.Blocks(s.Time) {
-			kind = term.Alarm
-		}
-		rows = append(rows, term.Row{Text: "undecoded  " + undecodable(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
+	if s.Undecodable != "" {
+		name := shell.Operands(s.Queue)
+		rows = append(rows,
+			term.Row{Text: "undecoded  " + undecodable + ": " + term.Brief(s.Undecodable, 300), Kind: term.Alarm},
+			term.Row{Text: "           stop the consumers, and strikes dead drop " + name + " --dead-letter-queue " + name + " --undecodable --to FILE"})
 	}
 	if s.Limit != nil {
 		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
@@ -255,15 +254,8 @@ func missing(d status.DeadLetters) string {
 	return text
 }
 
-// undecodable says what consumers reported.
-func undecodable(u *records.Undecodable, now time.Time) string {
-	text := fmt.Sprintf("%s ended %s since %s, the last %s ago", u.What(),
-		printable.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
-	if u.After != "" {
-		text += ", after message " + term.Shown(u.After)
-	}
-	return text
-}
+// undecodable says what blocks the queue when consumers noted such a message.
+const undecodable = "a message ends every session that receives it"
 
 // disagreement says which limits the consumers of one queue have. It is not
 // escaped.
