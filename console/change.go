@@ -22,7 +22,7 @@ type change struct {
 	Queue  string
 	ID     string
 	Undo   bool   // limit: clear it; pause: resume
-	Number string // of attempts for grant, of retries for limit
+	Number string // of retries, for limit
 	Reason string
 	Anyway bool // although the queue's own delivery limit is lower
 
@@ -41,18 +41,18 @@ type changeView struct {
 }
 
 var titles = map[Verb]string{
-	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
-	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
+	VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
+	VerbLimit: "Set the limit", VerbPause: "Pause the consumers of a queue",
 }
 
-var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
+var undoTitles = map[Verb]string{VerbLimit: "Clear the limit", VerbPause: "Resume the consumers of a queue"}
 
 // mostChanges are made at once.
 const mostChanges = 100
 
 // several are the verbs that may be used on several messages of a queue, or on several queues.
 var (
-	severalMessages = []Verb{VerbGrant, VerbReset, VerbSkip}
+	severalMessages = []Verb{VerbLimit, VerbReset, VerbSkip}
 	severalQueues   = []Verb{VerbPause}
 )
 
@@ -75,7 +75,7 @@ func changesOf(r *http.Request) (all []change, err error) {
 		return nil, formError{"the address names no verb of this page"}
 	case first.Undo && undoTitles[first.Verb] == "": // the audit would name another change than the one that is made
 		return nil, formError{"only a limit and a pause can be undone"}
-	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 || slices.Contains(ids, "")):
+	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 && (first.Verb != VerbLimit || q.Has("of")) || slices.Contains(ids, "")):
 		return nil, formError{"no message is selected"}
 	case len(queues) == 0:
 		return nil, formError{"no queue is selected"}
@@ -117,33 +117,24 @@ func (ch change) Title() string {
 	return titles[ch.Verb]
 }
 
-// Do is the label of the button.
-func (ch change) Do() string {
-	name := ch.Name()
+// act begins the label of the button.
+func (ch change) act() string {
+	name := upper(ch.Name()) + " "
 	if ch.Verb == VerbLimit {
-		name += " of"
+		name += "of "
 	}
-	return upper(name) + " " + shown(cmp.Or(ch.ID, ch.Queue))
+	return name
 }
 
 // Do is the label of the button.
 func (v changeView) Do() string {
 	if len(v.All) > 1 {
-		return upper(v.Name()) + " " + v.subjects()
+		return v.act() + v.subjects()
 	}
-	return v.change.Do()
+	return v.act() + shown(cmp.Or(v.ID, v.Queue))
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// Link is the address of the change.
-func (ch change) Link() string {
-	undo := ""
-	if ch.Undo {
-		undo = "1"
-	}
-	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo)
-}
 
 // Name is what the audit calls the change.
 func (ch change) Name() string {
@@ -277,16 +268,12 @@ func (ch *change) check() string {
 	if ch.Reason == "" {
 		return noReason
 	}
-	what, least, most := "attempts", 1, counter.MaxGrant
-	switch {
-	case ch.Verb == VerbLimit && !ch.Undo:
-		what, least, most = "retries", 0, counter.MaxOverride
-	case ch.Verb != VerbGrant:
+	if ch.Verb != VerbLimit || ch.Undo {
 		return ""
 	}
 	n, err := strconv.Atoi(ch.Number)
-	if err != nil || n < least || n > most {
-		return fmt.Sprintf("The number of %s must be %d to %d, got %s.", what, least, most, shown(ch.Number))
+	if err != nil || n < 0 || n > counter.MaxOverride {
+		return fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(ch.Number))
 	}
 	ch.number = n
 	return ""

@@ -13,16 +13,6 @@ import (
 func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 	q := c.records(ch.Queue)
 	switch ch.Verb {
-	case VerbGrant:
-		plan, err := q.PlanGrant(ctx, ch.ID, 1, counter.Note{})
-		if err != nil {
-			return nil, err
-		}
-		facts := []string{plural(plan.FailedAttempts, "failed attempt") + " so far."}
-		if plan.Limit > 0 {
-			facts = append(facts, fmt.Sprintf("The limit is %s.", plural(plan.Limit-1, "attempt")))
-		}
-		return append(facts, "Grants add up, and are in force at the next step on every consumer."), nil
 	case VerbReset:
 		plan, _, err := q.PlanReset(ctx, []string{ch.ID})
 		if err != nil {
@@ -37,6 +27,9 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 		}
 		return facts, nil
 	case VerbLimit:
+		if ch.ID != "" {
+			return ownLimitFacts(ctx, q, ch.ID)
+		}
 		l, err := q.Limit(ctx)
 		if errors.Is(err, records.ErrNone) {
 			return []string{"No limit is set: the consumers use their own."}, nil
@@ -60,6 +53,18 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 	default:
 		return c.pauseFacts(ctx, ch)
 	}
+}
+
+func ownLimitFacts(ctx context.Context, q *records.Queue, id string) ([]string, error) {
+	plan, err := q.PlanOwnLimit(ctx, id, 1, counter.Note{})
+	if err != nil {
+		return nil, err
+	}
+	facts := []string{plural(plan.Failed(), "failed attempt") + " so far."}
+	if now, err := q.OwnLimit(ctx, id); err == nil {
+		facts = append(facts, "It has a limit of its own: "+now.Text()+".")
+	}
+	return append(facts, "A limit of its own replaces every other one for this message, at its next step on every consumer."), nil
 }
 
 func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 // carryOut makes a change and says what it changed.
 func (c *Console) carryOut(ctx context.Context, q *records.Queue, ch change) (string, error) {
 	switch ch.Verb {
-	case VerbGrant:
-		return c.grant(ctx, q, ch)
 	case VerbReset:
 		return reset(ctx, q, ch)
 	case VerbLimit:
@@ -51,29 +50,6 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 	return nil
 }
 
-func (c *Console) grant(ctx context.Context, q *records.Queue, ch change) (string, error) {
-	plan, err := q.PlanGrant(ctx, ch.ID, ch.number, ch.note)
-	if err != nil {
-		return "", err
-	}
-	if err := c.checkDeliveryLimit(ctx, ch, plan.Retries()); err != nil {
-		return "", err
-	}
-	if err := q.Grant(ctx, &plan); err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("%s was granted %s", shown(ch.ID), plural(ch.number, "more attempt"))
-	now, err := q.Message(ctx, ch.ID) // another operator may have granted some too
-	override, overrideErr := q.Override(ctx)
-	if err == nil && overrideErr == nil && len(now) > 0 {
-		text += fmt.Sprintf(": %s so far", plural(now[0].Counted(), "failed attempt"))
-		if limit := now[0].InForce(override); limit > 0 {
-			text += fmt.Sprintf(", the limit is now %s", plural(limit, "attempt"))
-		}
-	}
-	return text + ".", nil
-}
-
 func reset(ctx context.Context, q *records.Queue, ch change) (string, error) {
 	plan, _, err := q.PlanReset(ctx, []string{ch.ID})
 	if err != nil {
@@ -93,18 +69,9 @@ func reset(ctx context.Context, q *records.Queue, ch change) (string, error) {
 }
 
 func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (string, error) {
-	var plan records.Limit
-	var err error
-	if ch.Undo {
-		plan, err = q.PlanClear(ctx, ch.note)
-		if errors.Is(err, records.ErrNone) {
-			return "No limit was set any more, so nothing changed.", nil
-		}
-	} else {
-		if err := c.checkDeliveryLimit(ctx, ch, ch.number); err != nil {
-			return "", err
-		}
-		plan, err = q.PlanLimit(ctx, counter.Override{MaxRetries: &ch.number, Note: ch.note})
+	plan, err := c.planLimit(ctx, q, ch)
+	if ch.Undo && errors.Is(err, records.ErrNone) {
+		return "No limit was set any more, so nothing changed.", nil
 	}
 	if err == nil {
 		err = q.ChangeLimit(ctx, &plan)
@@ -112,14 +79,30 @@ func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (strin
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("The limit of %s is set to %s", shown(ch.Queue), plan.Text())
+	text := fmt.Sprintf("The limit of %s is set to %s", shown(cmp.Or(ch.ID, ch.Queue)), plan.Text())
 	if ch.Undo {
-		text = fmt.Sprintf("The limit of %s is cleared; its consumers use their own", shown(ch.Queue))
+		text = fmt.Sprintf("The limit of %s is cleared; its consumers use their own", shown(cmp.Or(ch.ID, ch.Queue)))
 	}
 	if n := plan.DeadLetters; n > 0 {
 		text += fmt.Sprintf("; %s failed that often already, and will be dead-lettered at the next step", plural(n, "message"))
 	}
 	return text + ".", nil
+}
+
+func (c *Console) planLimit(ctx context.Context, q *records.Queue, ch change) (records.Limit, error) {
+	switch {
+	case ch.Undo && ch.ID != "":
+		return q.PlanOwnLimit(ctx, ch.ID, 0, ch.note)
+	case ch.Undo:
+		return q.PlanClear(ctx, ch.note)
+	}
+	if err := c.checkDeliveryLimit(ctx, ch, ch.number); err != nil {
+		return records.Limit{}, err
+	}
+	if ch.ID != "" {
+		return q.PlanOwnLimit(ctx, ch.ID, ch.number+1, ch.note)
+	}
+	return q.PlanLimit(ctx, counter.Override{MaxRetries: &ch.number, Note: ch.note})
 }
 
 func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {

@@ -1,5 +1,5 @@
 // Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. With
-// permission they replay, drop, reset, grant, skip, limit and pause. Each change has a reason, which an audit keeps.
+// permission they replay, drop, reset, skip, limit and pause. Each change has a reason, which an audit keeps.
 //
 // A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they update themselves. All
 // state of a page is in its URL. `strikes console` serves one.

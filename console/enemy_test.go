@@ -16,7 +16,7 @@ import (
 func TestAuditNamesTheChange(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.fail(t, "m-1")
-	for _, verb := range []Verb{VerbSkip, VerbReset, VerbGrant} {
+	for _, verb := range []Verb{VerbSkip, VerbReset} {
 		change := query("change", "verb", string(verb), "id", "m-1", "undo", "1")
 		if w := f.post(change, url.Values{"why": {"r"}, "number": {"1"}}); w.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s that undoes: %d, want 422", verb, w.Code)

@@ -29,7 +29,7 @@ func TestHostileStrings(t *testing.T) {
 	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile, Reason: hostile, Result: hostile}); err != nil {
 		t.Fatal(err)
 	}
-	for _, verb := range []string{"grant", "reset", "skip", "limit", "pause"} {
+	for _, verb := range []string{"reset", "skip", "limit", "pause"} {
 		checkPage(t, f, query("change", "verb", verb, "id", hostile))
 	}
 	for _, path := range pages() {
@@ -68,7 +68,9 @@ func TestChanges(t *testing.T) {
 		form url.Values
 		says string
 	}{
-		{query("change", "verb", "grant", "id", "m-1"), why("number", "3"), "m-1 was granted 3 more attempts: 1 failed attempt so far, the limit is now 7 attempts"},
+		{query("change", "verb", "limit", "id", "m-1"), why("number", "3"), "The limit of m-1 is set to 3 retries (4 attempts)"},
+		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "The limit of m-1 is cleared"},
+		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "No limit was set any more"},
 		{query("change", "verb", "limit"), why("number", "9"), "The limit of orders is set to 9 retries (10 attempts)"},
 		{query("change", "verb", "limit", "undo", "1"), why(), "The limit of orders is cleared"},
 		{query("change", "verb", "limit", "undo", "1"), why(), "No limit was set any more"},
@@ -78,7 +80,7 @@ func TestChanges(t *testing.T) {
 		{query("change", "verb", "pause", "undo", "1"), why(), "It was not paused any more"},
 		{query("change", "verb", "reset", "id", "m-1"), why(), "1 failed attempt of m-1 forgotten"},
 		{query("change", "verb", "reset", "id", "m-1"), why(), "No failed attempt of m-1 was counted any more"},
-		{query("change", "verb", "grant", "id", "m-2"), why("number", "3"), "grant failed"},
+		{query("change", "verb", "limit", "id", "m-2"), why("number", "3"), "set limit failed"},
 	} {
 		body := f.follow(t, f.post(tt.path, tt.form))
 		if !strings.Contains(body, tt.says) {
@@ -94,7 +96,7 @@ func TestChanges(t *testing.T) {
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 100)
 	// What changed nothing is not in the audit.
-	if err != nil || len(log) != 7 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" || log[0].Verb != "skip" {
+	if err != nil || len(log) != 8 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" || log[0].Verb != "skip" {
 		t.Errorf("audit %v, %v", log, err)
 	}
 	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Say why you do it") {
@@ -142,7 +144,7 @@ func TestSeveral(t *testing.T) {
 	}
 	for at, want := range map[string]int{
 		query("change", "verb", "skip"): http.StatusUnprocessableEntity, "/change?verb=pause": http.StatusUnprocessableEntity,
-		"/change?verb=limit&queue=a&queue=b": http.StatusUnprocessableEntity, "/change?verb=resume&queue=orders&queue=bills": http.StatusOK,
+		"/change?verb=limit&queue=a&queue=b": http.StatusUnprocessableEntity, "/change?verb=limit&queue=a&of=messages": http.StatusUnprocessableEntity, "/change?verb=resume&queue=orders&queue=bills": http.StatusOK,
 	} {
 		if w := f.get(at); w.Code != want {
 			t.Errorf("%s: %d, want %d", at, w.Code, want)
@@ -255,7 +257,7 @@ func TestHeldQueue(t *testing.T) {
 		only  bool
 		links []string
 	}{
-		{AllVerbs(), true, []string{"Grant it attempts", "Reset its count", "Skip it"}},
+		{AllVerbs(), true, []string{"Set its limit", "Reset its count", "Skip it"}},
 		{[]Verb{VerbSkip}, false, []string{"Skip it"}},
 		{nil, true, nil},
 	} {
@@ -267,7 +269,7 @@ func TestHeldQueue(t *testing.T) {
 		if !strings.Contains(body, "has held the queue for 12 min: exhausted, rejected") || strings.Contains(body, "an operator paused it too") == tc.only {
 			t.Errorf("%v: %s", tc.allow, body)
 		}
-		for _, text := range []string{"Grant it attempts", "Reset its count", "Skip it"} {
+		for _, text := range []string{"Set its limit", "Reset its count", "Skip it"} {
 			if has := strings.Contains(body, text); has != slices.Contains(tc.links, text) {
 				t.Errorf("%v: %q: %v", tc.allow, text, has)
 			}

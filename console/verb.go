@@ -16,9 +16,8 @@ const (
 	VerbReplay Verb = "replay" // publish dead letters again
 	VerbDrop   Verb = "drop"   // move dead letters to a file
 	VerbReset  Verb = "reset"  // forget the failed attempts of a message
-	VerbGrant  Verb = "grant"  // give a message more attempts
 	VerbSkip   Verb = "skip"   // dead-letter a message at its next step
-	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
+	VerbLimit  Verb = "limit"  // set or clear the limit of a queue or a message
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
 )
 
@@ -27,7 +26,7 @@ type Verbs []Verb
 
 // AllVerbs returns every verb.
 func AllVerbs() Verbs {
-	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause}
+	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbSkip, VerbLimit, VerbPause}
 }
 
 // ParseVerbs reads verbs that are separated by commas; empty: none. It returns a *FieldError for another word.

@@ -63,7 +63,7 @@ type Consumer struct {
 	// store begins no attempt.
 	//
 	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the message returns to its
-	// head, and counter.Admin.Grant, Skip or Reset of the message decides and ends the pause. After a Resume alone the message pauses
+	// head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the pause. After a Resume alone the message pauses
 	// the queue again, without an attempt; one without an id gets another attempt. The Counter must be a QueueHolder. All consumers
 	// of the queue must set it: another one dead-letters the message.
 	HoldLanes bool

@@ -131,7 +131,7 @@ func TestMaxAge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		maxAge time.Duration
 		set    *time.Duration
-		grant  int
+		own    int
 		ran    int
 		cause  counter.Cause
 	}{ // Attempts begin 1, 3, 6, 10, 15 s after the first.
@@ -142,7 +142,7 @@ func TestMaxAge(t *testing.T) {
 		"longer than all":      {time.Hour, nil, 0, retries + 1, counter.CauseFailed},
 		"an operator's":        {time.Hour, new(5 * time.Second), 0, 4, counter.CauseTooOld},
 		"lifted":               {5 * time.Second, new(time.Duration(0)), 0, retries + 1, counter.CauseFailed},
-		"lifted by a grant":    {5 * time.Second, nil, 2, retries + 3, counter.CauseFailed},
+		"lifted by its own":    {5 * time.Second, nil, retries + 3, retries + 3, counter.CauseFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,9 +156,9 @@ func TestMaxAge(t *testing.T) {
 				var last Event
 				b.Observer = observe(func(e Event) { last = e })
 				ran := attemptsUntilDead(t, b, func(number int) error {
-					if number == 2 && tc.grant > 0 {
+					if number == 2 && tc.own > 0 {
 						m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
-						if err := b.store.Grant(t.Context(), m, counter.Grant{Attempts: tc.grant, Note: counter.Note{Why: "test"}}); err != nil {
+						if err := b.store.LimitMessage(t.Context(), m, tc.own, counter.Note{Why: "test"}); err != nil {
 							t.Error(err)
 						}
 					}

@@ -28,7 +28,7 @@ func (c *Consumer) holdsQueue() bool { return c.HoldLanes && c.Lane == nil }
 // exceeds the time in which a process reads of a pause.
 const heldPoll = 2 * controlEvery
 
-var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: grant it attempts or skip it; see strikes status")
+var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher limit or skip it; see strikes status")
 
 // awaitOperator keeps a delivery that holds its queue, unsettled: the pause ends the session, and all deliveries return with it, in
 // their order. It returns stepAgain if the queue is not paused any more.

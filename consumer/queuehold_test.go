@@ -42,12 +42,12 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 		runs    int // after the decision
 		settled string
 	}{
-		"failed, granted":   {errBoom, func(s *counter.Memory) error { return s.Grant(t.Context(), m, counter.Grant{Attempts: 1, Note: why}) }, 1, ""},
+		"failed, allowed":   {errBoom, func(s *counter.Memory) error { return s.LimitMessage(t.Context(), m, 3, why) }, 1, ""},
 		"failed, skipped":   {errBoom, func(s *counter.Memory) error { return s.Skip(t.Context(), m, why) }, 0, "nack requeue=false"},
 		"failed, reset":     {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
 		"failed, resumed":   {errBoom, func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
 		"rejected, resumed": {Reject(errBoom), func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
-		"rejected, granted": {Reject(errBoom), func(s *counter.Memory) error { return s.Grant(t.Context(), m, counter.Grant{Attempts: 1, Note: why}) }, 1, ""},
+		"rejected, allowed": {Reject(errBoom), func(s *counter.Memory) error { return s.LimitMessage(t.Context(), m, 3, why) }, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -85,8 +86,14 @@ func (w *simWorld) decide(m counter.Message) {
 	case w.chance(3):
 		w.onMemories("resets "+m.ID, func(s *counter.Memory) error { return s.Reset(context.Background(), m, simWhy) })
 	default:
-		w.onMemories("grants "+m.ID, func(s *counter.Memory) error {
-			return s.Grant(context.Background(), m, counter.Grant{Attempts: 1 + w.runs[m.ID]%2, Note: simWhy})
+		w.onMemories("raises the limit of "+m.ID, func(s *counter.Memory) error {
+			all, err := s.Get(context.Background(), m.VHost, m.Queue, m.ID)
+			for _, r := range all {
+				if r.Message == m {
+					return s.LimitMessage(context.Background(), m, r.Counted()+1+w.runs[m.ID]%2, simWhy)
+				}
+			}
+			return cmp.Or(err, counter.ErrNoRecord)
 		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func message(id string) Message { return Message{VHost: "/", Queue: "orders", ID: id} }
@@ -233,7 +235,7 @@ func TestNotesAreKept(t *testing.T) {
 		m := message("1")
 		mustFail(t, s, m, "a")
 		for _, err := range []error{
-			s.Grant(t.Context(), m, Grant{Attempts: 2, Note: hostile}),
+			s.LimitMessage(t.Context(), m, 5, hostile),
 			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: new(5), Note: hostile}),
 		} {
 			if err != nil {
@@ -245,17 +247,17 @@ func TestNotesAreKept(t *testing.T) {
 		if err != nil || o == nil {
 			t.Fatalf("%s: limit: %v, %v", s.name, o, err)
 		}
-		if r.Limit != testLimit || r.Granted.Attempts != 2 || r.InForce(nil) != testLimit+2 || r.InForce(o) != 6+2 || r.Holder != "test" {
+		if r.Limit != testLimit || r.OwnLimit != 5 || r.InForce(nil) != 5 || r.InForce(o) != 5 || r.Holder != "test" {
 			t.Errorf("%s: %+v under %+v", s.name, r, o)
 		}
 		if err := s.Reset(t.Context(), m, hostile); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 		clean := s.look(t, m)
-		if clean.indexed || clean.Granted != (Grant{}) || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
+		if clean.indexed || clean.OwnLimit != 0 || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
 			t.Errorf("%s: after the reset: %+v", s.name, clean)
 		}
-		for what, got := range map[string]Note{"grant": r.Granted.Note, "limit": o.Note, "reset": clean.Reset} {
+		for what, got := range map[string]Note{"limit": o.Note, "reset": clean.Reset} {
 			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > time.Minute {
 				t.Errorf("%s: %s: %+v", s.name, what, got)
 			}
@@ -263,37 +265,29 @@ func TestNotesAreKept(t *testing.T) {
 	}
 }
 
-// TestNotesAreReplaced: a grant and a reset leave one note each, whatever their texts look like; a grant beside a reset stays.
+// TestNotesAreReplaced: a reset leaves one note, whatever its text looks like.
 func TestNotesAreReplaced(t *testing.T) {
 	for _, s := range stores(t) {
 		m := message("1")
 		mustFail(t, s, m, "a")
-		give := func(why string) {
-			t.Helper()
-			if err := s.Grant(t.Context(), m, Grant{Attempts: 1, Note: Note{By: "grant 1 2 3\n", Why: why}}); err != nil {
+		for _, why := range []string{"first", "reset 5 0 1\nx", "skip 1 2 3\n"} {
+			if err := s.Reset(t.Context(), m, Note{By: "reset 1 2 3\n", Why: why}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
-		}
-		give("first")
-		if err := s.Reset(t.Context(), m, Note{Why: "grant 5 0 1\nx"}); err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-		give("second, which is longer")
-		give("third")
-		mustFail(t, s, m, "b")
-		r := s.look(t, m).Record
-		if r.Granted.Attempts != 2 || r.Granted.By != "grant 1 2 3\n" || r.Granted.Why != "third" || r.Reset.Why != "grant 5 0 1\nx" || r.Reset.By != "" {
-			t.Errorf("%s: %+v", s.name, r)
+			mustFail(t, s, m, "b"+why[:1])
+			if r := s.look(t, m).Record; r.Reset.Why != strings.TrimRight(why, "\n") || r.Reset.By != "reset 1 2 3\n" || r.Skipped != (Note{}) {
+				t.Errorf("%s: %+v", s.name, r)
+			}
 		}
 	}
 }
 
 // TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
 func TestUnreadableRecord(t *testing.T) {
-	notes := "grant 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
+	notes := "skip 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
 	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
-	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
+	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
 	}
 	for n := range len(whole) - len("because") {
@@ -320,22 +314,21 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 		m := message("1")
 		mustFail(t, s, m, "a")
 		for what, err := range map[string]error{
-			"grant of none":        s.Grant(t.Context(), m, Grant{Note: why}),
-			"grant of less":        s.Grant(t.Context(), m, Grant{Attempts: -1, Note: why}),
-			"grant of many":        s.Grant(t.Context(), m, Grant{Attempts: MaxGrant + 1, Note: why}),
-			"grant without reason": s.Grant(t.Context(), m, Grant{Attempts: 1}),
-			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Attempts: 1, Note: why}),
-			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Attempts: 1, Note: why}),
-			"reset without reason": s.Reset(t.Context(), m, Note{By: "op"}),
-			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(-1), Note: why}),
-			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(MaxOverride + 1), Note: why}),
-			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(1)}),
+			"own limit below 0":        s.LimitMessage(t.Context(), m, -1, why),
+			"own limit of many":        s.LimitMessage(t.Context(), m, rules.MaxLimit+1, why),
+			"own limit without reason": s.LimitMessage(t.Context(), m, 9, Note{}),
+			"own limit without queue":  s.LimitMessage(t.Context(), Message{ID: "1"}, 9, why),
+			"own limit without id":     s.LimitMessage(t.Context(), Message{Queue: "orders"}, 9, why),
+			"reset without reason":     s.Reset(t.Context(), m, Note{By: "op"}),
+			"limit below 0":            s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(-1), Note: why}),
+			"limit too long":           s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(MaxOverride + 1), Note: why}),
+			"limit without reason":     s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(1)}),
 		} {
 			if err == nil {
 				t.Errorf("%s: accepted: %s", s.name, what)
 			}
 		}
-		if r := s.look(t, m); r.Granted != (Grant{}) || r.Failures != 1 {
+		if r := s.look(t, m); r.OwnLimit != 0 || r.Failures != 1 {
 			t.Errorf("%s: something was done: %+v", s.name, r)
 		}
 	}

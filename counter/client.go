@@ -25,8 +25,8 @@ var (
 	endLua string
 	//go:embed scripts/moved.lua
 	movedLua string
-	//go:embed scripts/grant.lua
-	grantLua string
+	//go:embed scripts/own.lua
+	ownLua string
 	//go:embed scripts/reset.lua
 	resetLua string
 	//go:embed scripts/skip.lua
@@ -53,7 +53,7 @@ var (
 	stepFail    = newStep("fail", failLua)
 	stepEnd     = newStep("end", endLua)
 	stepMoved   = newStep("moved", movedLua)
-	stepGrant   = newStep("grant", grantLua)
+	stepOwn     = newStep("own", ownLua)
 	stepReset   = newStep("reset", resetLua)
 	stepSkip    = newStep("skip", skipLua)
 	stepRemoved = newStep("note removed", removedLua)

@@ -171,8 +171,8 @@ func TestSkip(t *testing.T) {
 		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed || r.Holder != "test" {
 			t.Errorf("%s: %+v", s.name, r.Record)
 		}
-		if err := s.Grant(ctx, m, Grant{Attempts: 1, Note: why}); !errors.Is(err, ErrOver) {
-			t.Errorf("%s: a grant: %v", s.name, err)
+		if err := s.LimitMessage(ctx, m, 9, why); !errors.Is(err, ErrOver) {
+			t.Errorf("%s: a limit of its own: %v", s.name, err)
 		}
 		c, err := s.Control(ctx, "/", "orders", Reader{Token: "a"})
 		if err != nil || !c.Skips(m) || c.Skips(other) || c.Skips(message("2")) {

@@ -61,7 +61,7 @@ func ExampleMemory() {
 	// 3 EXHAUSTED
 }
 
-// An operator's tool lists the messages of a queue that fail, gives one more attempts, and forgets another.
+// An operator's tool lists the messages of a queue that fail, gives one a limit of its own, and forgets another.
 func ExampleAdmin() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17", "order-18")
@@ -70,7 +70,7 @@ func ExampleAdmin() {
 
 	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
-	if err := admin.Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
+	if err := admin.LimitMessage(ctx, order, 13, why); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := admin.Forget(ctx, "/", "orders", "order-18"); err != nil {

@@ -118,7 +118,7 @@ func integers(v any) any {
 func FuzzRecord(f *testing.F) {
 	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 isolated 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
 	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "reset 1700000000000 3 4\njoe" + "whyreason")
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)

@@ -54,7 +54,7 @@ func (d *taken) wrongHold() string {
 		return "a message was dead-lettered instead of holding its queue"
 	case d.reply.Verdict == VerdictRun && d.HoldsQueue && d.step == "start" && holds && live && d.before.Tokens.Of(d.Token) == 0 && d.before.OpenToken != d.Token && d.after.Counted() > 0:
 		return "a message that holds its queue may run"
-	case holds && (d.reply.Verdict == rules.VerdictGranted || d.reply.Verdict == rules.VerdictSkipped || d.reply.Verdict == rules.VerdictReset):
+	case holds && (d.reply.Verdict == rules.VerdictLimited || d.reply.Verdict == rules.VerdictSkipped || d.reply.Verdict == rules.VerdictReset):
 		return "a message that was decided about still holds its queue"
 	}
 	return ""

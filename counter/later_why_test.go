@@ -7,7 +7,7 @@ func TestWhyIsNoLater(t *testing.T) {
 	note := Note{By: "op", Why: "later 5 0 0 ab"}
 	for _, s := range stores(t) {
 		changes := map[string]func(Message) error{
-			"grant": func(m Message) error { return s.Grant(t.Context(), m, Grant{Attempts: 1, Note: note}) },
+			"limit": func(m Message) error { return s.LimitMessage(t.Context(), m, 9, note) },
 			"reset": func(m Message) error { return s.Reset(t.Context(), m, note) },
 			"skip":  func(m Message) error { return s.Skip(t.Context(), m, note) },
 		}

@@ -95,16 +95,16 @@ func (m *Memory) ClearLimit(_ context.Context, vhost, queue string) (bool, error
 	return was, nil
 }
 
-// Grant is like Admin.Grant, without errors of the store.
-func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
-	if err := checkGrant(msg, g); err != nil {
+// LimitMessage is like Admin.LimitMessage, without errors of the store.
+func (m *Memory) LimitMessage(ctx context.Context, msg Message, attempts int, n Note) error {
+	if err := checkOwnLimit(msg, attempts, n); err != nil {
 		return err
 	}
-	g.Note = keptNote(g.Note)
+	n = keptNote(n)
 	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-		return rules.Raise(r, q, g, now)
+		return rules.Limit(r, q, attempts, n, now)
 	})
-	return refusal("grant", msg, reply, err)
+	return refusal("limit message", msg, reply, err)
 }
 
 // Reset is like Admin.Reset, without errors of the store.

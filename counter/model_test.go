@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 			"fail":  w.step(drawFail),
 			"end":   w.step(drawEnd),
 			"moved": w.step(drawMoved),
-			"grant": w.step(drawGrant),
+			"own":   w.step(drawOwn),
 			"reset": w.step(drawReset),
 			"skip":  w.step(drawSkip),
 			"taken": w.step(drawTaken),
@@ -152,11 +152,11 @@ func drawLater(t *rapid.T) Later {
 
 var notes = rapid.SampledFrom([]Note{{By: "op@host", Why: "supplier down"}, {Why: "\x1b[2J"}, {By: "0", Why: "0"}})
 
-func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
-	did.step = "grant"
-	g := Grant{Attempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Note: notes.Draw(t, "note")}
+func drawOwn(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	did.step = "own"
+	attempts, n := rapid.IntRange(0, 5).Draw(t, "attempts"), notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(rules.VerdictGranted, s.Grant(ctx, did.Message, g))
+		return refused(rules.VerdictLimited, s.LimitMessage(ctx, did.Message, attempts, n))
 	}
 }
 
@@ -502,7 +502,10 @@ func (d *taken) inForce() int {
 	if d.atMost > 0 && d.atMost < limit && !repeated {
 		limit = d.atMost
 	}
-	return limit + d.after.Granted.Attempts
+	if d.after.OwnLimit > 0 {
+		return d.after.OwnLimit
+	}
+	return limit
 }
 
 // becameTooOld reports whether the step must find that the message has failed for too long, and nothing else.
@@ -511,7 +514,7 @@ func (d *taken) becameTooOld() bool {
 	if d.override != nil && d.override.MaxAge != nil {
 		oldest = *d.override.MaxAge
 	}
-	late := oldest > 0 && a.LastTime.Sub(a.FirstTime) > oldest && a.Counted() > 0 && a.Granted.Attempts == 0
+	late := oldest > 0 && a.LastTime.Sub(a.FirstTime) > oldest && a.Counted() > 0 && a.OwnLimit == 0
 	known, counted := b.Tokens.Of(d.Token), a.Counted() > b.Counted()
 	switch {
 	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:

@@ -20,7 +20,6 @@ type (
 	AttemptNote = rules.AttemptNote
 	Move        = rules.Move
 	Note        = rules.Note
-	Grant       = rules.Grant
 	Override    = rules.Override
 	Holding     = rules.Holding
 	Tombstones  = rules.Tombstones
@@ -84,5 +83,4 @@ const (
 	MaxFloor    = rules.MaxFloor
 	MaxHop      = rules.MaxHop
 	MaxOverride = rules.MaxOverride
-	MaxGrant    = rules.MaxGrant
 )

@@ -48,7 +48,6 @@ func TestProtocolValues(t *testing.T) {
 		"bytes of a lane's name":                   fmt.Sprint(maxLane),
 		"largest limit":                            lua("record", "MOST"),
 		"largest override, in retries":             fmt.Sprint(MaxOverride),
-		"largest grant, in attempts":               fmt.Sprint(MaxGrant),
 		"largest floor":                            fmt.Sprint(int64(MaxFloor)),
 		"largest wait":                             ms(math.MaxInt64),
 		"uncounted tokens kept":                    lua("record", "ENDED"),

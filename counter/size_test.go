@@ -14,7 +14,7 @@ import (
 const mostBytes = 24 * 1024
 
 // TestLargestRecord drives a message to the largest record that there is: every text as long as it may be, all notes, and as
-// many attempts as an override and a grant allow, with the longest tokens.
+// many attempts as there may be, with the longest tokens.
 func TestLargestRecord(t *testing.T) {
 	servertest.Long(t)
 	long := strings.Repeat("x", 2*MaxReason)
@@ -41,12 +41,9 @@ func TestLargestRecord(t *testing.T) {
 		must(nil, s.Reset(t.Context(), m, note))
 		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: new(MaxOverride), Note: note}))
 		for i := range 3 {
-			must(nil, s.Grant(t.Context(), m, Grant{Attempts: MaxGrant, Note: note}))
+			must(nil, s.LimitMessage(t.Context(), m, rules.MaxLimit, note))
 			must(s.Start(t.Context(), named("stopped", i), ModeIsolated, 1<<40))
 			must(nil, s.End(t.Context(), named("stopped", i), false))
-		}
-		if got := s.look(t, m).Granted.Attempts; got != MaxGrant {
-			t.Errorf("%s: grants add up to %d, want %d", s.name, got, MaxGrant)
 		}
 		largest := 0
 		var last int

@@ -285,8 +285,8 @@ func (r *specRun) one(s specStep) (Reply, error) {
 		return r.Begun(ctx, a)
 	case "MOVED":
 		return r.step(ctx, stepMoved, a, 0, s.Hop)
-	case "GRANT":
-		return r.step(ctx, stepGrant, operator, 0, s.Attempts, s.By, s.Why)
+	case "OWN":
+		return r.step(ctx, stepOwn, operator, 0, s.Attempts, s.By, s.Why)
 	case "RESET":
 		return r.step(ctx, stepReset, operator, 0, s.By, s.Why)
 	case "SKIP":

@@ -95,7 +95,7 @@ type specRecord struct {
 	Since      *int64        `json:"since"`
 	Listed     *int64        `json:"listed"`
 	Limit      int           `json:"limit"`
-	Grant      int           `json:"grant"`
+	Own        int           `json:"own"`
 	Firsts     int           `json:"firsts"`
 	Tokens     [][2]string   `json:"tokens"`
 	ID         specText      `json:"id"`
@@ -173,7 +173,7 @@ func (r specRecord) text(begin int64) string {
 	}
 	notes, history := r.notesText(begin), r.historyText()
 	line := fmt.Sprint(r.Failures, " ", r.Crashes, " ", r.Starts, " ", fence, " ", flag(r.Suspect), " ", word(r.State), " ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
-		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since), " ", at(r.Listed), " ", r.Limit, " ", r.Grant, " ", r.Firsts,
+		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since), " ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
 		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Holder), " ", len(notes), " ", len(history))
 	if m := r.Moved; m != nil {
 		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.Hop, m.Top, at(m.Until), word(m.Mover), m.Body)
@@ -236,7 +236,7 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	r := specRecord{
 		Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: float64(number(w[3])), Suspect: w[4] == "1", State: word(w[5]),
 		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]), Mode: word(w[13]), Since: at(w[14]),
-		Listed: at(w[15]), Limit: int(number(w[16])), Grant: int(number(w[17])), Firsts: int(number(w[18])),
+		Listed: at(w[15]), Limit: int(number(w[16])), Own: int(number(w[17])), Firsts: int(number(w[18])),
 		ID: specText(parts[0]), Generation: specText(parts[1]), Holder: specText(parts[2]), Reason: specText(reason),
 	}
 	if r.Fence == 0.0 {
@@ -327,12 +327,10 @@ func (r specRecord) record() Record {
 	for _, token := range r.Tokens {
 		out.Tokens = append(out.Tokens, rules.Token{Name: token[0], Kind: Kind(token[1][0])})
 	}
-	out.Granted.Attempts = r.Grant
+	out.OwnLimit = r.Own
 	for _, n := range r.Notes {
 		note := Note{By: string(n.By), Why: string(n.Why), At: at(&n.At)}
 		switch n.Kind {
-		case "grant":
-			out.Granted.Note = note
 		case "reset":
 			out.Reset = note
 		case "skip":

@@ -126,9 +126,10 @@ func later(d time.Duration) op {
 	return op{func(t *testing.T, s store, m Message) string { s.age(t, d, m); return "" }, ""}
 }
 
-func grant(attempts int, want string) op {
+// own gives the message a limit of its own.
+func own(attempts int, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Grant(t.Context(), m, Grant{Attempts: attempts, Note: Note{By: "op", Why: "supplier down"}}))
+		return outcome(s.LimitMessage(t.Context(), m, attempts, Note{By: "op", Why: "supplier down"}))
 	}, want}
 }
 
@@ -420,34 +421,37 @@ func TestSteps(t *testing.T) {
 			start("a", ModeShared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
 			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
-		{"a grant is added to the limit at the next step", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), grant(2, ""),
+		{"a limit of its own is in force at the next step", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(5, ""),
 			inForce("c", "RUN limit 5 <nil>"), fail("c", again, "REQUEUE 3+0 fence 1"), fail("d", again, "REQUEUE 4+0 fence 1"),
 			fail("e", again, "EXHAUSTED 5+0 fence 1"),
 		}},
-		{"grants add up", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(1, ""), grant(3, ""), inForce("b", "RUN limit 7 <nil>"),
+		{"the last limit of its own counts, and 0 takes it back", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), own(4, ""), own(7, ""), inForce("b", "RUN limit 7 <nil>"), own(0, ""), inForce("c", "SUSPECT limit 3 <nil>"),
 		}},
-		{"a grant is given while the message runs", []op{
+		{"a limit of its own may be lower than the count", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(1, ""), start("c", ModeShared, "EXHAUSTED 2+0 fence 0"),
+		}},
+		{"a limit of its own is given while the message runs", []op{
 			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
-			grant(1, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
+			own(4, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
 		}},
-		{"a grant counts for crashes too", []op{
-			isolate("a", "RUN 0+0 fence 1"), grant(1, ""), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
+		{"a limit of its own counts for crashes too", []op{
+			isolate("a", "RUN 0+0 fence 1"), own(4, ""), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
 			isolate("d", "RUN 0+3 fence 4"), isolate("e", "EXHAUSTED 0+4 fence 4"),
 		}},
-		{"a grant does not stop a Reject", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
+		{"a limit of its own does not stop a Reject", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
 		}},
-		{"a grant is of one use of the id", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
+		{"a limit of its own is of one use of the id", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
 			later(11 * time.Minute), inForce("c", "RUN limit 3 <nil>"),
 		}},
-		{"a grant neither wakes the dead nor what never failed", []op{
-			grant(1, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), grant(1, "over"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
+		{"a limit of its own neither wakes the dead nor what never failed", []op{
+			own(9, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), own(9, "over"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
 		}},
-		{"a grant for what was handled is none", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
+		{"what was handled gets no limit of its own", []op{
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), own(9, "over"),
 		}},
 		{"a reset leaves all attempts and the fence", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), clearLimit(""),
@@ -467,8 +471,8 @@ func TestSteps(t *testing.T) {
 			clearLimit(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), clearLimit(""),
 			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
-		{"a reset takes a grant back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
+		{"a reset takes the limit of its own back", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
 		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
 		{"a late step of a message that holds its queue is told why the queue is held", []op{

@@ -35,7 +35,7 @@ type attempts interface {
 type steps interface {
 	attempts
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
-	Grant(ctx context.Context, m Message, g Grant) error
+	LimitMessage(ctx context.Context, m Message, attempts int, n Note) error
 	Reset(ctx context.Context, m Message, n Note) error
 	Limit(ctx context.Context, vhost, queue string) (*Override, error)
 	SetLimit(ctx context.Context, vhost, queue string, o Override) error
@@ -144,7 +144,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Skipped.At, &e.Removed, &e.Move.Until} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Reset.At, &e.Skipped.At, &e.Removed, &e.Move.Until} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}

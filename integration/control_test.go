@@ -38,8 +38,8 @@ func (c child) told(t *testing.T) (all []told) {
 	return all
 }
 
-// TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit, grants
-// one message more tries and makes the record of another clean. Both processes obey, and neither is restarted.
+// TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit, gives
+// one message a limit of its own and makes the record of another clean. Both processes obey, and neither is restarted.
 func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -54,14 +54,14 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 			byID, _ := spec.runs(t)
 			return len(byID) >= len(all)
 		})
-		granted, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue, ID: "m1"}
+		limited, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue, ID: "m1"}
 		why := counter.Note{By: "jo", Why: "supplier down"}
 		for _, m := range all {
 			proctest.Eventually(t, time.Minute, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
 		}
 		for what, err := range map[string]error{
 			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: new(5), Note: why}),
-			"grant": c.Admin().Grant(t.Context(), granted, counter.Grant{Attempts: 2, Note: why}),
+			"own":   c.Admin().LimitMessage(t.Context(), limited, 8, why),
 			"reset": c.Admin().Reset(t.Context(), cleaned, why),
 		} {
 			if err != nil {
@@ -84,7 +84,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		for _, id := range all {
 			checkObeyed(t, id, runs[id])
 		}
-		if r := one(t, c, queue, "m0"); r.Granted.Attempts != 2 || r.Granted.Why != why.Why || r.Failures != 8 {
+		if r := one(t, c, queue, "m0"); r.OwnLimit != 8 || r.Failures != 8 {
 			t.Errorf("record of m0: %+v", r)
 		}
 		if r := one(t, c, queue, "m1"); r.Reset.By != why.By || r.Failures != 6 {

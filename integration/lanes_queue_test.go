@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator grants and resets what
+// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator limits and resets what
 // will succeed, and skips what always fails. What is handled must be what was published, in its order, without what was skipped.
 func TestHoldQueue(t *testing.T) {
 	if *lanesRestarts == 0 { // else the test names its broker in the environment
@@ -45,11 +45,11 @@ func TestHoldQueue(t *testing.T) {
 			h.reach(t, h.n)
 			d.stop()
 			h.readOn(t)
-			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d grants, %d resets, %d skips; %d too early",
-				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.grants.Load(), d.resets.Load(), len(h.dropped), len(h.early))
+			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d limits, %d resets, %d skips; %d too early",
+				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.limits.Load(), d.resets.Load(), len(h.dropped), len(h.early))
 			h.judge(t)
-			if d.grants.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 || h.takeovers == 0 {
-				t.Error("nothing was granted, reset, skipped or taken over; that is hardly a test")
+			if d.limits.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 || h.takeovers == 0 {
+				t.Error("nothing was limited, reset, skipped or taken over; that is hardly a test")
 			}
 			h.wantSkippedDead(t)
 		})
@@ -81,7 +81,7 @@ func (h *heldLanes) wantSkippedDead(t *testing.T) {
 
 // queueDecisions are what an operator decided about messages that held their queue.
 type queueDecisions struct {
-	holds, grants, resets atomic.Int64
+	holds, limits, resets atomic.Int64
 	stop                  func()
 }
 
@@ -129,6 +129,12 @@ func (h *heldLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
 		d.resets.Add(1)
 		return admin.Reset(ctx, held.Message, note)
 	}
-	d.grants.Add(1)
-	return admin.Grant(ctx, held.Message, counter.Grant{Attempts: 1, Note: note})
+	d.limits.Add(1)
+	all, err := admin.Get(ctx, "/", h.queue, held.ID)
+	for _, r := range all {
+		if r.Message == held.Message {
+			return admin.LimitMessage(ctx, held.Message, r.Counted()+1, note)
+		}
+	}
+	return err
 }

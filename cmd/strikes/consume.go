@@ -55,7 +55,7 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 	f.IntVar(&o.Prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue")
 	f.BoolVar(&o.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue")
 	f.StringVar(&o.LaneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` are one lane, and keep their order; up to --concurrency lanes run at once")
-	f.BoolVar(&o.HoldLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: pause the queue instead of dead-lettering a message; counter grant or skip of it ends the pause")
+	f.BoolVar(&o.HoldLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
 	f.BoolVar(&o.AckEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
 	f.StringVar(&o.Backoff, "backoff", runner.DefaultBackoff, "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second")
 	f.DurationVar(&o.LaterAbove, "later-above", 0, "move a message that must wait longer than `TIME` for its retry to the queues of declare --later: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; negative: never")

@@ -80,7 +80,7 @@ func TestReadOnlyStore(t *testing.T) {
 		{cli.ExitOK, []string{"counter", "get", queue, "a"}},
 		{cli.ExitNothing, []string{"limit", "get", queue}},
 		{cli.ExitDenied, []string{"limit", "set", "--why", "why", queue, "--max-retries", "4"}},
-		{cli.ExitDenied, []string{"counter", "grant", "--why", "why", queue, "a", "5"}},
+		{cli.ExitDenied, []string{"limit", "set", "--why", "why", "--id", "a", "--max-retries", "5", queue}},
 		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--why", "why", queue, "a"}},
 	} {
 		code, stderr := codeOf(t, with(strikesOn(t, queue, tc.args...), viewer))

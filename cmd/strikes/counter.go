@@ -10,8 +10,8 @@ import (
 )
 
 func (a *app) counterCommand() *cobra.Command {
-	return cli.Group("counter", "show what is counted of a queue's messages, reset it, and grant more attempts",
-		a.counterListCommand(), a.counterGetCommand(), a.counterResetCommand(), a.counterGrantCommand())
+	return cli.Group("counter", "show what is counted of a queue's messages, and reset it",
+		a.counterListCommand(), a.counterGetCommand(), a.counterResetCommand())
 }
 
 func (a *app) counterListCommand() *cobra.Command {
@@ -42,19 +42,5 @@ Put an ID that begins with - after --. A message that is in the dead-letter queu
 	c.AddRecords(cmd)
 	c.AddNote(cmd)
 	c.AddChange(cmd, "forgotten", " an id")
-	return cmd
-}
-
-func (a *app) counterGrantCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("grant QUEUE ID N", "give one message N more attempts than its limit", `
-Takes effect at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
-record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
-		func(ctx context.Context, args []string) error { return c.Grant(ctx, args[0], args[1], args[2]) })
-	c.AddRecords(cmd)
-	c.AddDeliveryLimit(cmd)
-	c.AddNote(cmd)
-	c.AddDryRun(cmd, "granted")
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
 	return cmd
 }

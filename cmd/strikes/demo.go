@@ -58,7 +58,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) error {
 func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
 	c, err := console.New(console.Options{
 		Store: s.Store, Dial: s.Broker.Dial, VHost: s.Broker.VHost, Queues: []string{s.Queue}, Actor: change.ThisUser(),
-		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbGrant, console.VerbSkip, console.VerbLimit, console.VerbPause},
+		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbSkip, console.VerbLimit, console.VerbPause},
 	})
 	if err != nil {
 		return err

@@ -30,10 +30,9 @@ var examples = map[string][]string{
 	},
 	"strikes counter": {
 		"strikes counter list orders",
-		`strikes counter grant orders order-17 3 --why "the bank is slow"`,
+		`strikes counter reset orders order-17 --why "the bank was down"`,
 	},
-	"strikes counter get":   {"strikes counter get orders order-17"},
-	"strikes counter grant": {`strikes counter grant orders order-17 3 --why "the bank is slow"`},
+	"strikes counter get": {"strikes counter get orders order-17"},
 	"strikes counter list": {
 		"strikes counter list orders",
 		"strikes counter list orders --limit 20 --json",
@@ -106,6 +105,7 @@ var examples = map[string][]string{
 	"strikes limit set": {
 		`strikes limit set orders --max-retries 10 --why "the bank is slow"`,
 		`strikes limit set orders --max-age 36h --why "the bank is slow"`,
+		`strikes limit set orders --id order-17 --max-retries 20 --why "a big order"`,
 	},
 	"strikes pause": {`strikes pause orders --why "the database is being moved"`},
 	"strikes publish": {

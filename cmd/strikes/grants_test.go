@@ -62,7 +62,6 @@ func TestGrants(t *testing.T) {
 		{[]string{"doctor", "Q"}, grants{read: "Q", tag: "management", store: allSteps}, "queue Q", ""},
 		{[]string{"counter", "list", "Q"}, grants{store: "hgetall " + listsRecords}, "no stock", ""},
 		{[]string{"counter", "get", "Q", "m1"}, grants{store: "hgetall " + findsRecords}, "no stock", ""},
-		{[]string{"counter", "grant", "Q", "m3", "2", "--why", "r"}, grants{store: allSteps}, "granted", ""},
 		{[]string{"counter", "reset", "Q", "m1", "--yes", "--why", "r"}, grants{store: allSteps}, "", ""},
 		{[]string{"pause", "Q", "--why", "r"}, grants{store: allSteps}, "Q: paused", ""},
 		{[]string{"skip", "Q", "m3", "--yes", "--why", "r"}, grants{store: allSteps}, "m3: skipped", ""},
@@ -70,6 +69,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "7 retries (8 attempts)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
 		{[]string{"limit", "set", "Q", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "--id", "m3", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting

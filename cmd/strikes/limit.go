@@ -10,14 +10,20 @@ import (
 )
 
 func (a *app) limitCommand() *cobra.Command {
-	return cli.Group("limit", "show, set and clear how often the messages of a queue are retried",
+	return cli.Group("limit", "show, set and clear how often the messages of a queue, or one of them, are retried",
 		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
+}
+
+// addMessage adds --id.
+func addMessage(cmd *cobra.Command, c *counters.Command) {
+	cmd.Flags().StringVar(&c.ID, "id", "", "the limit of the message `ID` alone")
 }
 
 func (a *app) limitGetCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
 	cmd := cli.New("get QUEUE", "show the limit that was set in place of the consumers' own (exit 3: none)", "",
 		func(ctx context.Context, args []string) error { return c.GetLimit(ctx, args[0]) })
+	addMessage(cmd, &c)
 	c.AddRecords(cmd)
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
 	return cmd
@@ -33,13 +39,17 @@ The limit is in force at each message's next step, on every consumer, until you 
 step, so the command asks first if there are any. The queue's own delivery limit, which the broker reports, must allow N.
 
 --max-age TIME dead-letters a message that fails later than TIME after its first failed attempt, whatever its count. Give one of the two
-flags, or both. What you do not give stays as it is.`[1:],
+flags, or both. What you do not give stays as it is.
+
+--id ID gives one message that has failed a limit of its own: it replaces every other one, also a maximal age, until limit clear --id or
+counter reset. A message that is already dead-lettered is replayed instead. strikes audit keeps who set it, when and why.`[1:],
 		func(ctx context.Context, args []string) error {
 			return c.SetLimit(ctx, args[0], cmd.Flags().Changed("max-retries"), cmd.Flags().Changed("max-age"))
 		})
 	cmd.Flags().IntVar(&c.MaxRetries, "max-retries", 0, "retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
 	cli.DefaultText(cmd.Flags(), "max-retries", "unchanged")
 	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first failed attempt; 0: no limit")
+	addMessage(cmd, &c)
 	c.AddRecords(cmd)
 	c.AddDeliveryLimit(cmd)
 	c.AddNote(cmd)
@@ -49,8 +59,9 @@ flags, or both. What you do not give stays as it is.`[1:],
 
 func (a *app) limitClearCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("clear QUEUE", "go back to what the consumers are configured with", "",
+	cmd := cli.New("clear QUEUE", "go back to what the consumers are configured with", "With --id, --why is required.",
 		func(ctx context.Context, args []string) error { return c.ClearLimit(ctx, args[0]) })
+	addMessage(cmd, &c)
 	c.AddRecords(cmd)
 	c.AddAudit(cmd)
 	c.AddChange(cmd, "cleared", "")

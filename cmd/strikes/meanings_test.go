@@ -66,7 +66,7 @@ func TestWordsAreExplained(t *testing.T) {
 // TestDefaultsAreShown: a default that a text describes is shown once, as that text.
 func TestDefaultsAreShown(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"declare", "dead show", "dead list", "status", "demo", "counter grant", "console", "export"} {
+	for _, command := range []string{"declare", "dead show", "dead list", "status", "demo", "limit set", "console", "export"} {
 		var out clitest.Output
 		run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
 		if text := out.String(); !strings.Contains(text, "(default ") || strings.Contains(text, "(default )") || strings.Contains(text, "`") {

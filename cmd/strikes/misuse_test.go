@@ -26,7 +26,7 @@ func TestMisuse(t *testing.T) {
 		{"", "consume --nope", `there is no flag --nope` + see},
 		{"", "consume --Backoff", `there is no flag --Backoff; did you mean "--backoff"?` + see},
 		{"", "consume -x", `there is no flag -x` + see},
-		{"", "counter grant orders -1 2", `there is no flag -1; put an argument that begins with - after -- (see strikes counter grant --help)`},
+		{"", "counter get orders -1", `there is no flag -1; put an argument that begins with - after -- (see strikes counter get --help)`},
 		{"", "consume --backoff", `--backoff has no value` + see},
 		{"", "dead replay --rate Prefetch q", `--rate must be a number, got "Prefetch" (see strikes dead replay --help)`},
 		{"", "--nope consume", `there is no flag --nope (see strikes --help)`},

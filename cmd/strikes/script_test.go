@@ -245,7 +245,7 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
 	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
-	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"counter", "grant"},
+	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
 		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
 		var out clitest.Output

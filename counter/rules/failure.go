@@ -11,7 +11,7 @@ type Failure struct {
 	Ran    time.Duration // how long the handler ran, for people
 
 	// AtMost limits the counted attempts at a message that fails in this way: with so many, this one included, the message is
-	// exhausted. It only lowers the Limit or its Override, for this step; a Grant adds to it. Zero: no such limit.
+	// exhausted. It only lowers the Limit or its Override, for this step; the message's own limit replaces it. Zero: no such limit.
 	AtMost int
 }
 

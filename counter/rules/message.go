@@ -59,7 +59,7 @@ type Attempt struct {
 	Later Later
 
 	// MaxAge is the longest time between the first and the last counted attempt, in whole milliseconds, rounded up. If it is longer,
-	// Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces MaxAge, and a Grant lifts it.
+	// Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces MaxAge, and the message's own limit lifts it.
 	// Zero: no such limit.
 	MaxAge time.Duration
 
@@ -68,7 +68,7 @@ type Attempt struct {
 	Crash string
 
 	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the message, it holds
-	// the queue instead, which is paused in the same step: VerdictHeld. Grant, Skip and Reset of the message end the pause.
+	// the queue instead, which is paused in the same step: VerdictHeld. A limit of its own, Skip and Reset of the message end the pause.
 	HoldsQueue bool
 }
 

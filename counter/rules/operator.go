@@ -7,21 +7,21 @@ func byOperator(r *Record, q *Queue, v Verdict, now time.Time) (Reply, time.Dura
 	return r.reply(v, 0, q, now), r.save(r.Holder, q.TTL, now)
 }
 
-// Raise grants a message more attempts.
-func Raise(r *Record, q *Queue, g Grant, now time.Time) (Reply, time.Duration) {
-	g.At = now.Truncate(time.Millisecond)
+// Limit gives a message a limit of its own, in counted attempts; 0 takes it back.
+func Limit(r *Record, q *Queue, attempts int, n Note, now time.Time) (Reply, time.Duration) {
+	n.At = now.Truncate(time.Millisecond)
 	switch {
 	case r.TTL == 0:
-		return r.reply(VerdictNone, 0, q, g.At), 0
+		return r.reply(VerdictNone, 0, q, n.At), 0
 	case r.State != StateLive:
-		return r.reply(VerdictOver, 0, q, g.At), 0
+		return r.reply(VerdictOver, 0, q, n.At), 0
 	}
-	r.Granted = Grant{Attempts: min(r.Granted.Attempts+g.Attempts, MaxGrant), Note: g.Note}
-	q.free(r.Message, g.Note)
-	return byOperator(r, q, VerdictGranted, g.At)
+	r.OwnLimit = attempts
+	q.free(r.Message, n)
+	return byOperator(r, q, VerdictLimited, n.At)
 }
 
-// Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and grant. A dead letter that did not leave
+// Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and own limit. A dead letter that did not leave
 // its queue is no longer counted as dead, so it cannot be missing.
 func Reset(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 	n.At = now.Truncate(time.Millisecond)
@@ -49,7 +49,7 @@ func Skip(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 		return r.reply(VerdictOver, 0, q, n.At), 0
 	}
 	r.State, r.Binds, r.Skipped = StateSkip, time.Time{}, n
-	r.Granted.Note, r.Reset, r.Removed = Note{}, Note{}, time.Time{} // a skip is the only note
+	r.Reset, r.Removed = Note{}, time.Time{} // a skip is the only note
 	q.free(r.Message, n)
 	return byOperator(r, q, VerdictSkipped, n.At)
 }

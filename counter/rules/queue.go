@@ -10,7 +10,7 @@ import (
 // MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
 const MaxOverride = 1000
 
-// MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. Together
+// MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or its own limit allows. Together
 // with the bounds of texts and tokens it keeps a record under 24 KiB.
 const MaxLimit = MaxOverride + 1
 
@@ -56,22 +56,13 @@ type Note struct {
 	At  time.Time // by the store's clock; ignored where a Note is given
 }
 
-// MaxGrant is the largest number of attempts that all grants together give one message. With them it gets at most 1001.
-const MaxGrant = MaxOverride
-
-// Grant is a number of attempts that an operator gives one message beyond its limit.
-type Grant struct {
-	Attempts int // 1 to MaxGrant where a Grant is given
-	Note
-}
-
 // Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so it is not
 // dead-lettered. The queue is paused until an operator decides.
 type Holding struct {
 	Message           // ID and Generation are cut like those of a Record
 	Cause   Cause     // why it is exhausted
 	Since   time.Time // when it began to hold the queue, by the store's clock
-	Only    bool      // a Grant, Skip or Reset of the message ends the pause; false: an operator paused the queue too
+	Only    bool      // a limit of its own, a Skip or a Reset of the message ends the pause; false: an operator paused the queue too
 }
 
 // Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
@@ -97,7 +88,7 @@ func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
 	q.Holding.Cause = cause
 	if !q.Paused || q.Holding.Only && !is {
 		q.Paused, q.Holding.Only = true, true
-		why := fmt.Sprintf("a message is exhausted after %s (%s): grant it attempts or skip it", printable.Plural(r.Counted(), "failed attempt"), cause)
+		why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it", printable.Plural(r.Counted(), "failed attempt"), cause)
 		q.Pause = Note{By: holder, At: now, Why: why}
 	}
 }

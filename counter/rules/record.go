@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -46,8 +47,8 @@ type Record struct {
 	LastTime  time.Time     // of the last counted attempt, or when a skip dead-lettered the message
 	Cause     Cause         // of the last counted attempt, or CauseSkipped
 	Reason    string        // of the last counted attempt or the skip, for people
-	Limit     int           // of the last step's consumer, before override and grant; StateDeadLetter: the one in force then, before the grant; 0: not known
-	Granted   Grant         // attempts that an operator granted beyond the limit; zero if none
+	Limit     int           // of the last step's consumer, before override and OwnLimit; StateDeadLetter: the one in force then, before OwnLimit; 0: not known
+	OwnLimit  int           // attempts that an operator gave this message, in place of every other limit; 0: none
 	Reset     Note          // of the last reset; zero if there was none
 	Skipped   Note          // of the skip that is in force or dead-lettered the message; zero if there is none
 	Removed   time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
@@ -116,18 +117,15 @@ func (r Record) Since() time.Time {
 	return r.FirstTime
 }
 
-// InForce is the limit, in counted attempts, that the message's next step will find: that of the queue's override (nil if there
-// is none), else the consumer's, plus the granted attempts. For a StateDeadLetter it is the limit at which it was exhausted. It
-// is 0, not known, if no consumer with a limit has taken a step.
+// InForce is the limit, in counted attempts, that the message's next step will find: its own, else that of the queue's override
+// (nil if there is none), else the consumer's. For a StateDeadLetter it is the limit at which it was exhausted. It is 0, not
+// known, if no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
 	limit := r.Limit
 	if set := override.Limit(); set > 0 && r.State != StateDeadLetter {
 		limit = set
 	}
-	if limit == 0 {
-		return 0
-	}
-	return min(limit+r.Granted.Attempts, MaxLimit)
+	return cmp.Or(r.OwnLimit, limit)
 }
 
 // TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override. If so, the next
@@ -137,7 +135,7 @@ func (r Record) TooOld(override *Override) bool {
 }
 
 func (r Record) tooOld(maxAge time.Duration) bool {
-	return maxAge > 0 && r.Counted() > 0 && r.Granted.Attempts == 0 && r.LastTime.Sub(r.FirstTime) > maxAge
+	return maxAge > 0 && r.Counted() > 0 && r.OwnLimit == 0 && r.LastTime.Sub(r.FirstTime) > maxAge
 }
 
 // Left is how long the next attempt must wait; now is by the store's clock. It is the time until Due, but at most Wait, because

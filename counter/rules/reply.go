@@ -22,10 +22,10 @@ const (
 	VerdictGone                         // Begun: do not call it: the attempt is not open any more. End it, and begin another
 	VerdictEnded                        // End
 	VerdictMoved                        // Moved
-	VerdictGranted                      // Grant
+	VerdictLimited                      // LimitMessage
 	VerdictReset                        // Reset
-	VerdictNone                         // Grant, Reset, Skip, NoteRemoved: the generation has no record
-	VerdictOver                         // Grant, Skip: the message was handled or dead-lettered
+	VerdictNone                         // LimitMessage, Reset, Skip, NoteRemoved: the generation has no record
+	VerdictOver                         // LimitMessage, Skip: the message was handled or dead-lettered
 	VerdictRemoved                      // NoteRemoved
 	VerdictSkipped                      // Skip
 )
@@ -33,7 +33,7 @@ const (
 var verdicts = map[string]Verdict{
 	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
 	"MOVE": VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld, "BEGUN": VerdictBegun, "GONE": VerdictGone,
-	"ENDED": VerdictEnded, "MOVED": VerdictMoved, "GRANTED": VerdictGranted, "RESET": VerdictReset, "REMOVED": VerdictRemoved, "SKIPPED": VerdictSkipped,
+	"ENDED": VerdictEnded, "MOVED": VerdictMoved, "LIMITED": VerdictLimited, "RESET": VerdictReset, "REMOVED": VerdictRemoved, "SKIPPED": VerdictSkipped,
 	"NONE": VerdictNone, "OVER": VerdictOver,
 }
 

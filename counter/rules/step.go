@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -19,7 +20,7 @@ type step struct {
 	now   time.Time // in whole milliseconds
 
 	given int // the consumer's limit; 0: none
-	base  int // the limit in force, before the message's grant
+	base  int // the limit in force, before the message's own
 
 	carried bool          // the attempt has a Later
 	above   time.Duration // a longer wait moves the message
@@ -41,12 +42,12 @@ func arrive(r *Record, q *Queue, a Attempt, limit int, now time.Time) *step {
 	return s
 }
 
-// inForce is the limit of the step in counted attempts, with the message's grant; 0: it was given none.
+// inForce is the limit of the step in counted attempts; 0: it was given none.
 func (s *step) inForce() int {
 	if s.given == 0 {
 		return 0
 	}
-	return min(s.base+s.Granted.Attempts, MaxLimit)
+	return cmp.Or(s.OwnLimit, s.base)
 }
 
 // spent reports whether the message has no attempts left.

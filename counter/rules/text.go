@@ -28,7 +28,7 @@ func Decode(text string) (Record, bool) {
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), MaxWaitMillis)) * time.Millisecond,
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
 		OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
-		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
+		OwnLimit: int(number(w[17])), Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
 		Tokens: parseTokens(w[19]), Holder: parts[2], FirstFailed: w[18] != "0", PossibleDuplicate: w[18] == "2",
 		History: parseHistory(parts[4], w[9], int(number(w[0])+number(w[1]))),
 	}

@@ -7,7 +7,7 @@
 --   10 lasted  ms that the handler ran
 --   11 max_age ms, as for START: a message that is too old after this failure is exhausted
 --   12 at_most counted attempts at which a message with this failure is exhausted; 0 or absent: no such limit. It only lowers the
---              limit or its override, for this step; a grant adds to it
+--              limit or its override, for this step; the message's own limit replaces it
 --   13 hold    as for START
 --
 -- Verdicts:
@@ -29,7 +29,7 @@ local holds = width > 12 and ARGV[arg + 13] == 'hold'
 local most = width > 11 and tonumber(ARGV[arg + 12]) or 0
 if most > 0 and most < base and not (known == 'f' and state == '.') then -- a repetition does not judge what was counted since
   base = most
-  limit = math.min(MOST, base + grant)
+  limit = own > 0 and own or base
 end
 
 if top > 0 and not carried then body, changed = 'x', true end -- what this consumer has is not known
@@ -37,7 +37,7 @@ if top > 0 and not carried then body, changed = 'x', true end -- what this consu
 if not known and (state == 'exhausted' or state == 'done') and earlier then -- this is a new use of the id
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
   first_at, last_at, cause, reason, open, mode = 0, 0, '.', '', '.', '.'
-  limit, grant, notes, history, firsts = base, 0, '', '', 0
+  limit, own, notes, history, firsts = base, 0, '', '', 0
   if top > 0 then body, stale, double = 'x', false, false end
   tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that their late steps are not counted here
 end
@@ -84,7 +84,7 @@ elseif failures + crashes >= limit then -- also if our reply was lost and the li
   elseif known ~= 'e' and state == '.' then
     live, indexed, exhausts = ttl, true, true
   end
-elseif known ~= 'e' and state == '.' and oldest > 0 and last_at - first_at > oldest and grant == 0 then
+elseif known ~= 'e' and state == '.' and oldest > 0 and last_at - first_at > oldest and own == 0 then
   if holds then
     verdict, held = 'HELD', 'too-old'
   else

@@ -1,5 +1,5 @@
 -- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, begun.lua, fail.lua,
--- end.lua, moved.lua, grant.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
+-- end.lua, moved.lua, own.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
 -- docs/protocol.md says when a consumer sends which step, and what it does then.
 -- One call takes several steps of one kind on one queue: starting a script costs half as much as a step.
@@ -34,7 +34,7 @@
 --   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
 --   4  holder      the process that takes the step, stored for people
 --   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An override
---                  replaces a limit above 0 and a grant adds to it, up to 1001
+--                  replaces a limit above 0, and the message's own limit (own.lua) replaces both
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first attempt; else -1
 -- START and FAIL may be sent without their last arguments, which begin with max_age.
 --
@@ -50,7 +50,7 @@
 --   pause       <prefix>:{<vhost>/<queue>}:pause  as in control.lua. message: "<id hash>:<generation hash>" of the message that holds
 --                                                 the queue; id, generation, cause, since: the same for people; only: 1 if the
 --                                                 queue is paused for that message and for nothing else
--- A GRANT, SKIP or RESET of that message, and an END that shows it was handled or not to be counted, remove these fields, and end the
+-- An OWN, SKIP or RESET of that message, and an END that shows it was handled or not to be counted, remove these fields, and end the
 -- pause if `only` is 1.
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
@@ -80,9 +80,9 @@
 --                         reserved from its START to its BEGUN: its handler has not begun, so its death counts no crash
 --   listed                when the record was last moved in the index; of a tombstone in dead, when it was written (in one of an earlier
 --                         version, or later); 0: it is in neither
---   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in
---                         force when the tombstone was written, before the grant
---   grant                 attempts that an operator has granted beyond the limit. With a grant no message is too old
+--   limit                 the last limit above 0 that a step was given, before override and own. exhausted: the limit in
+--                         force when the tombstone was written, before own
+--   own                   the limit that an operator gave this message alone; 0: none. With it the message is never too old
 --   firsts                1 once the first attempt at a delivery that is not redelivered has failed; 2 once two messages may have
 --                         this id (fail.lua)
 --   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a crash, e ended
@@ -92,8 +92,8 @@
 --                         highest one that a MOVE gave. until: the end of the lease of the move under way, or 0; mover: its
 --                         token. body: the fingerprint of the message, x if two messages have this id
 -- After the line come id, generation, holder, notes, history and the reason of the last counted attempt, without separators. Notes say
--- who changed the record by hand: the skip, or the last grant and the last reset; then the removal of the dead letter; in this
--- order, each if there was one. A note is a line of its own, "skip", "grant", "reset" or "removed", the time, and the lengths
+-- who changed the record by hand: the skip, or the last reset; then the removal of the dead letter; in this
+-- order, each if there was one. A note is a line of its own, "skip", "reset" or "removed", the time, and the lengths
 -- of who and why in bytes; then who and why, which must not end with a newline.
 --
 -- The history has the last 16 counted attempts, the newest first. Each begins with a newline and has four fields, separated by
@@ -106,7 +106,7 @@
 local BINDS = 600000 -- a lost reject is repeated within this; later the id is in a new use
 local ENDED = 16     -- uncounted attempts that are remembered, so that their late START opens nothing
 local MOVED = 1000   -- a record moves in the index once in this time; a tombstone in dead not before an eighth of its TTL
-local MOST = 1001    -- attempts that override and grant allow: a record must not grow without a bound
+local MOST = 1001    -- attempts that override and own allow: a record must not grow without a bound
 local TOKENS = 14336 -- bytes of tokens, for the same reason
 local NOTED = 16     -- attempts in the history
 local LINE = 120     -- bytes of a holder or a reason in the history
@@ -140,7 +140,7 @@ local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
 
 local failures, crashes, starts, fence, suspect, state, binds, due, wait = 0, 0, 0, 0, '0', '.', 0, 0, 0
 local first_at, last_at, cause, open, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
-local configured, grant, firsts, notes, history, reason = 0, 0, 0, '', '', ''
+local configured, own, firsts, notes, history, reason = 0, 0, 0, '', '', ''
 local hop, top, until_at, mover, body = 0, 0, 0, '.', '.' -- of a moved message
 
 local kept = try('GET', record)
@@ -148,7 +148,7 @@ local holder_at, notes_at -- where they begin in it
 local foreign = type(kept) == 'table' and kept.err
 if kept and not foreign then
   local _, ends, id_size, generation_size, holder_size, notes_size, history_size, moved
-  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, open, mode, since, listed, configured, grant,
+  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, open, mode, since, listed, configured, own,
     firsts, tokens, id_size, generation_size, holder_size, notes_size, history_size, moved =
     string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?[%w:_.-]*)\n')
   if ends and moved ~= '' then
@@ -160,7 +160,7 @@ if kept and not foreign then
     failures, crashes, starts, fence = tonumber(failures), tonumber(crashes), tonumber(starts), tonumber(fence)
     binds, due, wait, first_at, last_at = tonumber(binds), tonumber(due), tonumber(wait), tonumber(first_at), first_at + last_at
     due = math.min(due, now + wait) -- the clock was set back
-    listed, grant, firsts = tonumber(listed), tonumber(grant), tonumber(firsts)
+    listed, own, firsts = tonumber(listed), tonumber(own), tonumber(firsts)
     holder_at = ends + id_size + generation_size + 1
     notes_at = holder_at + holder_size
     if notes_size ~= '0' then notes = string.sub(kept, notes_at, notes_at + notes_size - 1) end
@@ -177,12 +177,12 @@ if foreign then -- it fails this step and no other
 else
 
 local was = state
-local base = limit -- without the grant
+local base = limit -- without own
 local given = configured -- by the steps before
 if limit > 0 then
   configured = limit
   base = overridden or limit
-  limit = math.min(MOST, base + grant)
+  limit = own > 0 and own or math.min(MOST, base)
 end
 
 -- whether the tombstone or the success belongs to an earlier use of the id: it was written before this delivery arrived

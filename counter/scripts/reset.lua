@@ -1,4 +1,4 @@
--- RESET: an operator clears a record: its counts, history, tombstone, wait, suspicion, open attempt and grant. The note, the fence and
+-- RESET: an operator clears a record: its counts, history, tombstone, wait, suspicion, open attempt and own limit. The note, the fence and
 -- the tokens stay, so that a late step of an attempt that was counted before is not counted now. An attempt that runs
 -- meanwhile is no longer known; if it fails, that is the first one counted. A dead letter that did not leave its queue is no longer
 -- counted as dead, so it cannot be missing.
@@ -21,7 +21,7 @@ else
     call('HINCRBY', tombstones, 'count', -1)
   end
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
-  first_at, last_at, cause, reason, open, mode, grant, history, firsts = 0, 0, '.', '', '.', '.', 0, '', 0
+  first_at, last_at, cause, reason, open, mode, own, history, firsts = 0, 0, '.', '', '.', '.', 0, '', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')
   notes = string.format('reset %d %d %d\n', now, #by, #why) .. by .. why
   holder = string.sub(kept, holder_at, notes_at - 1) -- stays

@@ -23,7 +23,7 @@ if held then
   call('HSET', pause, 'cause', held)
   if paused ~= '1' or only == '1' and message ~= member then
     call('HSET', pause, 'paused', '1', 'only', '1', 'by', ARGV[arg + 4], 'at', now, 'why',
-      string.format('a message is exhausted after %d failed attempt%s (%s): grant it attempts or skip it', failures + crashes, failures + crashes == 1 and '' or 's', held))
+      string.format('a message is exhausted after %d failed attempt%s (%s): give it a higher limit or skip it', failures + crashes, failures + crashes == 1 and '' or 's', held))
   end
   call('PEXPIRE', pause, PAUSED)
   live, indexed = ttl, true
@@ -74,7 +74,7 @@ if live then
   end
 
   local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %s %d %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
-    wait, first_at, math.max(0, last_at - first_at), cause, open, mode, since, listed, configured, grant, firsts)
+    wait, first_at, math.max(0, last_at - first_at), cause, open, mode, since, listed, configured, own, firsts)
   local lengths = string.format(' %d %d %d %d %d', #id, #generation, #holder, #notes, #history)
   lengths = lengths .. (top > 0 and string.format(' %d:%d:%d:%s:%s\n', hop, top, until_at, mover, body) or '\n')
   call('SET', record, line .. tokens .. lengths .. id .. generation .. holder .. notes .. history .. reason, 'PX', live == ttl and ARGV[1] or live)

@@ -48,7 +48,7 @@ else
   if state == 'exhausted' or state == 'done' and earlier then -- this is a new use of the id
     failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
     first_at, last_at, cause, reason, open, mode = 0, 0, '.', '', '.', '.'
-    limit, grant, notes, history, firsts = base, 0, '', '', 0
+    limit, own, notes, history, firsts = base, 0, '', '', 0
     if top > 0 then body, double = 'x', false end
     tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that their late steps are not counted here
   elseif state == 'done' then -- the ack was lost: the same limit and no open attempt. binds keeps that it was handled
@@ -83,7 +83,7 @@ else
   elseif failures + crashes >= limit and binds == 0 or state == 'skip' then
     verdict = 'EXHAUSTED'
     exhausts = true
-  elseif oldest > 0 and last_at - first_at > oldest and failures + crashes > 0 and grant == 0 and binds == 0 then
+  elseif oldest > 0 and last_at - first_at > oldest and failures + crashes > 0 and own == 0 and binds == 0 then
     if holds then
       verdict, held = 'HELD', 'too-old'
     else

@@ -176,17 +176,17 @@ func TestTwoOperators(t *testing.T) {
 	p.block("orders", 0)
 	s := p.serve(nil)
 	ada, bob := newTab(t), newTab(t)
-	for _, b := range []*tab{ada, bob} {
-		b.visit(s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301"))
-		b.fill("#number", "5")
+	for b, retries := range map[*tab]string{ada: "13", bob: "18"} {
+		b.visit(s.at("change", "queue", "orders", "verb", "limit", "id", "order-7301"))
+		b.fill("#number", retries)
 		b.fill("#why", "the warehouse is up again")
 	}
 	ada.follow("main form button")
-	ada.sees("the limit is now 14 attempts")
+	ada.sees("The limit of order-7301 is set to 13 retries (14 attempts)")
 	bob.follow("main form button")
-	bob.sees("the limit is now 19 attempts") // both grants, not one
-	if r := p.record("orders", "order-7301"); r.Granted.Attempts != 10 {
-		t.Errorf("granted %d attempts, want 10", r.Granted.Attempts)
+	bob.sees("The limit of order-7301 is set to 18 retries (19 attempts)")
+	if r := p.record("orders", "order-7301"); r.OwnLimit != 19 {
+		t.Errorf("a limit of %d attempts, want 19", r.OwnLimit)
 	}
 	for _, b := range []*tab{ada, bob} {
 		b.visit(s.at("change", "queue", "orders", "verb", "reset", "id", "order-7301"))

@@ -71,7 +71,7 @@ func TestHostileTexts(t *testing.T) {
 	pages = append(pages, s.at("dead", "queue", queue), s.at("dead", "queue", queue, "error", hostile["handler"]), s.at("replay", "queue", queue))
 	for _, id := range p.ids(queue) {
 		pages = append(pages, s.at("message", "queue", queue, "id", id))
-		pages = append(pages, s.at("change", "queue", queue, "verb", "grant", "id", id))
+		pages = append(pages, s.at("change", "queue", queue, "verb", "limit", "id", id))
 	}
 	for _, at := range pages {
 		if status := b.visit(at); status >= http.StatusInternalServerError {

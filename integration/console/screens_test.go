@@ -25,7 +25,7 @@ func screens(s *site) []struct{ name, at string } {
 		{"message", s.at("message", "queue", "payments", "id", "pay-4103")},
 		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},
 		{"audit", s.at("audit", "queue", "orders")},
-		{"change", s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301")},
+		{"change", s.at("change", "queue", "orders", "verb", "limit", "id", "order-7301")},
 		{"lanes", s.at("lanes", "queue", "bookings")},
 		{"lane", s.at("lane", "queue", "bookings", "lane", "DE-2210", "verb", "release")},
 		{"held", s.at("queue", "queue", "ledger")},

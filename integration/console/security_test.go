@@ -21,7 +21,7 @@ var (
 	reading = []string{
 		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "POST /count", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
 	}
-	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause"}}
+	writing = map[string][]string{"/change": {"reset", "skip", "limit", "pause"}}
 	// jobs have a preview that everybody may see.
 	jobs = map[string][]string{"POST /replay": {"replay"}, "POST /drop": {"drop"}, "POST /lane": {"replay", "drop"}, "GET /file": {"drop"}}
 )
@@ -289,13 +289,13 @@ func TestAuthorize(t *testing.T) {
 	as := func(user string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set("X-User", user) }
 	}
-	limit, grant := s.at("change", "verb", "limit", "queue", "orders"), s.at("change", "verb", "grant", "queue", "orders", "id", "m1")
+	limit, skip := s.at("change", "verb", "limit", "queue", "orders"), s.at("change", "verb", "skip", "queue", "orders", "id", "m1")
 	for _, tt := range []struct {
 		user, at string
 		want     int
 	}{
 		{"eve", s.url, http.StatusForbidden}, {"bob", s.url, http.StatusOK}, {"bob", limit, http.StatusForbidden}, {"ada", limit, http.StatusOK},
-		{"ada", grant, http.StatusForbidden}, // Allow is the most that Authorize may allow
+		{"ada", skip, http.StatusForbidden}, // Allow is the most that Authorize may allow
 	} {
 		if res := s.ask(http.MethodGet, tt.at, nil, as(tt.user)); res.StatusCode != tt.want {
 			t.Errorf("%s asks for %s: status %d, want %d", tt.user, tt.at, res.StatusCode, tt.want)

@@ -79,7 +79,7 @@ func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Fi
 	return limitsDiffer(queue, records.Disagreement(slices.Values(all), now)), nil
 }
 
-func limitsDiffer(queue string, seen []records.OwnLimit) []inspect.Finding {
+func limitsDiffer(queue string, seen []records.ConsumerLimit) []inspect.Finding {
 	if len(seen) == 0 {
 		return nil
 	}

@@ -12,7 +12,6 @@ const (
 	VerbPause      = "pause"
 	VerbResume     = "resume"
 	VerbSkip       = "skip"
-	VerbGrant      = "grant"
 	VerbReset      = "reset"
 	VerbSetLimit   = "set limit"
 	VerbClearLimit = "clear limit"

@@ -13,22 +13,22 @@ import (
 // recent is how old a step may be that says how a consumer is configured now.
 const recent = 5 * time.Minute
 
-// OwnLimit is a limit that consumers, not an operator, gave a message.
-type OwnLimit struct {
+// ConsumerLimit is a limit that consumers, not an operator, gave a message.
+type ConsumerLimit struct {
 	Attempts int    `json:"limit"`
 	Holder   string `json:"holder"` // a process that gave it
 }
 
 // Disagreement returns the limits that consumers gave the messages of a queue
 // in the last minutes, the lowest first; none if all are the same.
-func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
-	var seen []OwnLimit
+func Disagreement(records iter.Seq[counter.Record], now time.Time) []ConsumerLimit {
+	var seen []ConsumerLimit
 	for r := range records {
 		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(lastStep(r)) > recent {
 			continue
 		}
-		own := OwnLimit{r.Limit, r.Holder}
-		if i := slices.IndexFunc(seen, func(s OwnLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
+		own := ConsumerLimit{r.Limit, r.Holder}
+		if i := slices.IndexFunc(seen, func(s ConsumerLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
 			seen = append(seen, own)
 		} else if own.Holder < seen[i].Holder {
 			seen[i] = own
@@ -37,15 +37,15 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
 	if len(seen) < 2 {
 		return nil
 	}
-	slices.SortFunc(seen, func(a, b OwnLimit) int { return a.Attempts - b.Attempts })
+	slices.SortFunc(seen, func(a, b ConsumerLimit) int { return a.Attempts - b.Attempts })
 	return seen
 }
 
 // MaxRetries is the limit as consumers are configured with it.
-func (l OwnLimit) MaxRetries() int { return l.Attempts - 1 }
+func (l ConsumerLimit) MaxRetries() int { return l.Attempts - 1 }
 
 // LimitsText lists limits and the processes that gave them. It is not escaped.
-func LimitsText(limits []OwnLimit) string {
+func LimitsText(limits []ConsumerLimit) string {
 	var text []string
 	for _, l := range limits {
 		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Holder))

@@ -12,10 +12,11 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Limit is what an operator set for a queue, or is about to.
+// Limit is what an operator set for a queue or for one message, or is about to.
 type Limit struct {
 	VHost    string `json:"vhost"`
 	Queue    string `json:"queue"`
+	ID       string `json:"id,omitempty"`         // of the message; empty: the limit is that of the queue
 	Attempts int    `json:"limit,omitempty"`      // 0: that of the consumers, or a limit that cannot be read
 	MaxAgeMS *int64 `json:"max_age_ms,omitempty"` // nil: that of the consumers; 0: none
 	Note
@@ -24,8 +25,9 @@ type Limit struct {
 	// DeadLetters is how many messages have failed that often, or for so long, already.
 	DeadLetters int `json:"dead_letters,omitempty"`
 
-	to  *counter.Override // nil: cleared
-	why counter.Note
+	to      *counter.Override // nil: cleared
+	message counter.Record    // before the change, if there is an ID
+	why     counter.Note
 }
 
 // Limit returns what is set for the queue, or an error that wraps ErrNone.
@@ -126,6 +128,43 @@ func (q *Queue) PlanClear(ctx context.Context, why counter.Note) (Limit, error) 
 	return q.planned(ctx, l)
 }
 
+// OwnLimit returns what is set for one message, or an error that wraps ErrNone. The note is in the audit log alone.
+func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
+	r, err := q.current(ctx, id)
+	if err == nil && r.OwnLimit == 0 {
+		err = q.None("no limit of its own is set for message %q", id)
+	}
+	return Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: r.OwnLimit}, err
+}
+
+// PlanOwnLimit finds what a limit of its own would change for one message; attempts are 1 or more, or 0 to take it back. The error
+// wraps ErrNone if the message has not failed yet, or has no limit to take back, and counter.ErrOver if its generation is over.
+func (q *Queue) PlanOwnLimit(ctx context.Context, id string, attempts int, why counter.Note) (Limit, error) {
+	if attempts == 0 {
+		if l, err := q.OwnLimit(ctx, id); err != nil {
+			return l, err
+		}
+	}
+	l := Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: attempts, Note: NoteOf(why), Done: new(bool), why: why}
+	var err error
+	if l.message, err = q.current(ctx, id); err != nil {
+		return l, err
+	}
+	override, err := q.Override(ctx)
+	if err != nil {
+		return l, err
+	}
+	after := l.message
+	after.OwnLimit = attempts
+	if limit := after.InForce(override); limit > 0 && after.Counted() >= limit {
+		l.DeadLetters = 1
+	}
+	return l, nil
+}
+
+// Failed is how many attempts at the message have failed.
+func (l Limit) Failed() int { return l.message.Counted() }
+
 // planned counts the messages that the limit dead-letters at their next step.
 func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 	l.Done = new(bool)
@@ -143,14 +182,20 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 
 // ChangeLimit carries out a plan.
 func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
-	verb, subject := VerbClearLimit, ""
-	if l.to != nil {
-		verb, subject = VerbSetLimit, l.Text()
+	verb, subject, messages := VerbSetLimit, l.Text(), 0
+	if l.Clears() {
+		verb, subject = VerbClearLimit, ""
+	}
+	switch {
+	case l.ID != "":
+		subject, messages = strings.TrimSuffix(l.ID+": "+subject, ": "), 1
+		err = q.Store.LimitMessage(ctx, l.message.Message, l.Attempts, l.why)
+	case l.to != nil:
 		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
-	} else {
+	default:
 		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
 	}
-	q.Audit(ctx, entryOf(verb, subject, l.why, 0), err)
+	q.Audit(ctx, entryOf(verb, subject, l.why, messages), err)
 	*l.Done = err == nil
 	return err
 }
@@ -159,4 +204,4 @@ func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
 func (l Limit) MaxRetries() int { return max(l.Attempts-1, 0) }
 
 // Clears reports whether the plan clears the limit.
-func (l Limit) Clears() bool { return l.to == nil }
+func (l Limit) Clears() bool { return l.to == nil && (l.ID == "" || l.Attempts == 0) }

@@ -1,5 +1,5 @@
 // Package records judges what the store keeps of a queue's messages, and
-// plans what operators change in it: a reset, a grant, a limit. Each plan can
+// plans what operators change in it: a reset, a limit. Each plan can
 // be shown before it is carried out.
 package records
 
@@ -57,8 +57,8 @@ type Record struct {
 	Holder     string        `json:"holder,omitempty"`
 	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
 	Duplicate  bool          `json:"possible_duplicate,omitempty"`
-	Limit      int           `json:"limit,omitempty"` // failed attempts at which the message is dead-lettered; 0: not known
-	Granted    *Granted      `json:"granted,omitempty"`
+	Limit      int           `json:"limit,omitempty"`     // failed attempts at which the message is dead-lettered; 0: not known
+	OwnLimit   int           `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
 	Reset      *Note         `json:"reset,omitempty"`
 	Skip       *Note         `json:"skip,omitempty"`
 	Removed    time.Time     `json:"removed,omitzero"` // when its dead letter was replayed or dropped
@@ -67,12 +67,6 @@ type Record struct {
 	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
 	Age   time.Duration `json:"-"` // since then
 	Wait  time.Duration `json:"-"` // until Due
-}
-
-// Granted is what an operator added to the limit of a message.
-type Granted struct {
-	Attempts int `json:"attempts"`
-	Note
 }
 
 // Note says who changed what is counted, when and why.
@@ -92,10 +86,7 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
 		Cause: r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
 		History: History(r), Duplicate: r.PossibleDuplicate,
-		Limit: r.InForce(override), Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
-	}
-	if g := r.Granted; g.Attempts > 0 {
-		out.Granted = &Granted{g.Attempts, NoteOf(g.Note)}
+		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
 	}
 	if n := NoteOf(r.Reset); n != (Note{}) {
 		out.Reset = &n

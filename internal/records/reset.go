@@ -53,7 +53,7 @@ func resetOf(id string, records []counter.Record) Reset {
 
 // clean reports whether a record has nothing that a reset would forget.
 func clean(r counter.Record) bool {
-	return r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.Granted.Attempts == 0
+	return r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.OwnLimit == 0
 }
 
 // Reset makes the records of all generations clean. A record that expired

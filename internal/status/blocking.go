@@ -38,7 +38,7 @@ type Message struct {
 	Suspect    bool      `json:"suspect,omitempty"`
 	Skipped    bool      `json:"skipped,omitempty"`            // an operator skipped it: it is dead-lettered at its next step
 	Duplicate  bool      `json:"possible_duplicate,omitempty"` // two messages may have this id
-	Granted    int       `json:"granted,omitempty"`            // attempts
+	OwnLimit   int       `json:"own_limit,omitempty"`          // that an operator set for this message, in attempts; 0: none
 	LastError  string    `json:"last_error,omitempty"`
 	Holder     string    `json:"holder,omitempty"` // the process that took the last step
 
@@ -56,7 +56,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := records.Of(r, override, s.Time)
 	m := Message{
 		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip, Duplicate: r.PossibleDuplicate, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip, Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Holder: r.Holder,
 	}
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {

@@ -14,23 +14,23 @@ import (
 
 // Status is a queue at one moment.
 type Status struct {
-	Time      time.Time          `json:"time"` // by the store
-	VHost     string             `json:"vhost"`
-	Queue     string             `json:"queue"`
-	Ready     int                `json:"ready"`
-	Consumers int                `json:"consumers"`
-	Unacked   *int               `json:"unacked,omitempty"` // by the management API, up to 5 s old; so are the rates
-	Rates     *Rates             `json:"rates,omitempty"`
-	Limit     *records.Limit     `json:"limit,omitempty"`
-	Limits    []records.OwnLimit `json:"limits,omitempty"` // of the consumers, if they disagree
-	Blocking  []Message          `json:"blocking"`
-	Blocked   int                `json:"blocked"`        // messages, with those beyond Collector.Most
-	Held      []Held             `json:"held,omitempty"` // messages that are not counted, by process
-	Dead      DeadLetters        `json:"dead_lettered"`
-	Findings  []inspect.Finding  `json:"findings,omitempty"` // errors that the doctor finds, and members that are down, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
-	HeldLanes int                `json:"held_lanes,omitempty"`
-	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
-	Notes     []Note             `json:"-"`               // what could not be seen
+	Time      time.Time               `json:"time"` // by the store
+	VHost     string                  `json:"vhost"`
+	Queue     string                  `json:"queue"`
+	Ready     int                     `json:"ready"`
+	Consumers int                     `json:"consumers"`
+	Unacked   *int                    `json:"unacked,omitempty"` // by the management API, up to 5 s old; so are the rates
+	Rates     *Rates                  `json:"rates,omitempty"`
+	Limit     *records.Limit          `json:"limit,omitempty"`
+	Limits    []records.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
+	Blocking  []Message               `json:"blocking"`
+	Blocked   int                     `json:"blocked"`        // messages, with those beyond Collector.Most
+	Held      []Held                  `json:"held,omitempty"` // messages that are not counted, by process
+	Dead      DeadLetters             `json:"dead_lettered"`
+	Findings  []inspect.Finding       `json:"findings,omitempty"` // errors that the doctor finds, and members that are down, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
+	HeldLanes int                     `json:"held_lanes,omitempty"`
+	Later     []LaterQueue            `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
+	Notes     []Note                  `json:"-"`               // what could not be seen
 
 	Paused      *records.Note `json:"paused,omitempty"`
 	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused

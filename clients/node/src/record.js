@@ -17,8 +17,8 @@
  * @property {string} openMode 'shared', 'isolated' or empty
  * @property {number} openSince
  * @property {number} listed when it was last moved in the index
- * @property {number} limit of the last step's consumer, before override and grant
- * @property {number} granted attempts beyond the limit
+ * @property {number} limit of the last step's consumer, before override and own
+ * @property {number} own that an operator set for this message alone, in attempts; 0: none
  * @property {number} firsts 1: a first attempt failed; 2: two messages may have this id
  * @property {{ [token: string]: string }} tokens 'f' failed, 'c' crashed, 'e' ended and not counted
  * @property {Buffer} id
@@ -67,7 +67,7 @@ export function parseRecord(bytes) {
   return {
     failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]), binds: n[6],
     due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]), openToken: word(words[12]),
-    openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], granted: n[17], firsts: n[18],
+    openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], own: n[17], firsts: n[18],
     tokens: parseTokens(words[19]), id, generation, holder, notes, history, reason: bytes.subarray(at), moved: parseMove(words[MOVED]),
   }
 }

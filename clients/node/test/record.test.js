@@ -27,7 +27,7 @@ test('a record', () => {
   const r = parseRecord(Buffer.from('1 0 2 55 0 . 0 1700000030000 30000 1700000000000 5 failed t2 shared 9 8 4 1 1 .;aB3_-x9=f;e1=e 2 3 6 0 18\nm1@@@host 1\nf0\t12\thost 1\tboomboom\nat line 3'))
   assert.deepEqual({ ...r, tokens: { ...r.tokens } }, {
     failures: 1, crashes: 0, starts: 2, fence: 55, suspect: false, state: '', binds: 0, due: 1700000030000, wait: 30000, first: 1700000000000,
-    last: 1700000000005, cause: 'failed', openToken: 't2', openMode: 'shared', openSince: 9, listed: 8, limit: 4, granted: 1, firsts: 1,
+    last: 1700000000005, cause: 'failed', openToken: 't2', openMode: 'shared', openSince: 9, listed: 8, limit: 4, own: 1, firsts: 1,
     tokens: { 'aB3_-x9': 'f', e1: 'e' }, id: Buffer.from('m1'), generation: Buffer.from('@@@'), holder: Buffer.from('host 1'),
     notes: Buffer.alloc(0), moved: undefined, history: Buffer.from('\nf0\t12\thost 1\tboom'), reason: Buffer.from('boom\nat line 3'),
   })

@@ -8,7 +8,7 @@ export function bytes(text) {
 
 const DEFAULTS = {
   failures: 0, crashes: 0, starts: 0, fence: 0, suspect: false, state: null, binds: null, due: null, wait: 0, first: null, last: null, cause: null,
-  open: null, mode: null, since: null, listed: null, limit: 0, grant: 0, firsts: 0, tokens: [], id: '', generation: '', holder: '', notes: [],
+  open: null, mode: null, since: null, listed: null, limit: 0, own: 0, firsts: 0, tokens: [], id: '', generation: '', holder: '', notes: [],
   history: [], reason: '', moved: null,
 }
 
@@ -31,7 +31,7 @@ export function read(record) {
   return {
     failures: r.failures, crashes: r.crashes, starts: r.starts, fence: r.fence, suspect: r.suspect, state: r.state || null, binds: time(r.binds), due: time(r.due),
     wait: r.wait, first: time(r.first), last: time(r.last), cause: r.cause || null, open: r.openToken || null, mode: r.openMode || null,
-    since: time(r.openSince), listed: time(r.listed), limit: r.limit, grant: r.granted, firsts: r.firsts, tokens: Object.entries(r.tokens),
+    since: time(r.openSince), listed: time(r.listed), limit: r.limit, own: r.own, firsts: r.firsts, tokens: Object.entries(r.tokens),
     id: text(r.id), generation: text(r.generation), holder: text(r.holder), notes: notes(text(r.notes)), history: history(text(r.history)), reason: text(r.reason),
     moved: r.moved ? { ...r.moved, until: time(r.moved.until), mover: r.moved.mover || null } : null,
   }
@@ -63,7 +63,7 @@ export function write(f) {
   const tokens = '.' + f.tokens.map(([token, kind]) => `;${token}=${kind}`).join('')
   const words = [
     f.failures, f.crashes, f.starts, f.fence, f.suspect ? 1 : 0, f.state ?? '.', f.binds ?? 0, f.due ?? 0, f.wait, f.first ?? 0, f.first ? f.last - f.first : 0,
-    f.cause ?? '.', f.open ?? '.', f.mode ?? '.', f.since ?? 0, f.listed ?? 0, f.limit, f.grant, f.firsts, tokens,
+    f.cause ?? '.', f.open ?? '.', f.mode ?? '.', f.since ?? 0, f.listed ?? 0, f.limit, f.own, f.firsts, tokens,
     f.id.length, f.generation.length, f.holder.length, n.length, h.length,
   ]
   if (f.moved) words.push([f.moved.hop, f.moved.top, f.moved.until ?? 0, f.moved.mover ?? '.', f.moved.body].join(':'))

@@ -48,7 +48,7 @@ def header(value):
 
 NUMBERS = ("failures", "crashes", "starts", "fence")
 FIELDS = {
-    **dict.fromkeys((*NUMBERS, "wait", "limit", "grant", "firsts"), 0), "suspect": False, "tokens": [], "id": "", "generation": "", "holder": "",
+    **dict.fromkeys((*NUMBERS, "wait", "limit", "own", "firsts"), 0), "suspect": False, "tokens": [], "id": "", "generation": "", "holder": "",
     "notes": [], "history": [], "reason": "",
     **dict.fromkeys(("state", "binds", "due", "first", "last", "cause", "open", "mode", "since", "listed", "moved")),
 }
@@ -68,7 +68,7 @@ def write(fields: dict, begin: int = 0) -> bytes:
     words = [
         f["failures"], f["crashes"], f["starts"], f["fence"], int(f["suspect"]), f["state"] or ".", at("binds"), at("due"), f["wait"], at("first"),
         0 if f["first"] is None or f["last"] is None else f["last"] - f["first"], f["cause"] or ".", f["open"] or ".", f["mode"] or ".", at("since"),
-        at("listed"), f["limit"], f["grant"], f["firsts"], "." + "".join(f";{t}={kind}" for t, kind in f["tokens"]), *map(len, parts),
+        at("listed"), f["limit"], f["own"], f["firsts"], "." + "".join(f";{t}={kind}" for t, kind in f["tokens"]), *map(len, parts),
     ]
     if m := f["moved"]:
         words.append(":".join(map(str, (m["hop"], m["top"], 0 if m["until"] is None else m["until"] + begin, m["mover"] or ".", m["body"]))))

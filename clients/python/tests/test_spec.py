@@ -31,7 +31,7 @@ def test_records(case):
         return
     assert write(want) == text(case["text"])
     f = {**FIELDS, **want}
-    for name in ("failures", "crashes", "starts", "fence", "wait", "limit", "grant", "firsts", "suspect"):
+    for name in ("failures", "crashes", "starts", "fence", "wait", "limit", "own", "firsts", "suspect"):
         assert getattr(record, name) == f[name], name
     for name in ("binds", "due", "first", "last", "since", "listed"):
         assert getattr(record, name) == (f[name] or 0), name

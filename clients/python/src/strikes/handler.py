@@ -33,7 +33,7 @@ class RetryAtMost(Exception):
     """Raised by a handler: the message is retried at most `retries` times after a failure of this kind.
 
     It is dead-lettered if it has more failed attempts than that, of any kind, this one included. RetryAtMost lowers the limit for this
-    failure alone, and never raises it; attempts that an operator granted are added. A negative number is treated as 0. If `retries` is
+    failure alone, and never raises it; a limit that an operator gave the message is in force instead. A negative number is treated as 0. If `retries` is
     no number, the limit is kept. `after` is the wait in seconds instead of the backoff, as with RetryAfter; None: the backoff.
     """
 

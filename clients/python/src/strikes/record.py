@@ -53,7 +53,7 @@ class Record:
     since: int = 0
     listed: int = 0
     limit: int = 0
-    grant: int = 0
+    own: int = 0
     firsts: int = 0
     tokens: dict[str, str] = field(default_factory=dict)
     moved: Move | None = None  # None: the message was never moved
@@ -89,7 +89,7 @@ def _read(w: list[str], rest: bytes) -> Record | None:
         message_id, generation, holder, notes, history, reason=rest, state=_word(w[5]),
         failures=int(w[0]), crashes=int(w[1]), starts=int(w[2]), fence=int(w[3]), suspect=w[4] == "1",
         binds=int(w[6]), due=int(w[7]), wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]),
-        open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), grant=int(w[17]),
+        open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), own=int(w[17]),
         firsts=int(w[18]), tokens=_tokens(w[19]),
         moved=_move(w[25]),
     )

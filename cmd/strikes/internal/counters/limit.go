@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,10 +16,14 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// GetLimit shows the limit that is set for a queue.
+// GetLimit shows the limit that is set for a queue, or for its message c.ID.
 func (c *Command) GetLimit(ctx context.Context, queue string) error {
 	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
-		l, err := q.Limit(ctx)
+		get := q.Limit
+		if c.ID != "" {
+			get = func(ctx context.Context) (records.Limit, error) { return q.OwnLimit(ctx, c.ID) }
+		}
+		l, err := get(ctx)
 		if err != nil {
 			return err
 		}
@@ -30,7 +35,7 @@ func (c *Command) GetLimit(ctx context.Context, queue string) error {
 	})
 }
 
-// SetLimit sets the limit of a queue: c.MaxRetries if counted, and c.MaxAge if aged.
+// SetLimit sets the limit of a queue: c.MaxRetries if counted, and c.MaxAge if aged; or c.MaxRetries of its message c.ID.
 func (c *Command) SetLimit(ctx context.Context, queue string, counted, aged bool) error {
 	o, err := c.override(counted, aged)
 	if err != nil {
@@ -47,7 +52,12 @@ func (c *Command) SetLimit(ctx context.Context, queue string, counted, aged bool
 		} else if err := c.RefuseMissing(ctx, q.Name); err != nil {
 			return err
 		}
-		plan, err := q.PlanLimit(ctx, o)
+		plan, err := records.Limit{}, error(nil)
+		if c.ID != "" {
+			plan, err = q.PlanOwnLimit(ctx, c.ID, c.MaxRetries+1, o.Note)
+		} else {
+			plan, err = q.PlanLimit(ctx, o)
+		}
 		if err != nil {
 			return err
 		}
@@ -59,6 +69,8 @@ func (c *Command) override(counted, aged bool) (o counter.Override, err error) {
 	switch {
 	case !counted && !aged:
 		return o, cli.Misusef("no limit is given; give --max-retries, --max-age, or both")
+	case aged && c.ID != "":
+		return o, cli.Misusef("--max-age is of a whole queue; a message with a limit of its own is never too old")
 	case counted && (c.MaxRetries < 0 || c.MaxRetries > counter.MaxOverride):
 		return o, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	case aged && (c.MaxAge < 0 || c.MaxAge%time.Millisecond != 0):
@@ -73,10 +85,22 @@ func (c *Command) override(counted, aged bool) (o counter.Override, err error) {
 	return o, nil
 }
 
-// ClearLimit removes the limit of a queue.
+// ClearLimit removes the limit of a queue, or that of its message c.ID, which needs a reason.
 func (c *Command) ClearLimit(ctx context.Context, queue string) error {
+	why := c.Given()
+	if c.ID != "" {
+		var err error
+		if why, err = c.Note.Note(); err != nil {
+			return err
+		}
+	}
 	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
-		plan, err := q.PlanClear(ctx, c.Given())
+		plan, err := records.Limit{}, error(nil)
+		if c.ID != "" {
+			plan, err = q.PlanOwnLimit(ctx, c.ID, 0, why)
+		} else {
+			plan, err = q.PlanClear(ctx, why)
+		}
 		if err != nil {
 			return err
 		}
@@ -94,7 +118,7 @@ func (c *Command) changeLimit(ctx context.Context, q *records.Queue, plan record
 }
 
 func limitChanged(l records.Limit) string {
-	text := term.Shown(l.Queue) + ": "
+	text := term.Shown(cmp.Or(l.ID, l.Queue)) + ": "
 	if !*l.Done {
 		text += "would be "
 	}

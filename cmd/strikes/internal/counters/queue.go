@@ -23,8 +23,9 @@ type Command struct {
 	change.Note
 
 	Most      int  // List
-	Unchecked bool // Grant and SetLimit
+	Unchecked bool // SetLimit
 
+	ID         string        // of the limits: the one message that they are of; empty: the queue
 	MaxRetries int           // SetLimit
 	MaxAge     time.Duration // SetLimit
 

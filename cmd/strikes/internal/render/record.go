@@ -61,10 +61,11 @@ func Record(w io.Writer, v records.Record) error {
 	f.Add("failures", fmt.Sprint(v.Failures))
 	f.Add("crashes", fmt.Sprint(v.Crashes))
 	if v.Limit > 0 {
-		f.Add("limit", printable.Plural(v.Limit, "attempt"))
-	}
-	if v.Granted != nil {
-		f.Add("granted", printable.Plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
+		limit := printable.Plural(v.Limit, "attempt")
+		if v.OwnLimit > 0 {
+			limit += ", of its own; strikes audit says who set it"
+		}
+		f.Add("limit", limit)
 	}
 	if v.Reset != nil {
 		f.Add("reset", strings.TrimSpace(noteSuffix(*v.Reset)))
@@ -99,6 +100,9 @@ func Record(w io.Writer, v records.Record) error {
 
 // Limit says what is set for a queue.
 func Limit(l records.Limit) string {
+	if l.ID != "" {
+		return l.Text()
+	}
 	return l.Text() + ", set" + noteSuffix(l.Note)
 }
 

@@ -56,11 +56,11 @@ func paused(s status.Status) []term.Row {
 	if s.HeldBy == nil {
 		return rows
 	}
-	which := shell.Operands(s.Queue, s.HeldBy.ID)
+	id, queue := shell.Word(s.HeldBy.ID), shell.Operands(s.Queue)
 	return append(rows,
 		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID), term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
-		term.Row{Text: "           strikes counter grant " + which + " N gives it N more attempts"},
-		term.Row{Text: "           strikes skip " + which + " dead-letters it"})
+		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N " + queue + " lets it fail again"},
+		term.Row{Text: "           strikes skip " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"})
 }
 
 func flow(s status.Status) []term.Row {
@@ -259,6 +259,6 @@ const undecodable = "a message ends every session that receives it"
 
 // disagreement says which limits the consumers of one queue have. It is not
 // escaped.
-func disagreement(seen []records.OwnLimit) string {
+func disagreement(seen []records.ConsumerLimit) string {
 	return "consumers of one queue have different limits: " + records.LimitsText(seen)
 }

@@ -78,7 +78,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Blocked:  1,
 		Dead:     status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
-		Limits:   []records.OwnLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
+		Limits:   []records.ConsumerLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
 		Held:     []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
 	}
 	for _, row := range Status(s) {
@@ -104,7 +104,7 @@ func TestStandingText(t *testing.T) {
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"", Impact: "messages are lost"}},
-		Limits:   []records.OwnLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
+		Limits:   []records.ConsumerLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
 		Held:     []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach", Holder: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /

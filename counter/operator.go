@@ -9,29 +9,30 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrNoRecord is wrapped by Grant, Reset and Skip if the generation has no record: nothing is done. Get lists the generations.
+// ErrNoRecord is wrapped by LimitMessage, Reset and Skip if the generation has no record: nothing is done. Get lists the generations.
 var ErrNoRecord = errors.New("this generation of the message has no record")
 
-// ErrOver is wrapped by Grant and Skip if the message was dead-lettered or handled, and by Grant if it was skipped, so that this
-// generation gets no more attempts: nothing is done. Reset lifts a tombstone and a skip. Replay a message that is in the dead-letter queue already.
+// ErrOver is wrapped by LimitMessage and Skip if the message was dead-lettered or handled, and by LimitMessage if it was
+// skipped, so that this generation gets no more attempts: nothing is done. Reset lifts a tombstone and a skip. Replay a message that is in the dead-letter queue already.
 var ErrOver = errors.New("this generation of the message is over: it was dead-lettered, skipped or handled")
 
 // byOperator is the token of a step that belongs to no attempt.
 const byOperator = "operator"
 
-// Grant gives one generation of a message more attempts, in force at its next step on every consumer. They add to earlier
-// grants, up to MaxGrant, and to the limit in force, up to 1001 attempts. After an error other than ErrNoRecord and ErrOver they
-// may or may not be added: read the record before granting again.
-func (a *Admin) Grant(ctx context.Context, m Message, g Grant) error {
-	if err := checkGrant(m, g); err != nil {
+// LimitMessage gives one generation of a message a limit of its own, in attempts: 1 to 1001, with the first; 0 takes it back. It
+// replaces the limit of the consumers, the queue's override and Failure.AtMost, and lifts the MaxAge. It is in force at the message's
+// next step on every consumer, until a Reset or the end of the generation. A message that has failed that often already is
+// dead-lettered at its next step. After an error other than ErrNoRecord and ErrOver it may or may not be set; it is safe to repeat.
+func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Note) error {
+	if err := checkOwnLimit(m, attempts, n); err != nil {
 		return err
 	}
-	n := keptNote(g.Note)
-	reply, err := a.step(ctx, stepGrant, Attempt{Message: m, Token: byOperator}, 0, g.Attempts, n.By, n.Why)
-	return refusal("grant", m, reply, err)
+	n = keptNote(n)
+	reply, err := a.step(ctx, stepOwn, Attempt{Message: m, Token: byOperator}, 0, attempts, n.By, n.Why)
+	return refusal("limit message", m, reply, err)
 }
 
-// Reset clears one generation of a message: its counts, tombstone, wait, suspicion and grant. What remains is the note, the
+// Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. What remains is the note, the
 // fence, and which attempts are known, so that a late step of an attempt that was counted before is not counted now. A message
 // in the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted. After
 // an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
@@ -44,13 +45,13 @@ func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	return refusal("reset", m, reply, err)
 }
 
-func checkGrant(m Message, g Grant) error {
-	err := checkNote(g.Note)
-	if g.Attempts < 1 || g.Attempts > MaxGrant {
-		err = setting.New("Attempts", g.Attempts, fmt.Sprintf("1 to %d", MaxGrant))
+func checkOwnLimit(m Message, attempts int, n Note) error {
+	err := checkNote(n)
+	if attempts < 0 || attempts > rules.MaxLimit {
+		err = setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit))
 	}
 	if err != nil {
-		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
+		return fmt.Errorf("counter: limit message, queue %q: %w", m.Queue, err)
 	}
 	return nil
 }
