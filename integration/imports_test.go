@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 		"cmd/strikes/internal/push", "cmd/strikes/internal/term", "internal/inspect", "internal/management", "internal/setting"),
 	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable", "internal/shell"),
-	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term"},
+	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/shell"},
 	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
 		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor",
 		"internal/inspect", "internal/management", "internal/printable", "internal/records", "internal/setting", "internal/shell"},
