@@ -233,7 +233,7 @@ type fixture struct {
 // endless lets a page wait for every answer: a test says what the page shows, however busy the machine is.
 var endless = patience{paint: time.Hour, groups: time.Hour, answer: time.Hour, asked: time.Hour}
 
-func newFixture(t *testing.T, o Options) *fixture {
+func newFixture(t *testing.T, o Options, prepare ...func(*fakeBroker)) *fixture {
 	t.Helper()
 	server := miniredis.RunT(t)
 	store, err := counter.Dial("redis://"+server.Addr()+"?read_timeout=1m&write_timeout=1m&dial_timeout=1m", nil)
@@ -248,6 +248,9 @@ func newFixture(t *testing.T, o Options) *fixture {
 		t.Fatal(err)
 	}
 	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
+	for _, change := range prepare { // before the console takes its first samples
+		change(b)
+	}
 	c := newConsole(o, b, endless)
 	t.Cleanup(func() { _ = c.Close() })
 	return &fixture{c, b, server}

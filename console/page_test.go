@@ -204,11 +204,12 @@ func TestBrokerAway(t *testing.T) {
 
 // TestAlarms: the first page shows why the broker blocks publishers or the store refuses writes, and never says that nothing is wrong.
 func TestAlarms(t *testing.T) {
-	f := newFixture(t, Options{})
-	f.broker.alarms = []inspect.Finding{
-		inspect.Say(inspect.CodeAlarm+"/memory", inspect.Vars{"nodes": "rabbit@a"}),
-		{Code: "store-memory", Severity: inspect.Error, Seen: "the store <b> uses 2 of 2 bytes", Impact: "it refuses writes", Fix: "raise maxmemory"},
-	}
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		b.alarms = []inspect.Finding{
+			inspect.Say(inspect.CodeAlarm+"/memory", inspect.Vars{"nodes": "rabbit@a"}),
+			{Code: "store-memory", Severity: inspect.Error, Seen: "the store <b> uses 2 of 2 bytes", Impact: "it refuses writes", Fix: "raise maxmemory"},
+		}
+	})
 	body := checkPage(t, f, "/")
 	for _, want := range []string{"2 alarms", "the memory alarm is on, on rabbit@a", "the store &lt;b&gt; uses 2 of 2 bytes", "raise maxmemory"} {
 		if !strings.Contains(body, want) {
