@@ -15,7 +15,7 @@ type DeadLetters struct {
 	Count   int64     `json:"count"`               // tombstones
 	Since   time.Time `json:"since,omitzero"`      // the first
 	Removed int64     `json:"removed,omitempty"`   // of Count: replayed or dropped, as the store knows
-	Expired int64     `json:"expired,omitempty"`   // of Count: the store has no record any more
+	Expired int64     `json:"expired,omitempty"`   // of Count: they are not in Queue, and the store has no record any more
 	Still   int64     `json:"still_dead"`          // of Count, without Removed and Expired
 	Reasons []Reason  `json:"reasons,omitempty"`   // the most frequent ones
 	Others  int       `json:"others,omitempty"`    // with rarer reasons
@@ -28,8 +28,8 @@ type DeadLetters struct {
 
 	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
 
-	// Unrecorded are messages in Queue beyond Still and Behind. Their records expired or were reset, they are of another queue or second copies, the broker or another
-	// program dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
+	// Unrecorded are messages in Queue beyond Still and Behind. Their records were reset, they are of another queue, the broker
+	// or another program dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
 
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
@@ -79,8 +79,15 @@ func (d *DeadLetters) counted(t counter.Tombstones) {
 	d.remain()
 }
 
-// remain finds how many are still dead.
-func (d *DeadLetters) remain() { d.Still = max(d.Count-d.Removed-d.Expired, 0) }
+// remain finds how many are still dead. One that lies in Queue is, though its record expired, or another message with its id
+// has the record.
+func (d *DeadLetters) remain() {
+	if d.Holds != nil {
+		here := int64(*d.Holds) + int64(d.Out) + int64(d.Waiting) - d.Behind
+		d.Expired = min(d.Expired, max(d.Count-d.Removed-here, 0))
+	}
+	d.Still = max(d.Count-d.Removed-d.Expired, 0)
+}
 
 func (d *DeadLetters) explain() {
 	d.remain()
@@ -105,6 +112,7 @@ func (d *DeadLetters) judge() {
 	if d.Holds == nil {
 		return
 	}
+	d.remain()
 	gone := d.Removed + max(d.Expired, d.TakenByOthers()) // others take the oldest first
 	open := max(d.Count+d.Behind-int64(*d.Holds)-int64(d.Waiting)-gone, 0)
 	if d.consumers > 0 || d.moving {

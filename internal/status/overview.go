@@ -157,6 +157,10 @@ func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		d := &s.Dead
 		d.Holds, d.Taken = at.Holds, at.Taken
+		if len(of) == 1 {
+			d.Out = at.Out
+			d.remain()
+		}
 		most := d.Still + d.Behind
 		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
 	}

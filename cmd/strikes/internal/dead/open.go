@@ -111,10 +111,13 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 			return err
 		}
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())
-		slow := time.AfterFunc(2*time.Second, func() { fmt.Fprint(stderr, waiting) })
-		defer slow.Stop()
 		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
+		said := make(chan struct{})
+		slow := time.AfterFunc(2*time.Second, func() { defer close(said); fmt.Fprint(stderr, waiting) })
 		opened, err := deadletter.Open(ctx, q.dead, q.api)
+		if !slow.Stop() {
+			<-said // stderr takes one line at a time
+		}
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
 			return q.notFound(ctx, conn, at, err)
 		}
