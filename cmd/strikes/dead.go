@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) deadCommand() *cobra.Command {
-	return cli.Group("dead", "show, replay, drop and write off the dead letters of a queue",
+	return cli.Group("dead", "show, replay and drop the dead letters of a queue",
 		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand())
 }
 
