@@ -29,7 +29,8 @@ export function retryAfter(err, ms) {
 /**
  * Wraps an error so that the message is retried at most n times after a failure of this kind: throw retryAtMost(err, 1). It is
  * dead-lettered if it has more than n failed attempts of any kind, this one included. It lowers the limit for this failure
- * alone, and never raises it; a limit that an operator gave the message is in force instead. If several are wrapped in each other, the smallest counts.
+ * alone, and never raises it. A limit that an operator gave the message replaces it. If several are wrapped in each other,
+ * the smallest counts.
  * @param {unknown} err
  * @param {number} n a negative one is treated as 0, which allows no retry
  * @returns {Error}

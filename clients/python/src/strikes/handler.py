@@ -33,8 +33,9 @@ class RetryAtMost(Exception):
     """Raised by a handler: the message is retried at most `retries` times after a failure of this kind.
 
     It is dead-lettered if it has more failed attempts than that, of any kind, this one included. RetryAtMost lowers the limit for this
-    failure alone, and never raises it; a limit that an operator gave the message is in force instead. A negative number is treated as 0. If `retries` is
-    no number, the limit is kept. `after` is the wait in seconds instead of the backoff, as with RetryAfter; None: the backoff.
+    failure alone, and never raises it. A limit that an operator gave the message replaces it. A negative number is treated as 0. If
+    `retries` is no number, the limit is kept. `after` is the wait in seconds instead of the backoff, as with RetryAfter; None: the
+    backoff.
     """
 
     def __init__(self, retries: int, *args: object, after: float | None = None) -> None:
