@@ -44,7 +44,7 @@ func examinedOf(r doctor.Report) examined {
 	return out
 }
 
-// Command is the command that fixes what can be fixed of the queue.
+// Command is the command that fixes the queue as far as possible.
 func (e examined) Command() string { return "strikes doctor --fix " + shell.Operands(e.Name) }
 
 func (e examined) errors() (n int) {

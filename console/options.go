@@ -23,8 +23,8 @@ type FieldError = setting.FieldError
 
 // Options say what a Console shows and who may use it. Store and Dial must be set. The functions must be safe for concurrent use.
 type Options struct {
-	// Store has the counts; the caller closes it. A reply that takes longer than its read timeout is an error of the page: let it be
-	// longer than a consumer's, such as counter.Dial("redis://localhost?read_timeout=2s", nil).
+	// Store has the counts; the caller closes it. A reply that takes longer than its read timeout is an error of the
+	// page: let it be longer than a consumer's, such as counter.Dial("redis://localhost?read_timeout=2s", nil).
 	Store *counter.Counter
 
 	// Dial opens a connection to the broker, with amqp.Config.Recovery nil, such as consumer.Dialer does. The Console closes it.

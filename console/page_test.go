@@ -202,7 +202,8 @@ func TestBrokerAway(t *testing.T) {
 	}
 }
 
-// TestAlarms: the first page shows why the broker blocks publishers or the store refuses writes, and never says that nothing is wrong.
+// TestAlarms: the first page shows why the broker blocks publishers or the store refuses writes, and never says that
+// nothing is wrong.
 func TestAlarms(t *testing.T) {
 	f := newFixture(t, Options{}, func(b *fakeBroker) {
 		b.alarms = []inspect.Finding{

@@ -229,8 +229,8 @@ func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, aft
 	return next
 }
 
-// insist sends a step until the store takes it, and returns 0 then. Else it returns the step that comes instead, because
-// the delivery may not be held any longer, or the session stops.
+// insist sends a step until the store takes it, and returns 0 then. Else the delivery may not be held any
+// longer, or the session stops: it then returns the step that comes instead.
 func (s *session) insist(ctx context.Context, d *delivery, sending step, send func() error) (instead step) {
 	for {
 		err := send()

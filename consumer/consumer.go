@@ -33,9 +33,10 @@ type Consumer struct {
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
-	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, by the store's clock and
-	// whatever its count, with counter.CauseTooOld. A message does not become too old while it waits. An operator may
-	// override MaxAge for a queue, and lift it for a message. If zero, there is no such limit. A negative one is refused.
+	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, by the store's clock
+	// and whatever its count, with counter.CauseTooOld. A message does not become too old while it waits. An operator
+	// may override MaxAge for a queue, and lift it for a message. If zero, there is no such limit. A negative one is
+	// refused.
 	MaxAge time.Duration
 
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
@@ -62,10 +63,11 @@ type Consumer struct {
 	// to the store for each session, one for each dead letter, and two for each replayed message; a session that does not reach the
 	// store begins no attempt.
 	//
-	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the message returns to its
-	// head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the pause. After a Resume alone the message pauses
-	// the queue again, without an attempt; one without an id gets another attempt. The Counter must be a QueueHolder. All consumers
-	// of the queue must set it: another one dead-letters the message.
+	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the
+	// message returns to its head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the
+	// pause. After a Resume alone the message pauses the queue again, without an attempt; one without an id gets
+	// another attempt. The Counter must be a QueueHolder. All consumers of the queue must set it: another one
+	// dead-letters the message.
 	HoldLanes bool
 
 	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer without Lane has one.
@@ -89,31 +91,32 @@ type Consumer struct {
 	// delays are held. A positive LaterAbove cannot be combined with Ordered.
 	LaterAbove time.Duration
 
-	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil, DefaultBackoff.
-	// The wait continues if its holder dies. A negative one is none.
+	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil,
+	// DefaultBackoff. The wait continues if its holder dies. A negative one is none.
 	Backoff func(failed int) time.Duration
 
-	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the deadline
-	// the handler's context is cancelled. If the handler then returns nil, the message is acked; an error is counted. A
-	// handler that has not returned after 2 s is abandoned and counted as failed; it goes on beside other handlers. When ten
-	// times the Concurrency of such handlers run in the process, Run and Consume return ErrStuck. If negative, there is no
-	// timeout: a handler that hangs is never counted, and an isolated one keeps all others in this process waiting.
+	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the
+	// deadline the handler's context is cancelled. If the handler then returns nil, the message is acked; an error is
+	// counted. A handler that has not returned after 2 s is abandoned and counted as failed; it goes on beside other
+	// handlers. When ten times the Concurrency of such handlers run in the process, Run and Consume return ErrStuck.
+	// If negative, there is no timeout: a handler that hangs is never counted, and an isolated one keeps all others in
+	// this process waiting.
 	HandlerTimeout time.Duration
 
 	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot report; if zero, 30 minutes,
-	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: one that waits longer, for its
-	// backoff, the store or a free handler, is requeued, or left with its session. If the store must first close its attempt
-	// and does not answer, a quarter is added.
+	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: one that waits longer, for
+	// its backoff, the store or a free handler, is requeued, or left with its session. If the store must first close
+	// its attempt and does not answer, a quarter is added.
 	ConsumerTimeout time.Duration
 
 	// DrainTimeout is how long handlers may go on after ctx is done, before their context is cancelled; if zero,
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
-	// Key returns what identifies a message in the queue; if nil, its MessageId. Two messages with one id are counted as one.
-	// A message without an id cannot be counted: it gets one attempt at most. A failure or a redelivery dead-letters it, even
-	// if no handler has seen it because a stopping consumer had prefetched it. Its reason is logged, because no record keeps
-	// it.
+	// Key returns the id of a message in the queue; if nil, its MessageId. Two messages with one id are counted as
+	// one. A message without an id cannot be counted: it gets one attempt at most. A failure or a redelivery
+	// dead-letters it, even if no handler has seen it because a stopping consumer had prefetched it. Its reason is
+	// logged, because no record keeps it.
 	Key func(amqp.Delivery) string
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
@@ -183,16 +186,16 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 }
 
 // Handle makes attempts at one delivery with the Handler, counts the failed ones, and settles it: for programs with
-// their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if empty,
-// "/". Call it once for each delivery of a channel that consumes without auto-ack, while that channel is open, from as
-// many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no effect:
-// Concurrency, Prefetch, AckEach, LaterAbove, DrainTimeout, Check and Consuming.
+// their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if
+// empty, "/". The channel must consume without auto-ack and be open. Call Handle once for each of its deliveries, from
+// as many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no
+// effect: Concurrency, Prefetch, AckEach, LaterAbove, DrainTimeout, Check and Consuming.
 //
 // When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
 // that is left comes back when its channel is closed, so close it.
 //
-// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrHeldTooLong, or
-// ErrSettlement.
+// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrHeldTooLong,
+// or ErrSettlement.
 func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (Outcome, error) {
 	err := c.validateFields()
 	if err == nil && c.Ordered {

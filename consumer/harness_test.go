@@ -144,7 +144,7 @@ func (b bench) session(c Consumer) *session {
 	return b.placed(newSession(c.withDefaults(), "/"))
 }
 
-// placed gives a session what the bench has of its own.
+// placed gives a session the isolation and the route of the bench.
 func (b bench) placed(s *session) *session {
 	s.isolation, s.route = cmp.Or(b.isolation, s.isolation), b.route
 	return s

@@ -31,8 +31,9 @@ const (
 	timeSlack      = 100 // ms by which a client's time may differ
 )
 
-// TestSchedules draws schedules, plays each on a session, and writes what it did. The clients compare themselves with that:
-// make client-schedules. A case whose result hangs on a few ms or on chance is dropped: the protocol does not decide it.
+// TestSchedules draws schedules, plays each on a session, and writes what it did. The clients compare themselves with
+// that: make client-schedules. A case whose result hangs on a few ms or on chance is dropped: the protocol does not
+// decide it.
 func TestSchedules(t *testing.T) {
 	withoutChance(t)
 	var drawn []conductCase
@@ -87,7 +88,8 @@ func withoutChance(t *testing.T) {
 	t.Cleanup(func() { draw = saved; runtime.GOMAXPROCS(procs) })
 }
 
-// playSchedule draws the case of a seed, with the trace of a session. It reports false if the case has no certain result.
+// playSchedule draws the case of a seed, with the trace of a session. It reports false if the case has no certain
+// result.
 func playSchedule(t *testing.T, seed uint64) (conductCase, bool) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -19,8 +19,8 @@ import (
 // reached the broker, and their messages may be handled again; nothing was counted.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
-// ErrStuck is wrapped by Run and Consume when ten times the Concurrency of handlers have passed their deadlines and not returned.
-// Their resources cannot be reclaimed; restart the process. No other message was counted for that.
+// ErrStuck is wrapped by Run and Consume when ten times the Concurrency of handlers have passed their deadlines and
+// not returned. Their resources cannot be reclaimed; restart the process. No other message was counted for that.
 var ErrStuck = errors.New("consumer: too many handlers hang")
 
 // Why a session ends before its context is done. Run begins another.

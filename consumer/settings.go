@@ -16,10 +16,10 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may call
-// its methods at the same time, and again with the same token after an error. A Counter that also has their NoteUndecodable
-// gets reports of messages that cannot be decoded, for status and doctor. By one that also has their Control, operators pause a
-// Consumer and skip messages.
+// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may
+// call its methods at the same time, and again with the same token after an error. A Counter that also has their
+// NoteUndecodable gets reports of messages that cannot be decoded, for status and doctor. With one that also has their
+// Control, operators can pause a Consumer and skip messages.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
 	Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error)
@@ -31,12 +31,12 @@ type Counter interface {
 type RetryMode int
 
 const (
-	// RetryRequeue holds the delivery for the backoff, then returns it to its original position in the queue. Any consumer may
-	// take it. With a prefetch above one, up to twice that many other messages may overtake it.
+	// RetryRequeue holds the delivery for the backoff, then returns it to its original position in the queue. Any
+	// consumer may take it. With a prefetch above one, up to twice that many other messages may overtake it.
 	RetryRequeue RetryMode = iota + 1
 
-	// RetryInPlace keeps the delivery unacked and calls the handler again in this process after the backoff. If the process
-	// dies, the next receiver continues the count.
+	// RetryInPlace keeps the delivery unacked and calls the handler again in this process after the backoff. If the
+	// process dies, the next receiver continues the count.
 	RetryInPlace
 )
 
@@ -44,15 +44,16 @@ const (
 type Isolation int
 
 const (
-	// IsolationSuspects isolates a message after an attempt at it was found open, and counts a crash against it if the isolated
-	// attempt is found open too. A message that kills every process is dead-lettered after MaxRetries+3 attempts, and its
-	// crashes count against no other message. Isolated means that no other handler of this package runs in the process,
-	// whatever its queue. A handler that waits for another one is stuck until its HandlerTimeout. While the store does not
-	// answer for an isolated attempt, the process handles first deliveries only. While a handler that was abandoned at its
-	// deadline still runs, crashes are not counted.
+	// IsolationSuspects isolates a message after an attempt at it was found open. If the isolated attempt is found
+	// open too, it counts a crash against the message. A message that kills every process is dead-lettered after
+	// MaxRetries+3 attempts, and its crashes count against no other message. Isolated means that no other handler of
+	// this package runs in the process, whatever its queue. A handler that waits for another one is stuck until its
+	// HandlerTimeout. While the store does not answer for an isolated attempt, the process handles first deliveries
+	// only. While a handler that was abandoned at its deadline still runs, crashes are not counted.
 	IsolationSuspects Isolation = iota + 1
 
-	// IsolationOff does not count crashes: a message that kills its process comes back without end, unless the broker has a limit.
+	// IsolationOff does not count crashes: a message that kills its process comes back without end, unless the broker
+	// has a limit.
 	IsolationOff
 )
 
@@ -64,13 +65,13 @@ const (
 	maxMaxRetries          = 1000
 )
 
-// ErrHeldTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the ConsumerTimeout, so that neither an
-// attempt nor a failure could be recorded. The delivery is left and nothing was counted: close its channel, which returns
-// it to the queue.
+// ErrHeldTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the
+// ConsumerTimeout. Nothing was counted, and the delivery is not settled: close its channel, which returns it to the
+// queue.
 var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too long")
 
-// ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to the
-// queue. What was counted stays counted, and is acted on when it comes back.
+// ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to
+// the queue. What was counted stays counted, and is acted on when it comes back.
 var ErrSettlement = errors.New("consumer: delivery not settled")
 
 func (c *Consumer) validate(conn *amqp.Connection) error {
@@ -123,7 +124,7 @@ func (c *Consumer) validateFields() error {
 	return nil
 }
 
-// validateOrder refuses what would break the order.
+// validateOrder refuses settings that would break the order.
 func (c *Consumer) validateOrder() error {
 	requeue := c.Ordered && c.Retry == RetryRequeue
 	switch {
@@ -157,7 +158,8 @@ type recordKeeper interface{ TTL() time.Duration }
 const ttlMargin = time.Minute
 
 // checkTTL refuses a TTL that can pass between START and FAIL: a delivery is held until a quarter before the consumer
-// timeout, and a handler may begin just before that. A handler without a bound runs until the broker takes its delivery.
+// timeout, and a handler may begin just before that. A handler without a bound runs until the broker takes its
+// delivery.
 func (c *Consumer) checkTTL() error {
 	keeper, ok := c.Counter.(recordKeeper)
 	if !ok {

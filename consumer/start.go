@@ -99,8 +99,8 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 	}
 }
 
-// obey does what the store's reply to START asks for instead of an attempt. It returns again once START is to be sent
-// again, or what becomes of the delivery.
+// obey follows a reply to START that asks for another step than an attempt. It returns again once START is to be sent
+// again, or the outcome of the delivery.
 func (s *session) obey(ctx context.Context, d *delivery, next, again step) step {
 	switch next {
 	case stepWait:

@@ -49,11 +49,12 @@ type delayed struct {
 
 func (d *delayed) Unwrap() error { return d.error }
 
-// RetryAtMost wraps err so that the message is retried n times at most after a failure of this kind. The message is dead-lettered if it
-// has more than n failed attempts of any kind, this one included. RetryAtMost lowers the limit in force for this failure alone, and
-// never raises it; a limit that an operator gave the message is in force instead. A negative n is treated as 0, which allows no retry. If several are
-// wrapped in each other or joined, the smallest n is used. RetryAtMost may be combined with RetryAfter. It has no effect on an attempt
-// that is not counted. Unlike Reject it waits for the store. RetryAtMost(nil, n) is nil.
+// RetryAtMost wraps err so that the message is retried n times at most after a failure of this kind. The message is
+// dead-lettered if it has more than n failed attempts of any kind, this one included. RetryAtMost lowers the limit in
+// force for this failure alone, and never raises it. A limit that an operator gave the message replaces it. A negative
+// n is treated as 0, which allows no retry. If several are wrapped in each other or joined, the smallest n is used.
+// RetryAtMost may be combined with RetryAfter. It has no effect on an attempt that is not counted. Unlike Reject it
+// waits for the store. RetryAtMost(nil, n) is nil.
 func RetryAtMost(err error, n int) error {
 	if err == nil {
 		return nil

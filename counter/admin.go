@@ -15,7 +15,7 @@ import (
 // scanned is how many members of an index the store examines in one round trip, which occupies it for 1 to 4 ms.
 const scanned = 3000
 
-// Admin reads and changes what a Counter keeps: records, limits and the counts of a queue. It is for operators and
+// Admin reads and changes the data of a Counter: records, limits and the counts of a queue. It is for operators and
 // their tools; no consumer needs it. It is safe for concurrent use. Errors of the store are a *StoreError.
 type Admin struct{ *client }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// ledger is what a Memory keeps of a queue beside its records.
+// ledger is the state of a queue in a Memory, without its records.
 type ledger struct {
 	rules.Queue
 	undecodable string // the note of NoteUndecodable

@@ -77,7 +77,7 @@ const (
 	KindNotCounted = rules.KindNotCounted
 )
 
-// Bounds of what a record keeps.
+// Bounds of a record.
 const (
 	MaxReason   = rules.MaxReason
 	MaxFloor    = rules.MaxFloor

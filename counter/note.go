@@ -16,7 +16,7 @@ func checkNote(n Note) error {
 	return nil
 }
 
-// keptNote is what the store keeps of a given note.
+// keptNote cuts a note to the lengths that the store keeps.
 func keptNote(n Note) Note {
 	return Note{By: printable.Cut(n.By, rules.MaxStoredID), Why: strings.TrimRight(printable.Cut(n.Why, MaxReason), "\n")}
 }

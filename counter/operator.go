@@ -9,20 +9,23 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrNoRecord is wrapped by LimitMessage, Reset and Skip if the generation has no record: nothing is done. Get lists the generations.
+// ErrNoRecord is wrapped by LimitMessage, Reset and Skip if the generation has no record: nothing is done. Get lists
+// the generations.
 var ErrNoRecord = errors.New("this generation of the message has no record")
 
-// ErrOver is wrapped by LimitMessage and Skip if the message was dead-lettered or handled, and by LimitMessage if it was
-// skipped, so that this generation gets no more attempts: nothing is done. Reset lifts a tombstone and a skip. Replay a message that is in the dead-letter queue already.
+// ErrOver is wrapped by LimitMessage and Skip if the message was dead-lettered or handled, and by LimitMessage if it
+// was skipped. This generation gets no more attempts, and nothing is done. Reset lifts a tombstone and a skip. Replay
+// a message that is in the dead-letter queue already.
 var ErrOver = errors.New("this generation of the message is over: it was dead-lettered, skipped or handled")
 
 // byOperator is the token of a step that belongs to no attempt.
 const byOperator = "operator"
 
-// LimitMessage gives one generation of a message a limit of its own, in attempts: 1 to 1001, with the first; 0 takes it back. It
-// replaces the limit of the consumers, the queue's override and Failure.AtMost, and lifts the MaxAge. It is in force at the message's
-// next step on every consumer, until a Reset or the end of the generation. A message that has failed that often already is
-// dead-lettered at its next step. After an error other than ErrNoRecord and ErrOver it may or may not be set; it is safe to repeat.
+// LimitMessage gives one generation of a message a limit of its own, in attempts: 1 to 1001, with the first; 0 takes
+// it back. It replaces the limit of the consumers, the queue's override and Failure.AtMost, and lifts the MaxAge. It
+// is in force at the message's next step on every consumer, until a Reset or the end of the generation. A message that
+// has failed that often already is dead-lettered at its next step. After another error than ErrNoRecord and ErrOver it
+// may be set or not. It is safe to repeat.
 func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Note) error {
 	if err := checkOwnLimit(m, attempts, n); err != nil {
 		return err
@@ -32,10 +35,10 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 	return refusal("limit message", m, reply, err)
 }
 
-// Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. What remains is the note, the
-// fence, and which attempts are known, so that a late step of an attempt that was counted before is not counted now. A message
-// in the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted. After
-// an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
+// Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. The note, the fence
+// and the known attempts remain. So a late step of an attempt that was counted before is not counted now. A message in
+// the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted.
+// After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	if err := checkReset(m, n); err != nil {
 		return err

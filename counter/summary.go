@@ -36,7 +36,7 @@ type Summary struct {
 
 	Tombstones  Tombstones
 	Override    *Override // nil: none, or one that consumers ignore
-	Undecodable string    // what NoteUndecodable noted within the last minute
+	Undecodable string    // the note of NoteUndecodable, of the last minute
 	Paused      *Note     // nil: the queue is not paused
 	Held        Held      // of all processes: their messages together, and the report of what is held for longest
 

@@ -25,7 +25,7 @@ func tombstonesOf(h map[string]string, existing int64) Tombstones {
 	return withExpired(Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}, existing)
 }
 
-// withExpired returns t with what it counts beyond the tombstones that exist, without those that NoteRemoved noted.
+// withExpired returns t with Expired: its count beyond the tombstones that exist and those that NoteRemoved noted.
 func withExpired(t Tombstones, existing int64) Tombstones {
 	t.Expired = max(t.Count-t.Removed-existing, 0)
 	return t

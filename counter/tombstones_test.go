@@ -208,8 +208,8 @@ func TestLimitOfADeath(t *testing.T) {
 	}
 }
 
-// TestResetDeadLetterIsNotMissing: a dead letter that is reset is no longer counted as dead, whatever happens to it later. One whose
-// record expires is still counted, among the expired. Neither hides another.
+// TestResetDeadLetterIsNotMissing: a dead letter that is reset is no longer counted as dead, whatever happens to it
+// later. One whose record expires is still counted, among the expired. Neither hides another.
 func TestResetDeadLetterIsNotMissing(t *testing.T) {
 	for _, s := range stores(t) {
 		expect := func(want Tombstones) {

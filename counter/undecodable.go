@@ -26,7 +26,7 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue, why string)
 	return nil
 }
 
-// Undecodable returns what NoteUndecodable noted within the last minute, empty if nothing. Do not print it on a
+// Undecodable returns the note of NoteUndecodable of the last minute; empty if there is none. Do not print it on a
 // terminal unescaped.
 func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (why string, err error) {
 	if a.refuse != nil {

@@ -27,8 +27,8 @@ var (
 	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
-	// ErrUnanswered is returned, before anything is touched, if the queue does not answer: a quorum queue without a majority of its
-	// members.
+	// ErrUnanswered is returned, before anything is touched, if the queue does not answer: a quorum queue without a
+	// majority of its members.
 	ErrUnanswered = errors.New("deadletter: the queue does not answer, as a quorum queue without a majority of its members")
 
 	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted: they

@@ -38,8 +38,9 @@ func (c child) told(t *testing.T) (all []told) {
 	return all
 }
 
-// TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit, gives
-// one message a limit of its own and makes the record of another clean. Both processes obey, and neither is restarted.
+// TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit.
+// The operator also gives one message a limit of its own, and resets another. Both processes obey, and neither is
+// restarted.
 func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {

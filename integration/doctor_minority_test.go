@@ -24,7 +24,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDoctorSeesAMinority sets the memory alarm of a node, and then kills two of three nodes. The last one stays up, as on RabbitMQ 4.3.
+// TestDoctorSeesAMinority sets the memory alarm of a node, and then kills two of three nodes. The last one stays up,
+// as on RabbitMQ 4.3.
 func TestDoctorSeesAMinority(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -18,8 +18,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator limits and resets what
-// will succeed, and skips what always fails. What is handled must be what was published, in its order, without what was skipped.
+// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator
+// limits and resets messages that will succeed, and skips those that always fail. The handled messages must be the
+// published ones, in their order, without the skipped ones.
 func TestHoldQueue(t *testing.T) {
 	if *lanesRestarts == 0 { // else the test names its broker in the environment
 		t.Parallel()

@@ -93,7 +93,7 @@ type user struct {
 	env      []string
 }
 
-// newUser is a user for whom the library comes from the repository in origin, and other modules from this machine's
+// newUser returns a user who gets the library from the repository in origin. Other modules come from this machine's
 // module cache, then from its proxies.
 func newUser(t *testing.T, origin string) user {
 	t.Helper()

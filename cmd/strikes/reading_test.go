@@ -327,7 +327,8 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	})
 }
 
-// TestStatusNamesTheWayOut of a message that ended a session: the command that it names takes the message out of the queue.
+// TestStatusNamesTheWayOut of a message that ended a session: the command that it names takes the message out of the
+// queue.
 func TestStatusNamesTheWayOut(t *testing.T) {
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)

@@ -6,11 +6,12 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Fail counts a failed attempt once, however often and however late it arrives, and says whether the message is dead-lettered.
+// Fail counts a failed attempt once, however often and however late it arrives, and says whether the message is
+// dead-lettered.
 func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time.Duration) {
 	s := arrive(r, q, a, max(f.Limit, 0), now)
 	known, was := r.Tokens.Of(a.Token), r.State
-	if f.AtMost > 0 && f.AtMost < s.base && (known != KindFailed || was != StateLive) { // a repetition does not judge what was counted since
+	if f.AtMost > 0 && f.AtMost < s.base && (known != KindFailed || was != StateLive) { // a repetition does not judge attempts counted since
 		s.base = f.AtMost
 	}
 	if known == 0 && (r.State == StateDeadLetter || r.State == StateDone) && s.earlier() {

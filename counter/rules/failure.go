@@ -10,8 +10,9 @@ type Failure struct {
 	Reason string        // the same for people; cut to MaxReason bytes
 	Ran    time.Duration // how long the handler ran, for people
 
-	// AtMost limits the counted attempts at a message that fails in this way: with so many, this one included, the message is
-	// exhausted. It only lowers the Limit or its Override, for this step; the message's own limit replaces it. Zero: no such limit.
+	// AtMost limits the counted attempts at a message that fails in this way: with so many, this one included, the
+	// message is exhausted. It only lowers the Limit or its Override, for this step; the message's own limit replaces
+	// it. Zero: no such limit.
 	AtMost int
 }
 

@@ -12,7 +12,7 @@ const MaxHistory = 16
 // maxNoteLine bounds the holder and the reason in a history, in bytes.
 const maxNoteLine = 120
 
-// AttemptNote is what a record remembers of one counted attempt. Do not print its strings on a terminal unescaped.
+// AttemptNote is the note of a record about one counted attempt. Do not print its strings on a terminal unescaped.
 type AttemptNote struct {
 	Number int           // of the attempt in its generation, from 1
 	At     time.Time     // when it was counted; of a crash: when another attempt found it
@@ -67,7 +67,7 @@ func (r *Record) note(n AttemptNote, now time.Time) {
 	r.History = r.History[max(len(r.History)-MaxHistory, 0):]
 }
 
-// unnote removes a crash that was none.
+// unnote removes a crash that was reversed.
 func (r *Record) unnote(token string) {
 	r.History = slices.DeleteFunc(r.History, func(n AttemptNote) bool { return n.Token == token && n.Cause == CauseCrashed })
 }

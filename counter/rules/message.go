@@ -1,13 +1,14 @@
 // Package rules decides what a step of the retry protocol does to the record of a message.
 //
-// Each function takes one step: [Start], [Begun], [Fail], [End] and [Moved] for a consumer; [Raise], [Reset], [Skip] and [Remove] for
-// an operator. It gets the record, what the store keeps of the queue, and the time by the store's clock. It changes the record and the
-// queue, and returns the reply. It reads no clock and does no I/O, so that a store can repeat it if its write is refused.
+// Each function takes one step: [Start], [Begun], [Fail], [End] and [Moved] for a consumer; [Limit], [Reset], [Skip]
+// and [Remove] for an operator. It gets the record, the state of the queue, and the time by the store's
+// clock. It changes the record and the queue, and returns the reply. It reads no clock and does no I/O, so that a
+// store can repeat it if its write is refused.
 //
 // A step also returns how long the store keeps the record from now on. Zero means that the step changed nothing.
 //
-// Package counter checks the arguments, takes the steps and names these types. Its scripts are a port of the rules: they save a round
-// trip. The tests of package counter hold both equal.
+// Package counter checks the arguments, takes the steps and names these types. Its scripts are a port of the rules:
+// they save a round trip. The tests of package counter hold both equal.
 package rules
 
 import (
@@ -15,7 +16,7 @@ import (
 	"time"
 )
 
-// Bounds of what a record keeps, in bytes. AMQP's own ids have at most 255.
+// Bounds of the texts of a record, in bytes. AMQP's own ids have at most 255.
 const (
 	MaxReason   = 1024 // of a reason
 	MaxStoredID = 512  // of an id, which is kept for people
@@ -24,13 +25,14 @@ const (
 // MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half of what a script can count exactly.
 const MaxFloor = 1 << 52
 
-// Message identifies what is counted: one generation of one message in one queue.
+// Message identifies one generation of one message in one queue, which has one count.
 type Message struct {
 	VHost string
 	Queue string
 	ID    string // MessageId, or the result of the consumer's Key func; must not be empty
 
-	// Generation distinguishes one use of the id from the next. It is empty until the message is dead-lettered and comes back.
+	// Generation distinguishes one use of the id from the next. It is empty until the message is dead-lettered and
+	// comes back.
 	Generation string
 }
 
@@ -44,36 +46,41 @@ type Attempt struct {
 	// Holder is the process of the attempt, shown to operators.
 	Holder string
 
-	// First reports that the delivery is not redelivered and that this is its first attempt. A tombstone or a success that is
-	// older than Received then belongs to an earlier use of the id, and does not count. See also Record.PossibleDuplicate.
+	// First reports that the delivery is not redelivered and that this is its first attempt. A tombstone or a success
+	// that is older than Received then belongs to an earlier use of the id, and does not count. See also
+	// Record.PossibleDuplicate.
 	First bool
 
-	// Received is when this process received the delivery. Only a First attempt needs it. If zero, now. The rules expect it by the
-	// store's clock.
+	// Received is when this process received the delivery. Only a First attempt needs it. If zero, now. The rules
+	// expect it by the store's clock.
 	Received time.Time
 
-	// Floor is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it. Zero: none.
+	// Floor is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it.
+	// Zero: none.
 	Floor int64
 
-	// Later is set by a consumer with a later lane, and for every delivery that came through it. Only Start and Fail use it.
+	// Later is set by a consumer with a later lane, and for every delivery that came through it. Only Start and Fail
+	// use it.
 	Later Later
 
-	// MaxAge is the longest time between the first and the last counted attempt, in whole milliseconds, rounded up. If it is longer,
-	// Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces MaxAge, and the message's own limit lifts it.
-	// Zero: no such limit.
+	// MaxAge is the longest time between the first and the last counted attempt, in whole milliseconds, rounded up. If
+	// it is longer, Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces
+	// MaxAge, and the message's own limit lifts it. Zero: no such limit.
 	MaxAge time.Duration
 
-	// Crash is how the process that worked on the last attempt at this delivery died, as far as this process saw it. If Start counts
-	// a crash, this is its reason. Only Start uses it. Empty: not seen.
+	// Crash is how the process that worked on the last attempt at this delivery died, as far as this process saw it.
+	// If Start counts a crash, this is its reason. Only Start uses it. Empty: not seen.
 	Crash string
 
-	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the message, it holds
-	// the queue instead, which is paused in the same step: VerdictHeld. A limit of its own, Skip and Reset of the message end the pause.
+	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the
+	// message, it holds the queue instead, which is paused in the same step: VerdictHeld. A limit of its own, Skip and
+	// Reset of the message end the pause.
 	HoldsQueue bool
 }
 
-// Later has the arguments of steps for a later lane, in which messages wait for long delays: a copy of the message waits in another
-// queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no later lane.
+// Later has the arguments of steps for a later lane, in which messages wait for long delays: a copy of the message
+// waits in another queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no later
+// lane.
 type Later struct {
 	Hop   int64         // the number that a copy carries; 0: the delivery is no copy
 	Above time.Duration // a longer wait moves the message; zero: no wait does
@@ -92,7 +99,8 @@ func (l Later) String() string {
 // MaxHop is the largest Later.Hop.
 const MaxHop = 1<<31 - 1
 
-// Mode is what else may run in the process during an attempt. It decides what the death of the process proves.
+// Mode says whether other handlers may run in the process during an attempt. It decides whether the death of the
+// process is a crash of the message.
 type Mode int
 
 // The modes of an attempt.

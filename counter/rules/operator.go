@@ -21,8 +21,8 @@ func Limit(r *Record, q *Queue, attempts int, n Note, now time.Time) (Reply, tim
 	return byOperator(r, q, VerdictLimited, n.At)
 }
 
-// Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and own limit. A dead letter that did not leave
-// its queue is no longer counted as dead, so it cannot be missing.
+// Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and own limit. A dead letter
+// that did not leave its queue is no longer counted as dead, so it cannot be missing.
 func Reset(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 	n.At = now.Truncate(time.Millisecond)
 	if r.TTL == 0 {

@@ -10,14 +10,15 @@ import (
 // MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
 const MaxOverride = 1000
 
-// MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or its own limit allows. Together
-// with the bounds of texts and tokens it keeps a record under 24 KiB.
+// MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or its own limit
+// allows. Together with the bounds of texts and tokens it keeps a record under 24 KiB.
 const MaxLimit = MaxOverride + 1
 
-// PauseTTL is how long a pause is kept after the last read by a consumer, and the record of a message that holds its queue.
+// PauseTTL is how long a pause is kept after the last read by a consumer, and the record of a message that holds its
+// queue.
 const PauseTTL = 30 * 24 * time.Hour
 
-// Queue is what the store keeps of a queue that the steps of its messages read and change.
+// Queue is the state of a queue in the store, which the steps of its messages read and change.
 type Queue struct {
 	TTL        time.Duration // how long a record is kept after its last write
 	Override   *Override     // nil: the limits of the consumers are in force
@@ -29,18 +30,19 @@ type Queue struct {
 
 // Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.
 type Override struct {
-	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. nil: that of the consumers is in
-	// force, and SetLimit leaves the field as it is.
+	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. nil: that of the
+	// consumers is in force, and SetLimit leaves the field as it is.
 	MaxRetries *int
 
-	// MaxAge replaces Attempt.MaxAge, in whole milliseconds; 0 lifts it. nil: that of the consumers is in force, and SetLimit leaves
-	// the field as it is.
+	// MaxAge replaces Attempt.MaxAge, in whole milliseconds; 0 lifts it. nil: that of the consumers is in force, and
+	// SetLimit leaves the field as it is.
 	MaxAge *time.Duration
 
 	Note
 }
 
-// Limit is the number of counted attempts at which the override dead-letters a message; 0 if it leaves the limit unchanged.
+// Limit is the number of counted attempts at which the override dead-letters a message; 0 if it leaves the limit
+// unchanged.
 func (o *Override) Limit() int {
 	if o == nil || o.MaxRetries == nil {
 		return 0
@@ -48,16 +50,16 @@ func (o *Override) Limit() int {
 	return max(*o.MaxRetries, 0) + 1
 }
 
-// Note says who changed something, when and why. People write its strings: like those of a Record, do not print them on a
-// terminal unescaped.
+// Note says who changed something, when and why. People write its strings: like those of a Record, do not print them
+// on a terminal unescaped.
 type Note struct {
 	By  string    // cut to 512 bytes; may be empty
 	Why string    // cut to MaxReason bytes; must not be empty
 	At  time.Time // by the store's clock; ignored where a Note is given
 }
 
-// Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so it is not
-// dead-lettered. The queue is paused until an operator decides.
+// Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so
+// it is not dead-lettered. The queue is paused until an operator decides.
 type Holding struct {
 	Message           // ID and Generation are cut like those of a Record
 	Cause   Cause     // why it is exhausted
@@ -65,10 +67,10 @@ type Holding struct {
 	Only    bool      // a limit of its own, a Skip or a Reset of the message ends the pause; false: an operator paused the queue too
 }
 
-// Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
-// is not counted within ten minutes. Messages without an id are not counted, nor those that the broker dead-letters by itself
-// (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no tombstone was written or removed
-// for twice the TTL of a record.
+// Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a
+// lost reject is not counted within ten minutes. Messages without an id are not counted, nor those that the broker
+// dead-letters by itself (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no
+// tombstone was written or removed for twice the TTL of a record.
 type Tombstones struct {
 	Count   int64     // without those that Reset cleared
 	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
@@ -93,7 +95,7 @@ func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
 	}
 }
 
-// free ends what hold began, if the message holds the queue.
+// free ends the hold of the queue, if the message holds it.
 func (q *Queue) free(m Message, n Note) {
 	if !q.holds(m) {
 		return

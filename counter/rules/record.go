@@ -24,8 +24,8 @@ const (
 	StateForeign    State = "foreign"   // no record: another program wrote to its key, and every step of the message fails
 )
 
-// Record is what the store keeps of one generation of a message. Its strings come from messages and handlers: they may hold
-// control characters, so do not print them on a terminal unescaped.
+// Record is the store's record of one generation of a message. Its strings come from messages and handlers: they may
+// hold control characters, so do not print them on a terminal unescaped.
 type Record struct {
 	Message
 
@@ -42,21 +42,30 @@ type Record struct {
 	Fence     int64         // of the last attempt that Start let run; 0: none
 	Due       time.Time     // when the next attempt may begin; zero if immediately. See Left
 	Wait      time.Duration // that the last failure asked for
-	Binds     time.Time     // StateDeadLetter: until when the tombstone is in force; StateDone: ten minutes after; StateLive: zero, unless the message was handled and no attempt was counted since
-	FirstTime time.Time     // of the first counted attempt
-	LastTime  time.Time     // of the last counted attempt, or when a skip dead-lettered the message
-	Cause     Cause         // of the last counted attempt, or CauseSkipped
-	Reason    string        // of the last counted attempt or the skip, for people
-	Limit     int           // of the last step's consumer, before override and OwnLimit; StateDeadLetter: the one in force then, before OwnLimit; 0: not known
-	OwnLimit  int           // attempts that an operator gave this message, in place of every other limit; 0: none
-	Reset     Note          // of the last reset; zero if there was none
-	Skipped   Note          // of the skip that is in force or dead-lettered the message; zero if there is none
-	Removed   time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
-	Holder    string        // the process that wrote last; of a shared attempt that is open: its own
-	History   []AttemptNote // the last 16 counted attempts of this generation since the last reset, the oldest first
 
-	// PossibleDuplicate reports signs of a second message with this id, which share the counts: the first attempt at a delivery
-	// that is not redelivered failed, and the generation had such a failure already, or had a counted attempt before it arrived.
+	// Binds is, of StateDeadLetter, until when the tombstone is in force; of StateDone, ten minutes after. Of
+	// StateLive it is zero, unless the message was handled and no attempt was counted since.
+	Binds time.Time
+
+	FirstTime time.Time // of the first counted attempt
+	LastTime  time.Time // of the last counted attempt, or when a skip dead-lettered the message
+	Cause     Cause     // of the last counted attempt, or CauseSkipped
+	Reason    string    // of the last counted attempt or the skip, for people
+
+	// Limit is that of the last step's consumer, before override and OwnLimit; of StateDeadLetter, the one in force
+	// then, before OwnLimit. 0: not known.
+	Limit int
+
+	OwnLimit int           // attempts that an operator gave this message, in place of every other limit; 0: none
+	Reset    Note          // of the last reset; zero if there was none
+	Skipped  Note          // of the skip that is in force or dead-lettered the message; zero if there is none
+	Removed  time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
+	Holder   string        // the process that wrote last; of a shared attempt that is open: its own
+	History  []AttemptNote // the last 16 counted attempts of this generation since the last reset, the oldest first
+
+	// PossibleDuplicate reports signs of a second message with this id: the first attempt at a delivery that is not
+	// redelivered failed, and the generation had such a failure or a counted attempt before. Both messages share the
+	// counts.
 	PossibleDuplicate bool
 
 	Move Move // zero if the message was never moved
@@ -77,7 +86,7 @@ type Move struct {
 	Body  string    // the fingerprint of the message; x if different messages have its id
 }
 
-// Kind is what became of an attempt.
+// Kind is the end of an attempt.
 type Kind byte
 
 // The kinds of attempts.
@@ -90,13 +99,13 @@ const (
 // Tokens are the known attempts of a message, the oldest first.
 type Tokens []Token
 
-// Token is one known attempt, and what became of it.
+// Token is one known attempt, and its end.
 type Token struct {
 	Name string
 	Kind Kind
 }
 
-// Of returns what became of an attempt; zero: it is not known, or still open.
+// Of returns the end of an attempt; zero: the attempt is not known, or still open.
 func (t Tokens) Of(name string) Kind {
 	for i := range t {
 		if t[i].Name == name {
@@ -109,7 +118,8 @@ func (t Tokens) Of(name string) Kind {
 // Counted is the number of counted attempts, which the limit bounds.
 func (r Record) Counted() int { return r.Failures + r.Crashes }
 
-// Since is when the message began to block: its first counted attempt, or the start of the open one if none was counted.
+// Since is when the message began to block: its first counted attempt, or the start of the open one if none was
+// counted.
 func (r Record) Since() time.Time {
 	if r.FirstTime.IsZero() {
 		return r.OpenSince
@@ -117,9 +127,9 @@ func (r Record) Since() time.Time {
 	return r.FirstTime
 }
 
-// InForce is the limit, in counted attempts, that the message's next step will find: its own, else that of the queue's override
-// (nil if there is none), else the consumer's. For a StateDeadLetter it is the limit at which it was exhausted. It is 0, not
-// known, if no consumer with a limit has taken a step.
+// InForce is the limit, in counted attempts, that the message's next step will find: its own, else that of the queue's
+// override (nil if there is none), else the consumer's. For a StateDeadLetter it is the limit at which it was
+// exhausted. It is 0, not known, if no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
 	limit := r.Limit
 	if set := override.Limit(); set > 0 && r.State != StateDeadLetter {
@@ -128,8 +138,9 @@ func (r Record) InForce(override *Override) int {
 	return cmp.Or(r.OwnLimit, limit)
 }
 
-// TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override. If so, the next
-// step dead-letters the message. TooOld ignores the MaxAge of the consumers, which the store does not know. override may be nil.
+// TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override. If
+// so, the next step dead-letters the message. TooOld ignores the MaxAge of the consumers, which the store does not
+// know. override may be nil.
 func (r Record) TooOld(override *Override) bool {
 	return override != nil && override.MaxAge != nil && r.tooOld(*override.MaxAge)
 }
@@ -138,8 +149,8 @@ func (r Record) tooOld(maxAge time.Duration) bool {
 	return maxAge > 0 && r.Counted() > 0 && r.OwnLimit == 0 && r.LastTime.Sub(r.FirstTime) > maxAge
 }
 
-// Left is how long the next attempt must wait; now is by the store's clock. It is the time until Due, but at most Wait, because
-// that clock may have been set back.
+// Left is how long the next attempt must wait; now is by the store's clock. It is the time until Due, but at most
+// Wait, because that clock may have been set back.
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
 // Clone returns a copy that shares nothing with the record.
@@ -148,7 +159,7 @@ func (r Record) Clone() Record {
 	return r
 }
 
-// remember notes what became of an attempt.
+// remember notes the end of an attempt.
 func (r *Record) remember(token string, as Kind) {
 	for i := range r.Tokens {
 		if r.Tokens[i].Name == token {
@@ -162,8 +173,8 @@ func (r *Record) remember(token string, as Kind) {
 // close closes the open attempt.
 func (r *Record) close() { r.OpenToken, r.OpenMode = "", ModeShared }
 
-// clear empties the record, except for its holder, fence, starts, limit and known attempts, which count no more. So their late steps
-// count nothing.
+// clear empties the record, except for its holder, fence, starts, limit and known attempts, which count no more. So
+// their late steps count nothing.
 func (r *Record) clear() {
 	for i := range r.Tokens {
 		r.Tokens[i].Kind = KindNotCounted
@@ -185,8 +196,8 @@ func (r *Record) count(cause Cause, reason string, now time.Time) {
 	}
 }
 
-// bound forgets the oldest attempts beyond the bounds of a record. If the clock was set back it moves Due, so that the wait
-// does not grow.
+// bound forgets the oldest attempts beyond the bounds of a record. If the clock was set back it moves Due, so that the
+// wait does not grow.
 func (r *Record) bound(now time.Time) {
 	if due := now.Add(r.Wait); r.Due.After(due) {
 		r.Due = due
@@ -211,5 +222,5 @@ func (r *Record) bound(now time.Time) {
 	}
 }
 
-// size is what a token takes of a record, in bytes, with its kind.
+// size is the size of a token in a record, in bytes, with its kind.
 func (t Token) size() int { return len(t.Name) + 3 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Verdict is what a step tells the consumer to do.
+// Verdict is the order of a step to the consumer.
 type Verdict int
 
 // The verdicts of the steps. Start, Begun and Fail return the first ten.
@@ -37,7 +37,7 @@ var verdicts = map[string]Verdict{
 	"NONE": VerdictNone, "OVER": VerdictOver,
 }
 
-// ParseVerdict reads what String returns; false: it is no verdict.
+// ParseVerdict reads a text of String; false: it is no verdict.
 func ParseVerdict(name string) (Verdict, bool) {
 	v, ok := verdicts[name]
 	return v, ok

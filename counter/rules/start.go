@@ -10,8 +10,8 @@ import (
 // crashReason is the reason of a crash that nobody saw.
 const crashReason = "the process died while this message ran isolated"
 
-// Start says whether an attempt may run, and opens it. The limit is the consumer's, from 1. An isolated attempt is only reserved, until
-// its Begun.
+// Start says whether an attempt may run, and opens it. The limit is the consumer's, from 1. An isolated attempt is
+// only reserved, until its Begun.
 func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) (Reply, time.Duration) {
 	s := arrive(r, q, a, limit, now)
 	end := func(v Verdict, saves bool) (Reply, time.Duration) {

@@ -12,7 +12,7 @@ const (
 	TombstoneBinds = 10 * time.Minute
 )
 
-// step is what Start and Fail share: the record and the queue, the delivery, and what these say of each other.
+// step has the state that Start and Fail share: the record, the queue, the delivery, and how these relate.
 type step struct {
 	*Record
 	queue *Queue
@@ -28,10 +28,10 @@ type step struct {
 
 	changed bool          // something of a move changed
 	double  bool          // the step is the first sign of a second message with this id
-	rest    time.Duration // how long to wait instead of what is left; zero: no other time
+	rest    time.Duration // how long to wait, in place of the time left; zero: the time left
 }
 
-// arrive begins a step: it says what the delivery means for the record.
+// arrive begins a step: it compares the delivery with the record.
 func arrive(r *Record, q *Queue, a Attempt, limit int, now time.Time) *step {
 	s := &step{Record: r, queue: q, a: a, now: now.Truncate(time.Millisecond), given: min(limit, MaxLimit)}
 	s.base = s.given
@@ -62,8 +62,8 @@ func (s *step) old() bool {
 	return s.tooOld(oldest)
 }
 
-// earlier reports whether the tombstone or the success belongs to an earlier use of the id, because it was written before the
-// delivery arrived.
+// earlier reports whether the tombstone or the success belongs to an earlier use of the id, because it was written
+// before the delivery arrived.
 func (s *step) earlier() bool {
 	return s.a.First && !s.Binds.Add(-TombstoneBinds).After(s.a.Received)
 }
@@ -152,11 +152,11 @@ const (
 // mixed is Move.Body if different messages have the same id.
 const mixed = "x"
 
-// compareCopies applies what the delivery says of the copies of its message.
+// compareCopies compares the delivery with the copies of its message that the record knows.
 func (s *step) compareCopies() {
 	l := s.a.Later
 	if s.carried = l != (Later{}); !s.carried {
-		if s.Move.Top > 0 { // what this consumer has is not known
+		if s.Move.Top > 0 { // this consumer's copy is not known
 			s.Move.Body, s.changed = mixed, true
 		}
 		return
@@ -186,8 +186,8 @@ func (m *Move) confirm(hop int64) {
 	}
 }
 
-// move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a move is under way.
-// Otherwise the verdict is v.
+// move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a
+// move is under way. Otherwise the verdict is v.
 func (s *step) move(v Verdict, begins bool) Verdict {
 	m := &s.Move
 	underway := !m.Until.IsZero()

@@ -11,7 +11,8 @@ import (
 // recordWords is the number of words in a record's first line. A moved message's has one more.
 const recordWords = 25
 
-// Decode reads the text of a record, which scripts/record.lua describes; false: it is none. VHost, Queue and TTL are the caller's to set.
+// Decode reads the text of a record, which scripts/record.lua describes; false: it is none. VHost, Queue and TTL are
+// the caller's to set.
 func Decode(text string) (Record, bool) {
 	line, rest, ends := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
@@ -187,7 +188,8 @@ func parseHistory(text, first string, counted int) []AttemptNote {
 	return newest
 }
 
-// parseNotes reads the notes of a record by their first word, as scripts/record.lua describes them, up to one it cannot read.
+// parseNotes reads the notes of a record by their first word, as scripts/record.lua describes them, up to one it
+// cannot read.
 func parseNotes(text string) map[string]Note {
 	notes := map[string]Note{}
 	for text != "" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// rule replaces what matches of in a text that contains has: most texts need few rules.
+// rule replaces each match of the expression of in a text that contains has. Most texts need few rules.
 type rule struct {
 	has string
 	of  *regexp.Regexp

@@ -30,7 +30,7 @@ func nextWord(text string, from int) (begin, end int) {
 	return from, end
 }
 
-// words replaces each word by what of returns, but a number that names a kind of error.
+// words replaces each word by the result of of. It keeps a number that names a kind of error.
 func words(text string, of func(string) string) string {
 	var b strings.Builder
 	last, before := 0, ""

@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Limit is what an operator set for a queue or for one message, or is about to.
+// Limit is a limit that an operator set for a queue or for one message, or is about to set.
 type Limit struct {
 	VHost    string `json:"vhost"`
 	Queue    string `json:"queue"`
@@ -90,8 +90,8 @@ func (l Limit) Much() string {
 	return "that often, or for that long,"
 }
 
-// PlanLimit finds what a new limit would change. A limit of the other kind stays, and so does the reason why it was set: the queue then
-// has both reasons.
+// PlanLimit finds the effect of a new limit. A limit of the other kind stays, and so does the reason why it was set:
+// the queue then has both reasons.
 func (q *Queue) PlanLimit(ctx context.Context, o counter.Override) (Limit, error) {
 	why := o.Note
 	before, err := q.Override(ctx)
@@ -128,7 +128,7 @@ func (q *Queue) PlanClear(ctx context.Context, why counter.Note) (Limit, error) 
 	return q.planned(ctx, l)
 }
 
-// OwnLimit returns what is set for one message, or an error that wraps ErrNone. The note is in the audit log alone.
+// OwnLimit returns the limit of one message alone, or an error that wraps ErrNone. The note is in the audit log alone.
 func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
 	r, err := q.current(ctx, id)
 	if err == nil && r.OwnLimit == 0 {
@@ -137,8 +137,9 @@ func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
 	return Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: r.OwnLimit}, err
 }
 
-// PlanOwnLimit finds what a limit of its own would change for one message; attempts are 1 or more, or 0 to take it back. The error
-// wraps ErrNone if the message has not failed yet, or has no limit to take back, and counter.ErrOver if its generation is over.
+// PlanOwnLimit finds the effect of a limit of its own on one message; attempts are 1 or more, or 0 to take it back.
+// The error wraps ErrNone if the message has not failed yet, or has no limit to take back, and counter.ErrOver if its
+// generation is over.
 func (q *Queue) PlanOwnLimit(ctx context.Context, id string, attempts int, why counter.Note) (Limit, error) {
 	if attempts == 0 {
 		if l, err := q.OwnLimit(ctx, id); err != nil {

@@ -16,24 +16,27 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// leftovers are what tests made on the shared broker. Run deletes it from a broker at AMQP_URL when all tests have ended.
+// leftovers are queues and exchanges that tests made on the shared broker. Run deletes them from a broker at AMQP_URL
+// when all tests have ended.
 //
-// On RabbitMQ 3.10 and 4.0 a quorum queue that is deleted within moments of its declaration can end all at-least-once dead lettering of
-// its node. Each later declaration of such a queue then fails with 541. So no test deletes its queues when it ends.
+// On RabbitMQ 3.10 and 4.0 a quorum queue that is deleted within moments of its declaration can end all at-least-once
+// dead lettering of its node. Each later declaration of such a queue then fails with 541. So no test deletes its
+// queues when it ends.
 var leftovers struct {
 	sync.Mutex
 	names, vhosts []string
 }
 
-// DeleteLater has Run delete the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events, as far as they exist, from
-// the default virtual host of the shared broker.
+// DeleteLater has Run delete the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events, as far as
+// they exist, from the default virtual host of the shared broker.
 func DeleteLater(names ...string) {
 	leftovers.Lock()
 	defer leftovers.Unlock()
 	leftovers.names = append(leftovers.names, names...)
 }
 
-// VirtualHost creates a virtual host of the shared broker for this test alone, and returns its URL. Run deletes it with its queues.
+// VirtualHost creates a virtual host of the shared broker for this test alone, and returns its URL. Run deletes it
+// with its queues.
 func VirtualHost(t testing.TB) (amqpURL string) {
 	t.Helper()
 	broker, err := url.Parse(BrokerURL(t))

@@ -1,5 +1,5 @@
-// Package servertest gives tests a RabbitMQ and a Redis, those at AMQP_URL and REDIS_URL or private ones, and programs of
-// the project.
+// Package servertest gives tests a RabbitMQ and a Redis, those at AMQP_URL and REDIS_URL or private ones, and programs
+// of the project.
 //
 // A test that needs a server which is not installed fails.
 package servertest
@@ -35,7 +35,8 @@ var (
 	}}
 )
 
-// Run runs the tests, deletes what they made, stops the shared servers and looks for leaked goroutines. TestMain exits with its result.
+// Run runs the tests, deletes their queues, stops the shared servers and looks for leaked goroutines. TestMain exits
+// with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
 	err := errors.Join(deleteLeftovers(), broker.close(), store.close(), programs.close())

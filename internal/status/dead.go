@@ -28,16 +28,16 @@ type DeadLetters struct {
 
 	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
 
-	// Unrecorded are messages in Queue beyond Still and Behind. Their records were reset, they are of another queue, the broker
-	// or another program dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
+	// Unrecorded are messages in Queue beyond Still and Behind. Their records were reset, or they are of another queue.
+	// Else the broker or another program dead-lettered them, or the store has lost its data. It is 0 while Queue is in
+	// use.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
 
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
-	// Missing is how many of Count and Behind are neither held nor known to have been
-	// taken. Unclear is how many may be: the queue is not at rest, and the
-	// figures are not of one moment. A dead letter whose record expired, or was reset, is not missing. Queue may still hold it, so
-	// each of these may hide one that is.
+	// Missing is how many of Count and Behind are neither held nor known to have been taken. Unclear is how many may
+	// be: the queue is not at rest, and the figures are not of one moment. A dead letter whose record expired, or was
+	// reset, is not missing. Queue may still hold it, so each of these may hide one that is.
 	Missing int64 `json:"missing"`
 	Unclear int64 `json:"unclear,omitempty"`
 
@@ -72,15 +72,14 @@ func (d DeadLetters) TakenByOthers() int64 {
 	return 0
 }
 
-// explain counts what the reasons leave open: their records are gone, or were
-// not read.
+// counted takes the counts of the store.
 func (d *DeadLetters) counted(t counter.Tombstones) {
 	d.Count, d.Removed, d.Expired, d.Since = t.Count, t.Removed, t.Expired, t.Since
 	d.remain()
 }
 
-// remain finds how many are still dead. One that lies in Queue is, though its record expired, or another message with its id
-// has the record.
+// remain finds how many are still dead. A message in Queue is dead, even if its record expired or belongs to another
+// message with its id.
 func (d *DeadLetters) remain() {
 	if d.Holds != nil {
 		here := int64(*d.Holds) + int64(d.Out) + int64(d.Waiting) - d.Behind
@@ -89,6 +88,7 @@ func (d *DeadLetters) remain() {
 	d.Still = max(d.Count-d.Removed-d.Expired, 0)
 }
 
+// explain counts the dead letters without a known reason: their records are gone, or were not read.
 func (d *DeadLetters) explain() {
 	d.remain()
 	d.Unknown = d.Still - int64(d.Others)

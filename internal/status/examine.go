@@ -58,8 +58,8 @@ func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error
 	return slices.Concat(doctor.Alarms(ctx, c.conn, need), refusals(ctx, c.Store), found), err
 }
 
-// refusals says why the store refuses writes. It finds nothing if the store does not answer, because that is reported by the
-// requests that need it.
+// refusals says why the store refuses writes. It finds nothing if the store does not answer, because that is reported
+// by the requests that need it.
 func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
 	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
 	defer cancel()

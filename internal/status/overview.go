@@ -52,7 +52,7 @@ type Summary struct {
 
 	Paused      *records.Note  `json:"paused,omitempty"`
 	Limit       *records.Limit `json:"limit,omitempty"`
-	Undecodable string         `json:"undecodable,omitempty"` // what consumers noted within the last minute
+	Undecodable string         `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 
 	Sharing   int   `json:"sharing,omitempty"` // other queues whose dead letters land in Dead.Queue: Missing is of all together
 	StoreSeen bool  `json:"-"`                 // the store said its half

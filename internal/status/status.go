@@ -27,14 +27,18 @@ type Status struct {
 	Blocked   int                     `json:"blocked"`        // messages, with those beyond Collector.Most
 	Held      []Held                  `json:"held,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters             `json:"dead_lettered"`
-	Findings  []inspect.Finding       `json:"findings,omitempty"` // errors that the doctor finds, and members that are down, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
-	HeldLanes int                     `json:"held_lanes,omitempty"`
-	Later     []LaterQueue            `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
-	Notes     []Note                  `json:"-"`               // what could not be seen
+
+	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
+	// missing, they also have the warnings about the dead-letter route.
+	Findings []inspect.Finding `json:"findings,omitempty"`
+
+	HeldLanes int          `json:"held_lanes,omitempty"`
+	Later     []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
+	Notes     []Note       `json:"-"`               // what could not be seen
 
 	Paused      *records.Note `json:"paused,omitempty"`
 	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused
-	Undecodable string        `json:"undecodable,omitempty"` // what consumers noted within the last minute
+	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 }
 
 // Rates are messages a second.

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// speakTimeout bounds the wait for a server that may not answer what it does not understand.
+// speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
 const speakTimeout = time.Second
 
 // plainSchemes are the schemes of URLs, with those of the same protocol without TLS, and ports are their default ports.

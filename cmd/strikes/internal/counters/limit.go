@@ -35,7 +35,8 @@ func (c *Command) GetLimit(ctx context.Context, queue string) error {
 	})
 }
 
-// SetLimit sets the limit of a queue: c.MaxRetries if counted, and c.MaxAge if aged; or c.MaxRetries of its message c.ID.
+// SetLimit sets the limit of a queue: c.MaxRetries if counted, and c.MaxAge if aged; or c.MaxRetries of its message
+// c.ID.
 func (c *Command) SetLimit(ctx context.Context, queue string, counted, aged bool) error {
 	o, err := c.override(counted, aged)
 	if err != nil {

@@ -80,8 +80,8 @@ func TestParseMessageRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseMessage looks for what breaks the parser, for headers of types that AMQP does not have, and for messages
-// that are not the same once written and read again.
+// FuzzParseMessage looks for lines that break the parser, and for headers of types that AMQP does not have. A message
+// must stay the same when it is written and read again.
 func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"body":"x","headers":{"a":[1,1e999,{"b":null}]}}`))
 	f.Add([]byte(`{"body_base64":"AA==","id":"\u0000"}`))

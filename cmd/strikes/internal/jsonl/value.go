@@ -16,7 +16,7 @@ import (
 )
 
 // amqpKey is the only key of an object that stands for a header value of a type that JSON does not have. Its value is
-// a list of the type and the value, from which publish restores what dead drop wrote:
+// a list of the type and the value. From it publish restores the header that dead drop wrote:
 //
 //	["int8",7]                        also uint8, int16, uint16, int32, uint32; a plain whole number is an int64
 //	["float64","2"]                   a whole number, "NaN", "+Inf" or "-Inf"; other float64 are plain numbers

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestAlarms: the list of all queues ends with what the broker and the store refuse, each in one line.
+// TestAlarms: the list of all queues ends with the refusals of the broker and the store, each in one line.
 func TestAlarms(t *testing.T) {
 	o := status.Overview{Queues: []status.Summary{{Queue: "q"}}, Alarms: []inspect.Finding{{
 		Code: "store-few-replicas", Seen: "the store h:1 has 0 of\nthe 1 replicas", Impact: "it refuses writes",

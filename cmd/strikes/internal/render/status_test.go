@@ -65,7 +65,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character of it.
+// TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character
+// of it.
 func TestStandingIsSafeToShow(t *testing.T) {
 	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
 	n := 3
