@@ -32,8 +32,8 @@ strikes dead replay and dead drop took off it. While that queue has a consumer, 
 those that the broker dead-letters by itself, are not counted. Dead letters behind held lanes are counted until they are replayed or
 dropped. If messages are missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.
 A dead letter is missing until its record expires, or until strikes counter reset QUEUE ID accepts that it is gone.
-"not known to the store" are messages in the dead-letter queue beyond those. Their records expired or were reset, or they are of another
-queue or second copies. Else the broker or another program dead-lettered them, or the store has lost its data.
+"not known to the store" are messages in the dead-letter queue beyond those. Their records were reset, or they are of another queue.
+Else the broker or another program dead-lettered them, or the store has lost its data.
 
 The queues of the later lane are shared by all queues of the virtual host. status shows how many messages wait in each. "lost" are those that
 came back to a queue that was gone.
