@@ -59,8 +59,8 @@ func paused(s status.Status) []term.Row {
 	id, queue := shell.Word(s.HeldBy.ID), shell.Operands(s.Queue)
 	return append(rows,
 		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID), term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
-		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N " + queue + " lets it fail again"},
-		term.Row{Text: "           strikes skip " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"})
+		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue + " lets it fail again"},
+		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"})
 }
 
 func flow(s status.Status) []term.Row {
@@ -185,7 +185,7 @@ func deadLetters(d status.DeadLetters) []term.Row {
 	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
 		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm},
-			term.Row{Text: "           strikes counter reset QUEUE ID accepts that one is gone; else it is missing until its record expires", Kind: term.Quiet})
+			term.Row{Text: "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing until its record expires", Kind: term.Quiet})
 	}
 	if d.Waiting > 0 {
 		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
