@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,4 +235,58 @@ func usedMemory(b *testing.B, c *Counter) int64 {
 		b.Fatal(err)
 	}
 	return number(serverInfo{text: info}.field("used_memory"))
+}
+
+// BenchmarkServerCPU is the server's CPU time of one FAIL: of steps that share calls, and of steps that are sent alone.
+func BenchmarkServerCPU(b *testing.B) {
+	for _, callers := range []int{1, benchCallers} {
+		for _, kind := range []string{"first", "third"} {
+			b.Run(fmt.Sprintf("callers=%d,%s", callers, kind), func(b *testing.B) {
+				c := benchCounter(b)
+				const n = 20_000
+				var used, own time.Duration
+				steps := 0
+				for b.Loop() {
+					var at atomic.Int64
+					if kind == "third" {
+						for range 2 {
+							at.Store(0)
+							each(4*benchCallers, n, func() { benchFail(b, c, at.Add(1)+int64(steps), time.Now().UnixNano()) })
+						}
+						at.Store(0)
+					}
+					before, mine := serverCPU(b, c), ownCPU()
+					each(callers, n, func() { benchFail(b, c, at.Add(1)+int64(steps), 3) })
+					used, own, steps = used+serverCPU(b, c)-before, own+ownCPU()-mine, steps+n
+				}
+				b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(steps), "server-µs/FAIL")
+				b.ReportMetric(float64(own.Nanoseconds())/1e3/float64(steps), "client-µs/FAIL")
+			})
+		}
+	}
+}
+
+func serverCPU(b *testing.B, c *Counter) time.Duration {
+	b.Helper()
+	info, err := c.rdb.Info(b.Context(), "cpu").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var seconds float64
+	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+		s, err := strconv.ParseFloat(serverInfo{text: info}.field(field), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		seconds += s
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
