@@ -33,17 +33,15 @@ var (
 	skipLua string
 	//go:embed scripts/removed.lua
 	removedLua string
-	//go:embed scripts/save.lua
-	saveLua string
 )
 
-// step is a script that reads, decides and writes for each message. Only the middle part differs between steps.
+// step is a script that reads, decides and writes for each message. It begins with what all steps share.
 type step struct {
 	name, source, sha1 string
 }
 
 func newStep(name, decide string) step {
-	source := recordLua + decide + saveLua
+	source := recordLua + decide
 	return step{name, source, redis.NewScript(source).Hash()}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,8 +129,31 @@ func FuzzRecord(f *testing.F) {
 		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Holder)+len(r.Reason) > len(text) {
 			t.Errorf("%q was read as %+v", text, r)
 		}
+		if r.State != StateForeign {
+			again := parseRecord(r.Message, rules.Encode(r), time.Minute)
+			if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" && canonical(r) {
+				t.Errorf("%q was read and written as another record: -read +read again\n%s", text, diff)
+			}
+		}
 		if !r.Due.IsZero() && r.Due.UnixMilli() <= 0 {
 			t.Errorf("%q was read as due %v", text, r.Due)
 		}
 	})
+}
+
+// canonical reports whether a script can have written what was read as this record.
+func canonical(r Record) bool {
+	for _, t := range r.Tokens {
+		if !validToken(t.Name) {
+			return false
+		}
+	}
+	for _, n := range r.History {
+		if n.Cause == "" || n.Cause == CauseCrashed && !validToken(n.Token) || r.FirstTime.IsZero() {
+			return false
+		}
+	}
+	texts := []string{string(r.State), string(r.Cause), r.OpenToken, r.Move.Mover, r.Move.Body}
+	return !slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsAny(s, " .:\n\t") }) &&
+		len(r.ID) <= rules.MaxStoredID && len(r.Generation) <= rules.MaxStoredID && len(r.Holder) <= rules.MaxStoredID
 }

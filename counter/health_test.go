@@ -73,7 +73,7 @@ func TestNeededCommandsAreTheScripts(t *testing.T) {
 	for _, name := range []string{"ping", "evalsha", "eval", "hgetall", "zrevrangebyscore", "zremrangebyscore", "zscan", "zcount", "mget", "del", "multi", "exec", "xadd", "xrevrange", "zrange", "hdel"} {
 		used[name] = true
 	}
-	for _, source := range []string{recordLua, startLua, failLua, endLua, ownLua, resetLua, saveLua, limitLua, removedLua, skipLua, pauseLua, controlLua, lanesLua, lanePageLua, laneLua, laneListLua, laneReadLua, laneLettersLua, laneDropLua} {
+	for _, source := range []string{recordLua, startLua, failLua, endLua, ownLua, resetLua, limitLua, removedLua, skipLua, pauseLua, controlLua, lanesLua, lanePageLua, laneLua, laneListLua, laneReadLua, laneLettersLua, laneDropLua} {
 		for _, call := range strings.Split(strings.ReplaceAll(source, "try('", "call('"), "call('")[1:] {
 			name, _, _ := strings.Cut(call, "'")
 			used[strings.ToLower(name)] = true

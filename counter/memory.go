@@ -9,9 +9,9 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Memory takes the same steps as a Counter, and has the methods of its Admin, in this process alone. It is for unit tests of
-// handlers and of programs that use package consumer, without a server. It is also the model that the scripts are tested
-// against. It is safe for concurrent use, and shares nothing with other processes.
+// Memory takes the same steps as a Counter, and has the methods of its Admin, in this process alone. It is for unit
+// tests of handlers and of programs that use package consumer, without a server. It is also the model that the
+// scripts are tested against. It is safe for concurrent use, and shares nothing with other processes.
 type Memory struct {
 	opts   Options
 	refuse error

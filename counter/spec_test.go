@@ -297,6 +297,9 @@ func TestSpecRecords(t *testing.T) {
 		if diff := cmp.Diff(*c.Fields, readSpec(t, string(c.Text), 0)); diff != "" {
 			t.Errorf("%s (%s):\n%s", c.Name, c.Why, diff)
 		}
+		if text := rules.Encode(got); text != string(c.Text) {
+			t.Errorf("%s (%s): Go writes\n%q, want\n%q", c.Name, c.Why, text, c.Text)
+		}
 		if diff := cmp.Diff(c.Fields.record(), got); diff != "" {
 			t.Errorf("%s (%s): as operators see it:\n%s", c.Name, c.Why, diff)
 		}
@@ -315,7 +318,7 @@ func (r specRecord) record() Record {
 		Message: Message{VHost: "/", Queue: "orders", ID: string(r.ID), Generation: string(r.Generation)}, State: State(r.State),
 		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect, Starts: r.Starts,
 		Due: at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First), LastTime: at(r.Last),
-		Cause: Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Holder: string(r.Holder), FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
+		Cause: Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Holder: string(r.Holder), FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
 	}
 	if r.Fence != nil {
 		out.Fence = int64(r.Fence.(float64))

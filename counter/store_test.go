@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func TestMain(m *testing.M) {
@@ -257,6 +259,10 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil, dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
+		if again := rules.Encode(s.Record); again != text.Val() {
+			t.Fatalf("the scripts wrote\n%q, and Go\n%q", text.Val(), again)
+		}
+		s.Listed = time.Time{} // a Memory has no lists
 	}
 	if amongDead(s) {
 		s.setTTL = deadTTL.Val()

@@ -73,8 +73,9 @@ type Record struct {
 	// FirstFailed reports that the first attempt at a delivery that is not redelivered has failed.
 	FirstFailed bool
 
-	TTL time.Duration // until the record expires; zero: the message has no record
-	Key string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
+	Listed time.Time     // when the store last moved the record in a list of its queue; zero: it is in none
+	TTL    time.Duration // until the record expires; zero: the message has no record
+	Key    string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
 }
 
 // Move is the state of a message that was moved to the later lane.

@@ -2,10 +2,13 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // recordWords is the number of words in a record's first line. A moved message's has one more.
@@ -28,7 +31,7 @@ func Decode(text string) (Record, bool) {
 		Message: Message{ID: parts[0], Generation: parts[1]}, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), MaxWaitMillis)) * time.Millisecond,
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
-		OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
+		OpenToken: word(w[12]), OpenSince: millis(w[14]), Listed: millis(w[15]), Limit: int(number(w[16])),
 		OwnLimit: int(number(w[17])), Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
 		Tokens: parseTokens(w[19]), Holder: parts[2], FirstFailed: w[18] != "0", PossibleDuplicate: w[18] == "2",
 		History: parseHistory(parts[4], w[9], int(number(w[0])+number(w[1]))),
@@ -160,6 +163,65 @@ func number(s string) int64 {
 
 // millis reads a time in ms; zero if it is 0 or absent.
 func millis(s string) time.Time { return after(s, "0") }
+
+// Encode writes the text of a record, as the scripts do. It cuts the texts that the record keeps for people.
+func Encode(r Record) string {
+	ms := func(at time.Time) int64 {
+		if at.IsZero() {
+			return 0
+		}
+		return at.UnixMilli()
+	}
+	orNone := func(word string) string { return cmp.Or(word, ".") }
+	mode := "."
+	if r.OpenToken != "" {
+		mode = r.OpenMode.String()
+	}
+	suspect, firsts := 0, 0
+	if r.Suspect {
+		suspect = 1
+	}
+	switch {
+	case r.PossibleDuplicate:
+		firsts = 2
+	case r.FirstFailed:
+		firsts = 1
+	}
+	var tokens, notes, history strings.Builder
+	tokens.WriteByte('.')
+	for _, t := range r.Tokens {
+		fmt.Fprintf(&tokens, ";%s=%c", t.Name, t.Kind)
+	}
+	for _, n := range []struct {
+		name string
+		Note
+	}{{"skip", r.Skipped}, {"reset", r.Reset}, {"removed", Note{At: r.Removed}}} {
+		if !n.At.IsZero() {
+			fmt.Fprintf(&notes, "%s %d %d %d\n%s%s", n.name, ms(n.At), len(n.By), len(n.Why), n.By, n.Why)
+		}
+	}
+	for _, n := range slices.Backward(r.History) {
+		ran, reason := strconv.FormatInt(n.Ran.Milliseconds(), 10), n.Reason
+		if n.Cause == CauseCrashed {
+			ran, reason = n.Token, strings.TrimPrefix(reason, crashReason)
+		}
+		fmt.Fprintf(&history, "\n%c%d\t%s\t%s\t%s", n.Cause[0], n.At.Sub(r.FirstTime).Milliseconds(), ran, n.Holder, reason)
+	}
+	id, generation, holder := printable.Cut(r.ID, MaxStoredID), printable.Cut(r.Generation, MaxStoredID), printable.Cut(r.Holder, MaxStoredID)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d %d %d %d %d %s %d %d %d %d %d %s %s %s %d %d %d %d %d %s %d %d %d %d %d",
+		r.Failures, r.Crashes, r.Starts, r.Fence, suspect, orNone(string(r.State)), ms(r.Binds), ms(r.Due), r.Wait.Milliseconds(),
+		ms(r.FirstTime), ms(r.LastTime)-ms(r.FirstTime), orNone(string(r.Cause)), orNone(r.OpenToken), mode, ms(r.OpenSince), ms(r.Listed),
+		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(holder), notes.Len(), history.Len())
+	if m := r.Move; m.Top > 0 {
+		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.Hop, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
+	}
+	out.WriteByte('\n')
+	for _, text := range []string{id, generation, holder, notes.String(), history.String(), r.Reason} {
+		out.WriteString(text)
+	}
+	return out.String()
+}
 
 // causesByLetter are the causes in a history.
 var causesByLetter = map[byte]Cause{'f': CauseFailed, 'p': CausePanicked, 't': CauseTimedOut, 'r': CauseRejected, 'c': CauseCrashed}

@@ -7,30 +7,25 @@
 --
 -- Verdict: ENDED. If the attempt was counted as a crash meanwhile, that is reversed.
 
-local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
-
-verdict = 'ENDED'
-if known ~= 'e' then -- else our reply was lost
-  if known == 'c' then
-    freed_by, freed_why = holder, 'a crash of the message that held the queue turned out to be none'
-  elseif succeeded and failures + crashes > 0 then
-    freed_by, freed_why = holder, 'the message that held the queue was handled'
+return take(function(r, s, q)
+  local succeeded, keep = ARGV[s.at + 7] == '1', tonumber(ARGV[s.at + 8])
+  if s.known == 'e' then return 'ENDED' end -- our reply was lost
+  if s.known == 'c' then
+    rarely().free(s, q, s.holder, 'a crash of the message that held the queue turned out to be none')
+    rarely().turn(r, s, 'e')
+    if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
+      r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
+    end
+  elseif succeeded and r.failures + r.crashes > 0 then
+    rarely().free(s, q, s.holder, 'the message that held the queue was handled')
   end
-  if known == 'c' then
-    crashes, unnoted = crashes - 1, token
-    if failures + crashes == 0 and state ~= 'exhausted' then first_at, last_at, cause, reason = 0, 0, '.', '' end -- its age begins anew
-    tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
-  elseif not known then
-    tokens = tokens .. ';' .. token .. '=e'
-  end -- f: a FAIL whose reply was lost has counted it, which stands
-  if open == token then open, mode = '.', '.' end
+  if not s.known then r.tokens = r.tokens .. ';' .. s.token .. '=e' end -- a FAIL whose reply was lost stands
+  if r.open == s.token then r.open, r.mode = '.', '.' end
   if succeeded then
-    if state == 'skip' then notes = '' end -- it is not skipped
-    state, binds = 'done', now + BINDS
+    if r.state == 'skip' then r.notes = '' end -- it is not skipped
+    r.state, r.binds = 'done', string.format('%d', q.now + BINDS)
   end
-  if state == 'done' or not kept then -- also if another attempt succeeded meanwhile, the store forgot, or our START is late
-    live, indexed = top > 0 and ttl or keep, false -- a copy may come late
-  else
-    live, indexed = ttl, failures + crashes > 0 or state ~= '.' or open ~= '.'
-  end
-end
+  r.holder = s.holder
+  if r.top or r.state ~= 'done' and r.was then return 'ENDED', q.ttl end -- a copy may come late
+  return 'ENDED', keep -- also if the store forgot, or our START is late
+end)

@@ -1,5 +1,5 @@
--- REMOVED: the dead letter of a message left its dead-letter queue: it was replayed or dropped. The record leaves the index
--- and gets a note of the time. The tombstone stays in force as long as before: a lost nack is still repeated.
+-- REMOVED: the dead letter of a message left its dead-letter queue: it was replayed or dropped. The record leaves the
+-- index and gets a note of the time. The tombstone stays in force as long as before: a lost nack is still repeated.
 --
 -- ARGV: the common six (token, holder and limit are not used: send operator, nothing and 0).
 --
@@ -9,15 +9,14 @@
 --
 -- The note makes a repetition harmless: a dead letter is counted once, however often it is reported.
 
-if not kept or state ~= 'exhausted' or string.find(notes, REMOVED) then
-  verdict = 'NONE'
-else
-  verdict = 'REMOVED'
-  live, indexed = math.max(1, call('PTTL', record)), false
-  holder = string.sub(kept, holder_at, notes_at - 1) -- stays
-  notes = notes .. string.format('removed %d 0 0\n', now)
-  if tonumber(call('HGET', tombstones, 'count') or 0) > 0 then -- else it would hide as many that are lost later
-    call('HINCRBY', tombstones, 'removed', 1)
-    if call('PTTL', tombstones) < 2 * ttl then call('PEXPIRE', tombstones, 2 * ttl) end -- consumers may keep it longer
+return take(function(r, s, q)
+  if r.state ~= 'exhausted' or string.find(r.notes, REMOVED) then return 'NONE' end
+  r.notes = r.notes .. string.format('removed %d 0 0\n', q.now)
+  if tonumber(call('HGET', q.tombstones, 'count') or 0) > 0 then -- else it would hide as many that are lost later
+    call('HINCRBY', q.tombstones, 'removed', 1)
+    if call('PTTL', q.tombstones) < 2 * q.ttl then -- consumers may keep it longer
+      call('PEXPIRE', q.tombstones, 2 * q.ttl)
+    end
   end
-end
+  return 'REMOVED', math.max(1, call('PTTL', s.key))
+end)

@@ -9,19 +9,17 @@
 --   NONE     this generation has no record: nothing is done
 --   OVER     the message was handled or dead-lettered: nothing is done
 --
--- Until then the state is skip, and the notes are the one of the skip. The next START or FAIL writes the tombstone; a success
--- of an open attempt, a reset, or a new use of the id cancels the skip.
+-- Until then the state is skip, and the notes are the one of the skip. The next START or FAIL writes the tombstone; a
+-- success of an open attempt, a reset, or a new use of the id cancels the skip.
 
-local by, why = ARGV[arg + 7], ARGV[arg + 8]
-
-if not kept then
-  verdict = 'NONE'
-elseif state ~= '.' and state ~= 'skip' then
-  verdict = 'OVER'
-else
-  verdict, freed_by, freed_why = 'SKIPPED', by, why
-  if state == '.' then notes = string.format('skip %d %d %d\n', now, #by, #why) .. by .. why end
-  state, binds = 'skip', 0
-  holder = string.sub(kept, holder_at, notes_at - 1) -- stays
-  live, indexed = ttl, true
-end
+return take(function(r, s, q)
+  local by, why = ARGV[s.at + 7], ARGV[s.at + 8]
+  if not r.was then return 'NONE' end
+  if r.state ~= '.' and r.state ~= 'skip' then return 'OVER' end
+  if r.state == '.' then
+    r.state, r.binds = 'skip', '0'
+    r.notes = string.format('skip %d %d %d\n', q.now, #by, #why) .. by .. why
+    rarely().free(s, q, by, why)
+  end
+  return 'SKIPPED', q.ttl
+end)

@@ -9,11 +9,11 @@ function script(...parts) {
 
 /** A script and the hash by which the server knows it. @typedef {{ source: string, sha1: string }} Script */
 
-/** The steps share their beginning and end; only the middle part differs. */
+/** The steps share their beginning. */
 export const scripts = {
-  start: script('record', 'start', 'save'),
-  begun: script('record', 'begun', 'save'),
-  fail: script('record', 'fail', 'save'),
-  end: script('record', 'end', 'save'),
+  start: script('record', 'start'),
+  begun: script('record', 'begun'),
+  fail: script('record', 'fail'),
+  end: script('record', 'end'),
   control: script('control'),
 }

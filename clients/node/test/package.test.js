@@ -41,5 +41,5 @@ test('npm pack, and an empty project', { timeout: 300_000 }, (t) => {
     new Settler({ queue: 'q', counter, maxRetry: 2 })
   `)
   run(process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', 'node', '--typeRoots', join(root, 'node_modules/@types'), 'main.ts')
-  assert.match(readFileSync(join(dir, 'node_modules/strikes/scripts/record.lua'), 'utf8'), /^-- The beginning of every script/)
+  assert.match(readFileSync(join(dir, 'node_modules/strikes/scripts/record.lua'), 'utf8'), /^-- The functions that every step needs/)
 })

@@ -135,10 +135,10 @@ class Script:
         self.sha1 = hashlib.sha1(self.source).hexdigest()  # Redis names scripts by it
 
 
-START = Script("record", "start", "save")
-BEGUN = Script("record", "begun", "save")
-FAIL = Script("record", "fail", "save")
-END = Script("record", "end", "save")
+START = Script("record", "start")
+BEGUN = Script("record", "begun")
+FAIL = Script("record", "fail")
+END = Script("record", "end")
 CONTROL = Script("control")
 
 
