@@ -9,12 +9,15 @@ export PYTHON ?= /usr/bin/python3
 # Where servers are installed.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
+# make vet runs go vet. Beneath make it could not report: make has files that take its output appended to, which vet cannot write.
+export GOFLAGS := $(GOFLAGS) -vet=off
+
 # With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
-# Packages and the tests of a package run side by side: most of them wait more than they work. make vet runs go vet.
+# Packages and the tests of a package run side by side: most of them wait more than they work.
 # Without debug information, linking takes half as long. With -trimpath, clones share what is built.
-GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test -race -vet=off \
+GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test -race \
 	-ldflags='-s -w' -count=1 -timeout 15m -p 4 -parallel 4
 # The tests that begin with servertest.Long, and their packages.
 long = $$(grep -rhB1 --include='*_test.go' '$(says)' . | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|')

@@ -99,12 +99,12 @@ func changesOf(r *http.Request) (all []change, err error) {
 	return all, nil
 }
 
-// picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8.
+// picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8. One that is not escaped
+// rightly is empty, and an empty one is refused.
 func picked(escaped []string) (names []string) {
 	for _, text := range escaped {
-		if name, err := url.QueryUnescape(text); err == nil {
-			names = append(names, name)
-		}
+		name, _ := url.QueryUnescape(text)
+		names = append(names, name)
 	}
 	return names
 }

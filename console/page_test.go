@@ -117,6 +117,10 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("the preview lacks %q: %s", want, body)
 		}
 	}
+	broken := query("change", "verb", "limit") + "&pick-id=%25zz"
+	if w := f.post(broken, url.Values{"number": {"0"}, "why": {"y"}}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("an id that is not escaped rightly: %d: the limit of the whole queue must not change", w.Code)
+	}
 	if w := f.post(at, url.Values{}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without a reason: %d", w.Code)
 	}

@@ -12,6 +12,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -200,6 +201,12 @@ func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (O
 	err := c.validateFields()
 	if err == nil && c.Ordered {
 		err = refused(c.Queue, "Ordered", true, "false for Handle, which sees one delivery alone")
+	}
+	if err == nil {
+		err = c.validateOrder()
+	}
+	if err == nil && d.Acknowledger == nil {
+		err = fmt.Errorf("consumer: queue %q: the delivery has no Acknowledger: a channel's has, and in tests a type with Ack, Nack and Reject", c.Queue)
 	}
 	if err != nil {
 		return OutcomeLeave, err

@@ -170,6 +170,8 @@ func TestHandleRefusesFields(t *testing.T) {
 		"ConsumerTimeout":          func(s *Consumer) { s.ConsumerTimeout = time.Second },
 		"HandlerTimeout":           func(s *Consumer) { s.HandlerTimeout = time.Hour },
 		"Ordered":                  func(s *Consumer) { s.Ordered = true },
+		"HoldLanes":                func(s *Consumer) { s.HoldLanes = true },
+		"Ordered (Lane)":           func(s *Consumer) { s.Lane = func(amqp.Delivery) string { return "" } },
 		"HandlerTimeout (default)": func(s *Consumer) { s.ConsumerTimeout = 5 * time.Minute },
 	} {
 		b := newBench()
@@ -184,6 +186,16 @@ func TestHandleRefusesFields(t *testing.T) {
 	b := newBench()
 	if outcome, err := b.Handle(t.Context(), b.delivery(false), nil); outcome != OutcomeLeave || err == nil {
 		t.Errorf("nil handler: %v, %v", outcome, err)
+	}
+}
+
+// TestHandleNeedsAnAcknowledger: a delivery that cannot be settled is refused before the handler runs.
+func TestHandleNeedsAnAcknowledger(t *testing.T) {
+	b := newBench()
+	d := b.delivery(false)
+	d.Acknowledger = nil
+	if outcome, err := b.Handle(t.Context(), d, ok); outcome != OutcomeLeave || err == nil || !strings.Contains(err.Error(), "no Acknowledger") {
+		t.Errorf("%v, %v", outcome, err)
 	}
 }
 

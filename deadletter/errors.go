@@ -27,7 +27,7 @@ var (
 	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
-	// ErrUnanswered is returned, before anything is touched, if the queue does not answer: a quorum queue without a
+	// ErrUnanswered is returned if the queue does not answer, beside ErrInterrupted once the session has begun: a quorum queue without a
 	// majority of its members.
 	ErrUnanswered = errors.New("deadletter: the queue does not answer, as a quorum queue without a majority of its members")
 

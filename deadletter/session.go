@@ -36,10 +36,11 @@ type session struct {
 	read, bytes  int   // deliveries until now, and their bodies
 	returns      int64 // of the last delivery, counted by a quorum queue
 	closed       chan *amqp.Error
-	acks         int   // sent, and maybe not in the queue yet
-	ready        int   // messages in the queue when it began
-	wear         *wear // nil: what it reads is not returned
-	whole        int   // messages in the queue when it began
+	asked        time.Time // when the queue was asked what it has not answered yet; zero: nothing
+	acks         int       // sent, and maybe not in the queue yet
+	ready        int       // messages in the queue when it began
+	wear         *wear     // nil: what it reads is not returned
+	whole        int       // messages in the queue when it began
 	drained      sync.WaitGroup
 }
 
@@ -53,9 +54,8 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
 	stop := context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })
 	defer stop()
-	began := time.Now()
 	if err := s.begin(ctx); err != nil {
-		err = s.unanswered(began, err)
+		err = s.unanswered(err)
 		amqpdial.HangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -75,7 +75,7 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
-	if s.ready, err = quiet(ctx, s.ch, s.queue); err != nil {
+	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
 		return err
 	}
 	if s.whole = s.ready; s.wear != nil {
@@ -89,7 +89,8 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.consume(); err != nil {
 		return err
 	}
-	after, err := queueinfo.Passive(s.ch, s.queue)
+	var after amqp.Queue
+	err = s.ask(func() (err error) { after, err = queueinfo.Passive(s.ch, s.queue); return err })
 	if err == nil && after.Consumers > 1 {
 		err = &busyError{amqp.Queue{Consumers: after.Consumers - 1, Messages: after.Messages}}
 	}
@@ -112,8 +113,11 @@ func (s *session) add(prefetch int, alone bool) error {
 		return err
 	}
 	tag := fmt.Sprintf("strikes-dead-%06d", len(s.consumers))
-	deliveries, err := s.ch.Consume(s.queue, tag, false, alone, false, false, nil)
-	if err != nil {
+	var deliveries <-chan amqp.Delivery
+	if err := s.ask(func() (err error) {
+		deliveries, err = s.ch.Consume(s.queue, tag, false, alone, false, false, nil)
+		return err
+	}); err != nil {
 		return err
 	}
 	s.consumers = append(s.consumers, deliveries)
@@ -172,13 +176,11 @@ func (s *session) get(ctx context.Context, ch *amqp.Channel) (amqp.Delivery, boo
 		return amqp.Delivery{}, false, err
 	}
 	defer onTime(s.conn)()
-	asked := time.Now()
-	d, ok, err := ch.Get(s.queue, false)
+	var d amqp.Delivery
+	var ok bool
+	err := s.ask(func() (err error) { d, ok, err = ch.Get(s.queue, false); return err })
 	switch {
 	case err != nil:
-		if err := s.unanswered(asked, err); errors.Is(err, ErrUnanswered) {
-			return d, false, err
-		}
 		return d, false, s.lost()
 	case !ok:
 		return d, false, nil
@@ -213,8 +215,19 @@ func (s *session) takeReturned(ctx context.Context, progress func(doing string, 
 // left returns how many messages are ready.
 func (s *session) left() (int, error) {
 	defer onTime(s.conn)()
-	now, err := queueinfo.Passive(s.ch, s.queue)
+	var now amqp.Queue
+	err := s.ask(func() (err error) { now, err = queueinfo.Passive(s.ch, s.queue); return err })
 	return now.Messages, err
+}
+
+// ask makes a request that the queue answers, not only the channel.
+func (s *session) ask(request func() error) error {
+	s.asked = time.Now()
+	err := request()
+	if err == nil {
+		s.asked = time.Time{}
+	}
+	return err
 }
 
 // why returns why the channel closed, if the broker said; false if the channel is still open after a second.
@@ -237,12 +250,11 @@ func (s *session) cause(err error) error {
 	return err
 }
 
-// unanswered returns why the channel closed, if err says only that it did: ErrUnanswered if the queue did not answer a
-// request of that time.
-func (s *session) unanswered(asked time.Time, err error) error {
+// unanswered returns why the channel closed, if err says only that it did: ErrUnanswered if the queue did not answer.
+func (s *session) unanswered(err error) error {
 	err = s.cause(err)
 	var closed *amqp.Error
-	if errors.As(err, &closed) && amqpdial.Unanswered(closed, asked) {
+	if errors.As(err, &closed) && amqpdial.Unanswered(closed, s.asked) {
 		return fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
 	}
 	return err
@@ -256,6 +268,8 @@ func (s *session) lost() error {
 		return interrupted(s.queue, s.read, errors.New("the broker cancelled the consumer"))
 	case why == nil:
 		return interrupted(s.queue, s.read, amqp.ErrClosed)
+	case amqpdial.Unanswered(why, s.asked):
+		return fmt.Errorf("%w: queue %q: %w: %w", ErrUnanswered, s.queue, ErrInterrupted, why)
 	}
 	return interrupted(s.queue, s.read, why)
 }
@@ -282,7 +296,10 @@ func (s *session) land() error {
 	err := s.ch.Qos(1, 0, false)
 	if err == nil {
 		var deliveries <-chan amqp.Delivery
-		if deliveries, err = s.ch.Consume(s.queue, tag, false, false, false, false, amqp.Table{"x-priority": int32(-1)}); err == nil {
+		if err = s.ask(func() (err error) {
+			deliveries, err = s.ch.Consume(s.queue, tag, false, false, false, false, amqp.Table{"x-priority": int32(-1)})
+			return err
+		}); err == nil {
 			s.discard(deliveries)
 			err = s.ch.Cancel(tag, false)
 		}

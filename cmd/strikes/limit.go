@@ -14,9 +14,16 @@ func (a *app) limitCommand() *cobra.Command {
 		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
 }
 
-// addMessage adds --id.
+// addMessage adds --id. An empty ID, such as that of a variable which is not set, is refused: without an ID the limit is that
+// of the whole queue.
 func addMessage(cmd *cobra.Command, c *counters.Command) {
 	cmd.Flags().StringVar(&c.ID, "id", "", "the limit of the message `ID` alone")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("id") && c.ID == "" {
+			return cli.Refused("id", "", "the id of a message; leave --id out for the limit of the whole queue")
+		}
+		return nil
+	}
 }
 
 func (a *app) limitGetCommand() *cobra.Command {

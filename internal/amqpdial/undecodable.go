@@ -36,11 +36,16 @@ func Unconverted(closed *amqp.Error) bool {
 // noMajority is less than the 5 s that RabbitMQ waits for the majority of a quorum queue's members (3.10.8).
 const noMajority = 4 * time.Second
 
-// Unanswered reports whether a connection ended because the queue did not answer a request of that time: the broker
-// gave up with 541, or the client closed it. A quorum queue without a majority of its members does not answer. A
-// message that the broker cannot convert ends the connection with 541 too, but at once.
+// Unanswered reports whether a connection ended because the queue did not answer a request of that time, if it is not zero:
+// the broker gave up with 541, or the client closed it. A quorum queue without a majority of its members does not
+// answer. A message that the broker cannot convert ends the connection with 541 too, but at once; one that the client
+// cannot decode ends it with a reason of its own.
 func Unanswered(closed *amqp.Error, asked time.Time) bool {
-	return closed != nil && (Unconverted(closed) || !closed.Server) && time.Since(asked) >= noMajority
+	if closed == nil || asked.IsZero() || time.Since(asked) < noMajority {
+		return false
+	}
+	wrong, _ := Undecodable(closed)
+	return Unconverted(closed) || !closed.Server && wrong == ""
 }
 
 const (

@@ -33,12 +33,13 @@ func nextWord(text string, from int) (begin, end int) {
 // words replaces each word by the result of of. It keeps a number that names a kind of error.
 func words(text string, of func(string) string) string {
 	var b strings.Builder
-	last, before := 0, ""
+	last, before, kept := 0, "", false // kept: the word before is a code
 	for begin, end := nextWord(text, 0); begin < len(text); begin, end = nextWord(text, end) {
 		head, w, after := text[:begin], text[begin:end], text[end:]
 		core := strings.TrimRight(w, ".:-*")
 		b.WriteString(text[last:begin])
-		if placeholder := strings.HasSuffix(head, "<") && strings.HasPrefix(after, ">"); placeholder || isCode(core, before, head, after) {
+		placeholder := strings.HasSuffix(head, "<") && strings.HasPrefix(after, ">")
+		if kept = isCode(core, before, head, after, kept); placeholder || kept {
 			b.WriteString(w)
 		} else {
 			b.WriteString(of(core))
@@ -62,13 +63,13 @@ var (
 		`Too Many|Internal Server|Not Implemented|Bad Gateway|Service Unavailable|Gateway Time|Server Error|Client Error)`)
 )
 
-// isCode reports whether a word is a code that tells errors apart; before is the word before it.
-func isCode(w, before, head, after string) bool {
+// isCode reports whether a word is a code that tells errors apart; before is the word before it, which may be one too.
+func isCode(w, before, head, after string, listed bool) bool {
 	if !code.MatchString(w) {
 		return false
 	}
 	return beforeN.MatchString(before) || strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) ||
-		code.MatchString(before) || len(w) == 3 && afterN.MatchString(after)
+		listed || len(w) == 3 && afterN.MatchString(after)
 }
 
 func hasDigit(w string) bool { return strings.ContainsAny(w, decimal) }

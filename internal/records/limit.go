@@ -157,7 +157,7 @@ func (q *Queue) PlanOwnLimit(ctx context.Context, id string, attempts int, why c
 	}
 	after := l.message
 	after.OwnLimit = attempts
-	if limit := after.InForce(override); limit > 0 && after.Counted() >= limit {
+	if limit := after.InForce(override); limit > 0 && after.Counted() >= limit || after.TooOld(override) {
 		l.DeadLetters = 1
 	}
 	return l, nil

@@ -89,6 +89,7 @@ func deleteLeftovers() error {
 	if broker == "" || len(leftovers.names)+len(leftovers.vhosts) == 0 {
 		return nil // a private broker ends with the tests
 	}
+	defer func() { leftovers.names, leftovers.vhosts = nil, nil }()
 	var errs []error
 	for _, at := range leftovers.vhosts {
 		errs = append(errs, administer(http.MethodDelete, at, ""))

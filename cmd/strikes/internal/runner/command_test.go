@@ -130,6 +130,28 @@ func TestCommandOutputIsWhole(t *testing.T) {
 	}
 }
 
+// busy is a pipe on a busy machine: the time of a read that waited is over before it learns that there is something to read.
+type busy struct{ reads int }
+
+func (b *busy) SetReadDeadline(time.Time) error { return nil }
+
+func (b *busy) Read(to []byte) (int, error) {
+	if b.reads++; b.reads == 2 {
+		return copy(to, "last words"), nil
+	}
+	time.Sleep(lastOutput)
+	return 0, os.ErrDeadlineExceeded
+}
+
+func TestLastOutputIsRead(t *testing.T) {
+	p, out := newPlumbing(), &clitest.Output{}
+	close(p.ended)
+	p.copy(out, &busy{})
+	if out.String() != "last words" {
+		t.Errorf("%q was copied", out.String())
+	}
+}
+
 // TestCommandLetsGo starts a process that leaves the group and prints without end.
 func TestCommandLetsGo(t *testing.T) {
 	setsid, err := exec.LookPath("setsid")

@@ -12,23 +12,34 @@ import (
 type idle struct {
 	patience time.Duration
 
-	mu      sync.Mutex
-	running int       // handlers
-	until   time.Time // not idle before, whatever runs
+	mu        sync.Mutex
+	undecided map[string]bool // attempts that run, or whose delivery is still held, by their tokens
+	until     time.Time       // not idle before, whatever runs
 }
 
-// begin and end enclose an attempt.
-func (i *idle) begin() { i.change(1, 0) }
-
-func (i *idle) end() { i.change(-1, 0) }
-
-// Observe counts a decision as something to do, and the wait for the next attempt, for which the delivery is held, as well.
-func (i *idle) Observe(_ context.Context, e consumer.Event) { i.change(0, e.Wait) }
-
-func (i *idle) change(handlers int, wait time.Duration) {
+// begin begins an attempt. Its decision ends it.
+func (i *idle) begin(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.running += handlers
+	if i.undecided == nil {
+		i.undecided = map[string]bool{}
+	}
+	i.undecided[token] = true
+	i.extend(0)
+}
+
+// Observe counts a decision as something to do, and the wait for the next attempt, for which the delivery is held, as well.
+func (i *idle) Observe(_ context.Context, e consumer.Event) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if e.Outcome != consumer.OutcomeHold { // the store or the dead-letter route is awaited
+		delete(i.undecided, e.Token)
+	}
+	i.extend(e.Wait)
+}
+
+// extend has the consumer not idle for a wait and the patience from now on. The caller has locked i.mu.
+func (i *idle) extend(wait time.Duration) {
 	if until := time.Now().Add(wait + i.patience); until.After(i.until) {
 		i.until = until
 	}
@@ -38,7 +49,7 @@ func (i *idle) change(handlers int, wait time.Duration) {
 func (i *idle) left() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.running > 0 {
+	if len(i.undecided) > 0 {
 		return i.patience
 	}
 	return time.Until(i.until)
@@ -46,7 +57,9 @@ func (i *idle) left() time.Duration {
 
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx is done.
 func (i *idle) wait(ctx context.Context, empty func() bool) bool {
-	i.change(0, 0)
+	i.mu.Lock()
+	i.extend(0)
+	i.mu.Unlock()
 	for {
 		left := i.left()
 		if left <= 0 {

@@ -22,9 +22,15 @@ func TestIdle(t *testing.T) {
 			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeRetry, Wait: 30 * time.Second})
 		}, 36 * time.Second},
 		{"a long run", func(i *idle, _ *atomic.Bool) {
-			i.begin()
+			i.begin("a")
 			time.Sleep(20 * time.Second)
-			i.end()
+			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeAck, Token: "a"})
+		}, 26 * time.Second},
+		{"a dead letter that is held", func(i *idle, _ *atomic.Bool) {
+			i.begin("a")
+			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeHold, Token: "a"})
+			time.Sleep(20 * time.Second)
+			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeDeadLetter, Token: "a"})
 		}, 26 * time.Second},
 		{"messages that no consumer gets", func(_ *idle, filled *atomic.Bool) {
 			filled.Store(true)

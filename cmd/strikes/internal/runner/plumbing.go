@@ -37,20 +37,27 @@ func (p *plumbing) copyTo(w io.Writer) (*os.File, error) {
 	return theirs, nil
 }
 
+// reader is an *os.File, as far as copy needs it.
+type reader interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}
+
 // copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w takes
 // does not count.
-func (p *plumbing) copy(w io.Writer, from *os.File) {
+func (p *plumbing) copy(w io.Writer, from reader) {
 	buffer := make([]byte, 32<<10)
+	lastRead := false // it began after the command had ended, so it meets all output that came before
 	for last := 0; last < lastBytes; {
 		began := time.Now()
 		n, err := from.Read(buffer)
 		_, _ = w.Write(buffer[:n]) // if it fails, as on a full disk, reading on keeps the command from blocking
-		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) >= lastOutput/2) {
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || lastRead && time.Since(began) >= lastOutput/2) {
 			return
 		}
 		select {
 		case <-p.ended:
-			last += n
+			last, lastRead = last+n, true
 			_ = from.SetReadDeadline(time.Now().Add(lastOutput))
 		default:
 		}

@@ -74,8 +74,8 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 // handler hands a message to the work. If that cannot be started, consuming is stopped, and the attempt is not counted.
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	return func(ctx context.Context, d amqp.Delivery) error {
-		w.idle.begin()
-		defer w.idle.end()
+		attempt, _ := consumer.AttemptFrom(ctx)
+		w.idle.begin(attempt.Token)
 		err := w.work.handle(ctx, d)
 		if errors.Is(err, ErrNotStarted) {
 			w.log.Error("stopping; the attempt is not counted", "error", err)
