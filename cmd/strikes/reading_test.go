@@ -204,7 +204,7 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}
