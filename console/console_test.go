@@ -230,7 +230,7 @@ type fixture struct {
 	redis  *miniredis.Miniredis
 }
 
-// endless lets a page wait for every answer: a test says what the page shows, however busy the machine is.
+// endless lets a page wait for every answer: a test compares the whole page, however busy the machine is.
 var endless = patience{paint: time.Hour, groups: time.Hour, answer: time.Hour, asked: time.Hour}
 
 func newFixture(t *testing.T, o Options, prepare ...func(*fakeBroker)) *fixture {

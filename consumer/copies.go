@@ -45,8 +45,8 @@ func newCopies(conn *amqp.Connection) *copies {
 var alarms = alarmed{of: map[*amqp.Connection]*atomic.Bool{}}
 
 // alarmed holds, for each connection, whether the broker blocks it. A connection has one goroutine that follows this,
-// however many sessions it serves: amqp091-go notifies until the connection ends, and its reader waits for whoever
-// asked.
+// however many sessions it serves: amqp091-go notifies until the connection ends, and its reader waits for the
+// receiver.
 type alarmed struct {
 	mu sync.Mutex
 	of map[*amqp.Connection]*atomic.Bool

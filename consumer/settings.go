@@ -18,7 +18,7 @@ import (
 
 // Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may
 // call its methods at the same time, and again with the same token after an error. A Counter that also has their
-// NoteUndecodable gets reports of messages that cannot be decoded, for status and doctor. With one that also has their
+// NoteUndecodable gets reports of messages that cannot be decoded, for status. With one that also has their
 // Control, operators can pause a Consumer and skip messages.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)

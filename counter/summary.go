@@ -38,7 +38,7 @@ type Summary struct {
 	Override    *Override // nil: none, or one that consumers ignore
 	Undecodable string    // the note of NoteUndecodable, of the last minute
 	Paused      *Note     // nil: the queue is not paused
-	Held        Held      // of all processes: their messages together, and the report of what is held for longest
+	Held        Held      // of all processes: their messages together, and the report of the message held for longest
 
 	HeldLanes int    // lanes that are held
 	Behind    Behind // the dead letters in them that had no attempt

@@ -172,7 +172,7 @@ func readingCommands(t *testing.T, queue string) (reads []func()) {
 	})
 }
 
-// laneCommands are those that read a lane. Where reading is refused they are told to change it; else they ask, and nobody agrees.
+// laneCommands are those that read a lane. Where reading is refused they are told to change it; else they ask, and end without an answer.
 func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
 	lines := [][]string{
 		{"lane", "list", queue},

@@ -22,7 +22,8 @@ const (
 	MaxStoredID = 512  // of an id, which is kept for people
 )
 
-// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half of what a script can count exactly.
+// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half the largest number that a script counts
+// exactly.
 const MaxFloor = 1 << 52
 
 // Message identifies one generation of one message in one queue, which has one count.

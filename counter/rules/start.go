@@ -7,7 +7,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// crashReason is the reason of a crash that nobody saw.
+// crashReason is the reason of a crash without a witness: its process died.
 const crashReason = "the process died while this message ran isolated"
 
 // Start says whether an attempt may run, and opens it. The limit is the consumer's, from 1. An isolated attempt is

@@ -49,7 +49,7 @@ func (p Plan) Steps() (steps []Step) {
 // patient is a queue to be fixed.
 type patient struct{ inspect.Facts }
 
-// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if nobody chose one. One
+// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if it was not chosen. One
 // policy has all settings, because a second one would undo the first.
 func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
 	changes := amqp.Table{}

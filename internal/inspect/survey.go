@@ -6,7 +6,7 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if nobody says how many its
+// UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its
 // consumers make.
 const UsualRetries = 3
 

@@ -27,7 +27,7 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 		{"gone before its retry", waits, 0, n(0), 0},
 		{"ready", old, 1, n(0), 1},
 		{"a consumer has it", old, 0, n(1), 1},
-		{"without the API nobody knows", old, 0, nil, 1},
+		{"unknown without the API", old, 0, nil, 1},
 		{"the figures are older than its step", recent, 0, n(0), 1},
 		{"in a delay queue", moved, 0, n(0), 1},
 		{"on its way back", returning, 0, n(0), 1},

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 const (
-	// lastConfirms is how long an interrupted publish waits for what it has sent.
+	// lastConfirms is how long an interrupted publish waits for the confirms of what it sent.
 	lastConfirms = 1500 * time.Millisecond
 
 	// lastClose is how long one that failed waits for the end of its connection.
