@@ -28,6 +28,9 @@ func (w *simWorld) reap() {
 			if over {
 				s.hangUp()
 			}
+			if over && s.stuck && !p.stopping {
+				w.stop(p)
+			}
 			return over
 		})
 		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
@@ -127,6 +130,7 @@ type simSession struct {
 	told       bool // and the process knows
 	closed     bool // by the process
 	cancelled  bool // by the broker
+	stuck      bool // it ended with ErrStuck, so its Run returns, and the program restarts
 	ended      atomic.Bool
 	zombie     time.Time // until when its process does not know that it is cut
 }
@@ -153,7 +157,7 @@ func (w *simWorld) open(p *simProc) {
 		defer end()
 		mine := newSession(c.withDefaults(), "/")
 		mine.control, mine.isolation, mine.late, mine.later = p.control, p.isolation, p.late, s.laterLane()
-		_ = mine.serve(session, link) // how a session ends is seen at the broker and the store
+		s.stuck = errors.Is(mine.serve(session, link), ErrStuck) // other ends are seen at the broker and the store
 		s.ended.Store(true)
 	})
 }
