@@ -19,7 +19,8 @@ func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
 	err := c.store.Audit(ctx, c.opts.VHost, queue, e)
-	c.opts.Logger.Info("console: change", "verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor, "reason", e.Reason, "result", e.Result, "audit", err)
+	c.opts.Logger.Info("console: change", "verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor,
+		"reason", e.Reason, "result", e.Result, "audit", err)
 	return err
 }
 
@@ -55,7 +56,8 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 	p := page{Screen: "audit", Queue: queue, View: v, Title: shown(queue) + ": no change was made"}
 	if len(entries) > 0 {
 		last := entries[0]
-		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), rough(max(time.Since(last.Time), 0)), shown(last.Verb), shown(last.Actor))
+		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), rough(max(time.Since(last.Time), 0)),
+			shown(last.Verb), shown(last.Actor))
 	}
 	return p, nil
 }
@@ -79,8 +81,9 @@ func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) {
 	out := json.NewEncoder(w)
 	for _, e := range entries {
 		err := out.Encode(map[string]any{
-			"id": e.ID, "time": e.Time, "vhost": c.opts.VHost, "queue": queue, "actor": e.Actor, "verb": e.Verb, "subject": e.Subject,
-			"reason": e.Reason, "result": e.Result, "count": e.Count,
+			"id": e.ID, "time": e.Time, "vhost": c.opts.VHost, "queue": queue, "actor": e.Actor, "verb": e.Verb,
+			"subject": e.Subject,
+			"reason":  e.Reason, "result": e.Result, "count": e.Count,
 		})
 		if err != nil {
 			return // the browser is gone

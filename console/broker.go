@@ -33,9 +33,11 @@ type broker interface {
 type deadLetters interface {
 	Name() string
 	Handling() deadletter.Handling
-	Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds, preview int) iter.Seq2[*deadletter.Message, error]
+	Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds,
+		preview int) iter.Seq2[*deadletter.Message, error]
 	Replay(context.Context, deadletter.Replay, func(deadletter.Progress)) (deadletter.Result, error)
-	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error)
+	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
+		deadletter.Result, error)
 	ReplayLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
 	DropFirst(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
 	DropLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
@@ -93,8 +95,9 @@ func (d *dialled) Collect(ctx context.Context, queue string) (status.Status, err
 	c := d.collectors[queue]
 	if c == nil {
 		c = &collector{c: status.Collector{
-			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking, NoReasons: true,
-			Dial: d.dial,
+			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking,
+			NoReasons: true,
+			Dial:      d.dial,
 		}}
 		d.collectors[queue] = c
 	}
@@ -171,7 +174,8 @@ func (d *dialled) ExamineAll(ctx context.Context, show func(doctor.Report, int))
 			}
 			names = listed.Queues
 		}
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(d.opts.Queues) > 0, Together: together}
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(d.opts.Queues) > 0,
+			Together: together}
 		broker, err := up.Broker(ctx)
 		if err != nil {
 			return err
@@ -226,36 +230,42 @@ type deadQueue struct{ queue deadletter.Queue }
 func (q *deadQueue) Name() string                  { return q.queue.Name }
 func (q *deadQueue) Handling() deadletter.Handling { return q.queue.Handling }
 
-func (q *deadQueue) Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds, preview int) iter.Seq2[*deadletter.Message, error] {
+func (q *deadQueue) Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds,
+	preview int) iter.Seq2[*deadletter.Message, error] {
 	queue := q.queue
 	queue.Preview = preview
 	return queue.BrowsePart(ctx, f, b)
 }
 
-func (q *deadQueue) Replay(ctx context.Context, r deadletter.Replay, progress func(deadletter.Progress)) (deadletter.Result, error) {
+func (q *deadQueue) Replay(ctx context.Context, r deadletter.Replay,
+	progress func(deadletter.Progress)) (deadletter.Result, error) {
 	queue := q.queue
 	queue.Progress = progress
 	return queue.Replay(ctx, r)
 }
 
-func (q *deadQueue) Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error) {
+func (q *deadQueue) Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
+	deadletter.Result, error) {
 	queue := q.queue
 	return queue.Drop(ctx, f, most, keep)
 }
 
-func (q *deadQueue) ReplayLane(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+func (q *deadQueue) ReplayLane(ctx context.Context, l deadletter.Lane,
+	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
 	queue := q.queue
 	queue.Progress = progress
 	return queue.ReplayLane(ctx, l)
 }
 
-func (q *deadQueue) DropFirst(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+func (q *deadQueue) DropFirst(ctx context.Context, l deadletter.Lane,
+	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
 	queue := q.queue
 	queue.Progress = progress
 	return queue.DropFirst(ctx, l)
 }
 
-func (q *deadQueue) DropLane(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+func (q *deadQueue) DropLane(ctx context.Context, l deadletter.Lane,
+	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
 	queue := q.queue
 	queue.Progress = progress
 	return queue.DropLane(ctx, l)

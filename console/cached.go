@@ -18,7 +18,8 @@ type patience struct {
 	asked  time.Duration // of broker and store: a question ends then
 }
 
-var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond, answer: 2500 * time.Millisecond, asked: 12 * time.Second}
+var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond,
+	answer: 2500 * time.Millisecond, asked: 12 * time.Second}
 
 // answer is the newest answer to a question, and what is wrong with it.
 type answer[T any] struct {
@@ -29,8 +30,8 @@ type answer[T any] struct {
 	Since time.Time // of the first failure after the answer
 }
 
-// cached asks a question again when its answer is old. Requests meanwhile wait for the same answer, so that many browsers cost as
-// much as one.
+// cached asks a question again when its answer is old. Requests meanwhile wait for the same answer, so that many
+// browsers cost as much as one.
 type cached[T any] struct {
 	base context.Context //nolint:containedctx // of the asking, which outlives the request that caused it
 	ask  func(context.Context) (T, error)

@@ -59,7 +59,8 @@ func (k *causes) old(all []status.Summary) (names []string, dead map[string]int6
 		if s.Dead.Still > 0 {
 			dead[s.Queue] = s.Dead.Still
 		}
-		if have, known := k.byQueue[s.Queue]; dead[s.Queue] > 0 && len(names) < queuesPerPage && (!known || have.dead != s.Dead.Still && time.Since(have.at) > causeAge) {
+		if have, known := k.byQueue[s.Queue]; dead[s.Queue] > 0 && len(names) < queuesPerPage &&
+			(!known || have.dead != s.Dead.Still && time.Since(have.at) > causeAge) {
 			names = append(names, s.Queue)
 		}
 	}

@@ -62,7 +62,8 @@ func changesOf(r *http.Request) (all []change, err error) {
 	q := r.URL.Query()
 	first := change{
 		Verb: Verb(q.Get("verb")), Undo: q.Get("undo") != "",
-		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")), Anyway: r.PostFormValue("anyway") != "",
+		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")),
+		Anyway: r.PostFormValue("anyway") != "",
 	}
 	if first.Verb == records.VerbResume {
 		first.Verb, first.Undo = VerbPause, true
@@ -75,11 +76,13 @@ func changesOf(r *http.Request) (all []change, err error) {
 		return nil, formError{"the address names no verb of this page"}
 	case first.Undo && undoTitles[first.Verb] == "": // the audit would name another change than the one that is made
 		return nil, formError{"only a limit and a pause can be undone"}
-	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 && (first.Verb != VerbLimit || q.Has("of")) || slices.Contains(ids, "")):
+	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 && (first.Verb != VerbLimit || q.Has("of")) ||
+		slices.Contains(ids, "")):
 		return nil, formError{"no message is selected"}
 	case len(queues) == 0:
 		return nil, formError{"no queue is selected"}
-	case len(queues) > 1 && !slices.Contains(severalQueues, first.Verb), len(ids) > 1 && !slices.Contains(severalMessages, first.Verb), len(queues)*max(len(ids), 1) > mostChanges:
+	case len(queues) > 1 && !slices.Contains(severalQueues, first.Verb), len(ids) > 1 && !slices.Contains(severalMessages,
+		first.Verb), len(queues)*max(len(ids), 1) > mostChanges:
 		return nil, formError{fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges)}
 	}
 	for _, queue := range queues {
@@ -99,8 +102,8 @@ func changesOf(r *http.Request) (all []change, err error) {
 	return all, nil
 }
 
-// picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8. One that is not escaped
-// rightly is empty, and an empty one is refused.
+// picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8. One that is not
+// escaped rightly is empty, and an empty one is refused.
 func picked(escaped []string) (names []string) {
 	for _, text := range escaped {
 		name, _ := url.QueryUnescape(text)

@@ -21,7 +21,8 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 		if len(plan) == 0 {
 			return []string{"No failed attempt of this message is counted now."}, nil
 		}
-		facts := []string{fmt.Sprintf("%s in %s would be forgotten.", plural(plan[0].FailedAttempts, "failed attempt"), plural(plan[0].Generations, "generation"))}
+		facts := []string{fmt.Sprintf("%s in %s would be forgotten.", plural(plan[0].FailedAttempts, "failed attempt"),
+			plural(plan[0].Generations, "generation"))}
 		if plan[0].DeadLettered > 0 {
 			facts = append(facts, "Its dead letter stays in the dead-letter queue; a replay handles it again.")
 		}
@@ -47,9 +48,11 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 			return nil, err
 		}
 		if !plan.Due.IsZero() {
-			return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "It was moved to the later lane, and is dead-lettered when it returns: " + instant(plan.Due) + "."}, nil
+			return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.",
+				"It was moved to the later lane, and is dead-lettered when it returns: " + instant(plan.Due) + "."}, nil
 		}
-		return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "The consumer that holds it dead-letters it now, or the next one that receives it. A running attempt finishes first."}, nil
+		return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "The consumer that holds it " +
+			"dead-letters it now, or the next one that receives it. A running attempt finishes first."}, nil
 	default:
 		return c.pauseFacts(ctx, ch)
 	}
@@ -64,7 +67,8 @@ func ownLimitFacts(ctx context.Context, q *records.Queue, id string) ([]string, 
 	if now, err := q.OwnLimit(ctx, id); err == nil {
 		facts = append(facts, "It has a limit of its own: "+now.Text()+".")
 	}
-	return append(facts, "A limit of its own replaces every other one for this message, at its next step on every consumer."), nil
+	return append(facts, "A limit of its own replaces every other one for this message, at its next step on every "+
+		"consumer."), nil
 }
 
 func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {

@@ -84,7 +84,8 @@ func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (strin
 		text = fmt.Sprintf("The limit of %s is cleared; its consumers use their own", shown(cmp.Or(ch.ID, ch.Queue)))
 	}
 	if n := plan.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; %s failed that often already, and will be dead-lettered at the next step", plural(n, "message"))
+		text += fmt.Sprintf("; %s failed that often already, and will be dead-lettered at the next step",
+			plural(n, "message"))
 	}
 	return text + ".", nil
 }
@@ -117,9 +118,11 @@ func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {
 	case plan.Before:
 		return fmt.Sprintf("%s was already skipped%s; nothing changed.", shown(ch.ID), noteText(plan.Note)), nil
 	case plan.Running:
-		return fmt.Sprintf("The last attempt of %s has not ended. It is dead-lettered if that attempt fails, or when a consumer receives it again.", shown(ch.ID)), nil
+		return fmt.Sprintf("The last attempt of %s has not ended. It is dead-lettered if that attempt fails, or when a "+
+			"consumer receives it again.", shown(ch.ID)), nil
 	case !plan.Due.IsZero():
-		return fmt.Sprintf("%s is dead-lettered when it returns from the later lane: %s.", shown(ch.ID), instant(plan.Due)), nil
+		return fmt.Sprintf("%s is dead-lettered when it returns from the later lane: %s.", shown(ch.ID),
+			instant(plan.Due)), nil
 	}
 	return fmt.Sprintf("%s is dead-lettered at its next step.", shown(ch.ID)), nil
 }
@@ -146,5 +149,6 @@ func pause(ctx context.Context, q *records.Queue, ch change) (string, error) {
 	case ch.Undo:
 		return fmt.Sprintf("%s is resumed; its consumers go on within two seconds.", shown(ch.Queue)), nil
 	}
-	return fmt.Sprintf("%s is paused; its consumers stop within two seconds, and running handlers finish.", shown(ch.Queue)), nil
+	return fmt.Sprintf("%s is paused; its consumers stop within two seconds, and running handlers finish.",
+		shown(ch.Queue)), nil
 }

@@ -1,14 +1,14 @@
 // Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. With
 // permission they replay, drop, reset, skip, limit and pause. Each change has a reason, which an audit keeps.
 //
-// A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they update themselves. All
-// state of a page is in its URL. `strikes console` serves one.
+// A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they update
+// themselves. All state of a page is in its URL. `strikes console` serves one.
 //
 // # Safety
 //
-// The console only reads unless [Options.Allow] names verbs. It serves only this machine unless there is an Authorize or a Token. It
-// refuses a Host that [Options.Hosts] does not name, and requests that another site makes. It reads a body from the broker only after a
-// click, and only where package deadletter says that this is safe.
+// The console only reads unless [Options.Allow] names verbs. It serves only this machine unless there is an Authorize
+// or a Token. It refuses a Host that [Options.Hosts] does not name, and requests that another site makes. It reads a
+// body from the broker only after a click, and only where package deadletter says that this is safe.
 package console
 
 import (
@@ -53,8 +53,8 @@ type Console struct {
 	running sync.WaitGroup
 }
 
-// New returns a Console, which must be closed. Broker and store may be out of reach: New does not wait for them. It returns a
-// *FieldError for a setting that is refused.
+// New returns a Console, which must be closed. Broker and store may be out of reach: New does not wait for them. It
+// returns a *FieldError for a setting that is refused.
 func New(o Options) (*Console, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -65,8 +65,9 @@ func New(o Options) (*Console, error) {
 
 func newConsole(o Options, b broker, p patience) *Console {
 	c := &Console{
-		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(), logouts: &logouts{},
-		queues: map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
+		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
+		logouts: &logouts{},
+		queues:  map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
@@ -76,8 +77,8 @@ func newConsole(o Options, b broker, p patience) *Console {
 	return c
 }
 
-// Close stops what the Console does in the background, and waits for it. A running replay or drop ends after its message, and the
-// next Console offers to resume it. Requests must have ended.
+// Close stops what the Console does in the background, and waits for it. A running replay or drop ends after its
+// message, and the next Console offers to resume it. Requests must have ended.
 func (c *Console) Close() error {
 	c.stop()
 	c.running.Wait()
@@ -112,7 +113,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.ContentLength != 0 { // also before a login, when the visitor is not known
 		r.Body = http.MaxBytesReader(w, r.Body, largestForm)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowestForm)) // the server lifts it with the next request
+		// the server lifts it with the next request
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowestForm))
 	}
 	inner := r.Clone(r.Context())
 	inner.URL.Path, inner.URL.RawPath = at, ""

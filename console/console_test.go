@@ -49,7 +49,8 @@ func (b *fakeBroker) err() error {
 
 func (b *fakeBroker) All(context.Context) (status.Overview, error) {
 	seen := b.seen()
-	s := status.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead, Retrying: seen.Blocked}
+	s := status.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead,
+		Retrying: seen.Blocked}
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
@@ -110,7 +111,8 @@ type fakeLetters struct {
 func (*fakeLetters) Name() string                    { return "orders.dlq" }
 func (l *fakeLetters) Handling() deadletter.Handling { return l.handling }
 
-func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadletter.Bounds, _ int) iter.Seq2[*deadletter.Message, error] {
+func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadletter.Bounds,
+	_ int) iter.Seq2[*deadletter.Message, error] {
 	l.browsed.Add(1)
 	l.bounds = b
 	return func(yield func(*deadletter.Message, error) bool) {
@@ -122,7 +124,8 @@ func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadlette
 	}
 }
 
-func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay, progress func(deadletter.Progress)) (done deadletter.Result, err error) {
+func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay,
+	progress func(deadletter.Progress)) (done deadletter.Result, err error) {
 	for _, m := range l.all {
 		if !r.Filter.Match(m, time.Now()) {
 			continue
@@ -149,7 +152,8 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay, progress 
 }
 
 // ReplayLane drops the places from the store, as a consumer that handles each message would close them.
-func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane, _ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
+	_ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
 	for {
 		state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name)
 		if err != nil {
@@ -174,7 +178,8 @@ func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane, _ fu
 	}
 }
 
-func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane, _ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane,
+	_ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
 	if err := lane.Keep(l.all[:1]); err != nil {
 		return done, err
 	}
@@ -183,7 +188,8 @@ func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane, _ fun
 	return done, err
 }
 
-func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane,
+	progress func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
 	for !done.Released && err == nil {
 		var first deadletter.LaneResult
 		first, err = l.DropFirst(ctx, lane, progress)
@@ -195,7 +201,8 @@ func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane, progre
 	return done, err
 }
 
-func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (done deadletter.Result, err error) {
+func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (
+	done deadletter.Result, err error) {
 	for _, m := range l.all {
 		if f.Match(m, time.Now()) {
 			if err := keep([]*deadletter.Message{m}); err != nil {
@@ -218,8 +225,10 @@ func hostileStatus() status.Status {
 	holds := 2
 	return status.Status{
 		Time: now, VHost: "/", Queue: "orders", Ready: 3, Consumers: 1, Blocked: 1,
-		Blocking: []status.Message{{ID: hostile, State: status.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute), Failures: 1, LastError: hostile, Holder: hostile}},
-		Dead:     status.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: hostile, Messages: 2}}},
+		Blocking: []status.Message{{ID: hostile, State: status.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
+			Failures: 1, LastError: hostile, Holder: hostile}},
+		Dead: status.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,
+			Reasons: []status.Reason{{Reason: hostile, Messages: 2}}},
 	}
 }
 
@@ -247,7 +256,8 @@ func newFixture(t *testing.T, o Options, prepare ...func(*fakeBroker)) *fixture 
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
-	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
+	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}),
+		dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
 	for _, change := range prepare { // before the console takes its first samples
 		change(b)
 	}

@@ -71,7 +71,8 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		v.Page, errRows = guardedAsk(c, func() (records.DeadPage, error) {
-			return c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
+			return c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after,
+				Budget: budget})
 		})
 	})
 	v.Groups, v.Counted, errGroups = c.groups(r, queue, f)
@@ -90,8 +91,8 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	return p, nil
 }
 
-// groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead letters unless all
-// are known, and the live stream replaces them.
+// groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead
+// letters unless all are known, and the live stream replaces them.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups records.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
@@ -141,7 +142,8 @@ func headlineOfDead(queue string, v deadView) string {
 		return fmt.Sprintf("%s: at least %s", shown(queue), plural(v.Groups.Count, "dead letter"))
 	}
 	first := v.Groups.Groups[0]
-	return fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"), digits(int64(first.Count)), brief(first.Reason))
+	return fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"),
+		digits(int64(first.Count)), brief(first.Reason))
 }
 
 // Bar draws how large a group is.

@@ -77,7 +77,8 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	v.Examined = []examined{
-		c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}), c.examine(ctx, "broker", inspect.Need{}), c.examineStore(ctx),
+		c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}), c.examine(ctx, "broker", inspect.Need{}),
+		c.examineStore(ctx),
 	}
 	return page{Screen: "doctor", Queue: name, View: v, Title: diagnose(shown(name)+", broker and store", v.Examined)}, nil
 }

@@ -19,7 +19,8 @@ import (
 const watchFor = 2 * time.Second
 
 // errNoDrop says that a drop has no directory.
-var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set Options.DropDir and Options.Encode"}
+var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set " +
+	"Options.DropDir and Options.Encode"}
 
 // prepareDrop returns the work of a drop. The work opens its file with the first dead letter, because no dead letter
 // may match, or the audit may refuse the job.

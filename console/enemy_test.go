@@ -39,7 +39,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestLargeForms: the console reads no more than a form, and keeps nothing on disk. A login comes before it knows the visitor.
+// TestLargeForms: the console reads no more than a form, and keeps nothing on disk. A login comes before it knows the
+// visitor.
 func TestLargeForms(t *testing.T) {
 	f := newFixture(t, Options{Token: token})
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
@@ -57,7 +58,9 @@ func TestLargeForms(t *testing.T) {
 // TestDropThatDoesNotBegin leaves no file, open or empty.
 func TestDropThatDoesNotBegin(t *testing.T) {
 	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) {
+		return nil, nil
+	}})
 	f.kill(t, "r", "m-1")
 	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
@@ -65,10 +68,12 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 		t.Errorf("a drop that the store cannot count: %d", w.Code)
 	}
 	f.redis.SetError("")
-	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil { // the audit cannot be written
+	// the audit cannot be written
+	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil {
 		t.Fatal(err)
 	}
-	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"},
+		"why": {"r"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	if body := f.ended(t); !strings.Contains(body, "nothing was done") {

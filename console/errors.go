@@ -29,9 +29,11 @@ func codeOf(err error) int {
 		return http.StatusForbidden
 	case errors.As(err, new(formError)), errors.As(err, &field):
 		return http.StatusUnprocessableEntity
-	case errors.Is(err, records.ErrNone), errors.Is(err, counter.ErrNotHeld), errors.Is(err, queueinfo.ErrNotFound), errors.Is(err, errNoPage):
+	case errors.Is(err, records.ErrNone), errors.Is(err, counter.ErrNotHeld), errors.Is(err, queueinfo.ErrNotFound),
+		errors.Is(err, errNoPage):
 		return http.StatusNotFound
-	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver), errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrUnsafe):
+	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver),
+		errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrUnsafe):
 		return http.StatusConflict
 	case errors.As(err, &store):
 		return http.StatusServiceUnavailable

@@ -96,7 +96,8 @@ func (x *examiner) state(want bool) examining {
 func (x *examiner) due() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.begun.IsZero() && (x.last.At.IsZero() || time.Since(x.wanted) < 2*sampleEvery && time.Since(x.last.At) > examineEvery)
+	return x.begun.IsZero() && (x.last.At.IsZero() || time.Since(x.wanted) < 2*sampleEvery &&
+		time.Since(x.last.At) > examineEvery)
 }
 
 // examineAll examines everything in the background, unless that is under way.

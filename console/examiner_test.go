@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestExamination: the first page says that nothing is examined yet. Then it says what an examination found, and only one without an
-// error, of everything, lets it say that nothing is wrong.
+// TestExamination: the first page says that nothing is examined yet. Then it says what an examination found, and only
+// one without an error, of everything, lets it say that nothing is wrong.
 func TestExamination(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.broker.change(func(s *status.Status) {
@@ -47,7 +47,8 @@ func TestExamination(t *testing.T) {
 	refused := errors.New("channel refused")
 	f.broker.unseen.Store(&refused)
 	f.post("/doctor", url.Values{})
-	sees("/doctor", "Not all was examined", "1 queue could not be examined: ledger", "channel refused", "1 error", "consumers without acknowledgements")
+	sees("/doctor", "Not all was examined", "1 queue could not be examined: ledger", "channel refused", "1 error",
+		"consumers without acknowledgements")
 	sees("/", "1 error", "Not all was examined")
 	f.broker.found = nil
 	f.post("/doctor", url.Values{})

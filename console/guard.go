@@ -9,8 +9,8 @@ import (
 // errPanicked is the answer of a goroutine that panicked.
 var errPanicked = errors.New("the console panicked; its log has the stack")
 
-// guarded calls f and returns errPanicked if it panics. net/http recovers panics of handlers alone: one in another goroutine would end
-// the program that the console is embedded in.
+// guarded calls f and returns errPanicked if it panics. net/http recovers panics of handlers alone: one in another
+// goroutine would end the program that the console is embedded in.
 func (c *Console) guarded(f func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

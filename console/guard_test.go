@@ -62,7 +62,8 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// TestPanicsAreRecovered has the store's client panic in whatever goroutine asks it. The program must survive each page and a job.
+// TestPanicsAreRecovered has the store's client panic in whatever goroutine asks it. The program must survive each page
+// and a job.
 func TestPanicsAreRecovered(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
@@ -70,13 +71,15 @@ func TestPanicsAreRecovered(t *testing.T) {
 	hook, logged := &panicking{}, &journal{}
 	client.AddHook(hook)
 	o := Options{
-		Store: counter.New(client, nil), Management: "http://localhost:15672", Allow: AllVerbs(), Logger: slog.New(slog.NewTextHandler(logged, nil)),
-		Dial: func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") },
+		Store: counter.New(client, nil), Management: "http://localhost:15672", Allow: AllVerbs(),
+		Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Dial:   func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") },
 	}.withDefaults()
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
-	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{all: []*deadletter.Message{{ID: "m-1"}, {ID: "m-2"}}, handling: deadletter.Handling{Take: true, Hold: true}, gate: make(chan struct{})}}
+	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{all: []*deadletter.Message{{ID: "m-1"}, {ID: "m-2"}},
+		handling: deadletter.Handling{Take: true, Hold: true}, gate: make(chan struct{})}}
 	f := &fixture{newConsole(o, b, endless), b, server}
 	t.Cleanup(func() { _ = f.Close() })
 
@@ -91,7 +94,8 @@ func TestPanicsAreRecovered(t *testing.T) {
 		t.Errorf("the job: %+v", s)
 	}
 	for _, path := range []string{query("dead"), query("lanes"), query("audit"), query("queue")} {
-		if w := f.get(path); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), errPanicked.Error()) {
+		if w := f.get(path); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(),
+			errPanicked.Error()) {
 			t.Errorf("%s: %d: %s", path, w.Code, w.Body)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// guesses limits wrong tokens for each client address, so that one client cannot lock out the others. Clients behind one proxy share
-// its address.
+// guesses limits wrong tokens for each client address, so that one client cannot lock out the others. Clients behind
+// one proxy share its address.
 type guesses struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter

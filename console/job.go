@@ -120,8 +120,8 @@ func (s *jobs) begin(base context.Context, j *job, run func(context.Context)) er
 
 func (s *jobs) wait() { s.running.Wait() }
 
-// begun is the result in the audit while a job runs, or if its console was killed. interrupted begins the result of a job that ended
-// with its console.
+// begun is the result in the audit while a job runs, or if its console was killed. interrupted begins the result of a
+// job that ended with its console.
 const (
 	begun       = "begun"
 	interrupted = "interrupted"
@@ -168,7 +168,8 @@ func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 		auditErr = c.audit(ctx, j.Queue, e)
 	}
 	j.update(func(s *jobState) {
-		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.Again, e.Result, err == nil && len(done.Again) == 0
+		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.Again, e.Result, err == nil &&
+			len(done.Again) == 0
 		if auditErr != nil {
 			s.Result += "; the audit could not be written: " + auditErr.Error()
 		}
@@ -189,7 +190,8 @@ func (j *job) result(parts []string, err error) string {
 
 // outcomeOf is the outcome of a job with what a filter picks.
 func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
-	parts := []string{fmt.Sprintf("%d of %d %s", done.Done, j.Of, map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[j.Verb])}
+	parts := []string{fmt.Sprintf("%d of %d %s", done.Done, j.Of, map[Verb]string{VerbReplay: "replayed",
+		VerbDrop: "dropped"}[j.Verb])}
 	if done.Left > 0 {
 		parts = append(parts, fmt.Sprintf("%d left in the dead-letter queue", done.Left))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// laneChange is what a visitor is about to do with a held lane: replay it, release it without the message that holds it, or drop
-// all its messages.
+// laneChange is what a visitor is about to do with a held lane: replay it, release it without the message that holds
+// it, or drop all its messages.
 type laneChange struct {
 	Queue   string
 	Name    string
@@ -83,7 +83,8 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	first := state.First()
 	v.By, v.Dead = state.DeadLetter(first.Number)
 	v.Messages, v.First = state.Messages, first.String()
-	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb, brief(shown(l.Name))), View: v}, nil
+	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb,
+		brief(shown(l.Name))), View: v}, nil
 }
 
 // beginLane starts a change of a lane.
@@ -93,7 +94,8 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")), Actor: visitorOf(r).Actor}
+	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
+		Actor: visitorOf(r).Actor}
 	first := counter.ParsePlace(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
 	switch {
@@ -104,7 +106,8 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 		c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
 		return
 	case state.First() != first:
-		c.refuseLane(w, r, http.StatusConflict, "Another message holds the lane now, so nothing was done. The page now shows what would be done.")
+		c.refuseLane(w, r, http.StatusConflict, "Another message holds the lane now, so nothing was done. The page now "+
+			"shows what would be done.")
 		return
 	}
 	j.Of = state.Messages
@@ -143,7 +146,8 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 	if err != nil {
 		return nil, err
 	}
-	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing, Progress: j.laneProgress}
+	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
+		Progress: j.laneProgress}
 	change := map[string]laneWork{
 		records.VerbReplay: q.ReplayLane, records.VerbDrop: q.DropLane, records.VerbRelease: releaseLane(q),
 	}[j.Lane.Verb]
@@ -173,7 +177,8 @@ type laneWork func(context.Context, deadletter.Lane, func(deadletter.Progress)) 
 
 // releaseLane drops the message that holds a lane, and replays those after it.
 func releaseLane(q deadLetters) laneWork {
-	return func(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+	return func(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult,
+		error) {
 		dropped, err := q.DropFirst(ctx, lane, progress)
 		if err != nil || dropped.Released {
 			return dropped, err
@@ -250,7 +255,8 @@ type heldError struct {
 }
 
 func (e heldError) Error() string {
-	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
+	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane "+
+		"from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
 }
 
 // refuseHeld refuses to take the dead letters of a queue out of the order of its held lanes.

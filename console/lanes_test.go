@@ -26,7 +26,8 @@ func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	}
 	for i, id := range ids {
 		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
-		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LanePark, Owner: "owner", Number: int64(i + 1)}); err != nil {
+		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LanePark,
+			Owner: "owner", Number: int64(i + 1)}); err != nil {
 			t.Fatal(err)
 		}
 		f.broker.dead.all = append(f.broker.dead.all, &deadletter.Message{ID: id})
@@ -53,7 +54,8 @@ func TestLaneIsReplayed(t *testing.T) {
 		}
 	}
 	replay, form := query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")
-	if w := f.post(replay, url.Values{"plan": form["plan"]}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), noReason) {
+	if w := f.post(replay, url.Values{"plan": form["plan"]}); w.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(w.Body.String(), noReason) {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 	f.broker.dead.gate = make(chan struct{})
@@ -67,11 +69,13 @@ func TestLaneIsReplayed(t *testing.T) {
 		f.broker.dead.gate <- struct{}{}
 	}
 	f.jobs.wait()
-	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, "3 replayed") {
+	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") ||
+		!strings.Contains(body, "3 replayed") {
 		t.Errorf("result: %s", body)
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" || log[1].Result != begun || log[0].Reason != "the account is open" {
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" ||
+		log[1].Result != begun || log[0].Reason != "the account is open" {
 		t.Errorf("audit %+v, %v", log, err)
 	}
 	if w := f.get(replay); w.Code != http.StatusNotFound {
@@ -100,13 +104,16 @@ func TestLaneIsDropped(t *testing.T) {
 		{"drop", "the lane is released, 3 dropped", "kept\nkept\nkept\n"},
 	} {
 		dir := t.TempDir()
-		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return []byte("kept"), nil }})
+		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) {
+			return []byte("kept"), nil
+		}})
 		f.hold(t, "a1", "m-1", "m-2", "m-3")
 		path, form := query("lane", "lane", "a1", "verb", tt.verb), f.plan(t, "a1")
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, form))
 		f.jobs.wait()
-		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, tt.result) {
+		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") ||
+			!strings.Contains(body, tt.result) {
 			t.Errorf("%s: result: %s", tt.verb, body)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
@@ -125,7 +132,9 @@ func TestLaneIsDropped(t *testing.T) {
 
 // TestLaneOfAnotherPlan: a page that shows another message than the one that holds the lane now changes nothing.
 func TestLaneOfAnotherPlan(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing) ([]byte, error) {
+		return nil, nil
+	}})
 	f.hold(t, "a1", "m-1", "m-2")
 	form := f.plan(t, "a1")
 	state, err := f.store.Lane(t.Context(), "/", "orders", "a1")
@@ -137,7 +146,8 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	}
 	for _, verb := range []string{"replay", "release", "drop"} {
 		w := f.post(query("lane", "lane", "a1", "verb", verb), form)
-		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message holds the lane now") || !strings.Contains(w.Body.String(), "m-2") {
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message holds the lane now") ||
+			!strings.Contains(w.Body.String(), "m-2") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
 		}
 	}
@@ -159,7 +169,8 @@ func TestLaneNeedsVerbs(t *testing.T) {
 	} {
 		f := newFixture(t, Options{Allow: tt.allow})
 		f.hold(t, "a1", "m-1")
-		for verb, want := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": tt.drop, "skip": http.StatusUnprocessableEntity} {
+		for verb, want := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": tt.drop,
+			"skip": http.StatusUnprocessableEntity} {
 			path := query("lane", "lane", "a1", "verb", verb)
 			if w := f.get(path); w.Code != want {
 				t.Errorf("%v, GET %s: %d, want %d", tt.allow, path, w.Code, want)
@@ -181,8 +192,10 @@ func TestLaneNeedsVerbs(t *testing.T) {
 }
 
 func TestOutcomeOfLane(t *testing.T) {
-	o := outcomeOfLane(deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true, Undecided: []string{"m"}})
-	want := []string{"the lane is released", "1 replayed", "3 dropped", "2 of them missing, so in no file", "1 message in the file, but maybe still in the dead-letter queue", "1 duplicate taken off"}
+	o := outcomeOfLane(deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true,
+		Undecided: []string{"m"}})
+	want := []string{"the lane is released", "1 replayed", "3 dropped", "2 of them missing, so in no file",
+		"1 message in the file, but maybe still in the dead-letter queue", "1 duplicate taken off"}
 	if o.Done != 4 || !slices.Equal(o.Parts, want) {
 		t.Errorf("%d, %q", o.Done, o.Parts)
 	}
@@ -205,10 +218,12 @@ func TestReplayOfHeldLanes(t *testing.T) {
 	f.kill(t, "no stock", "m-1")
 	f.hold(t, "a1", "m-1")
 	for _, verb := range []string{"replay", "drop"} {
-		if body := checkPage(t, f, query(verb)); !strings.Contains(body, verb+" would lose the order") || strings.Contains(body, "<button>Replay") || strings.Contains(body, "<button>Drop") {
+		if body := checkPage(t, f, query(verb)); !strings.Contains(body, verb+" would lose the order") ||
+			strings.Contains(body, "<button>Replay") || strings.Contains(body, "<button>Drop") {
 			t.Errorf("preview: %s", body)
 		}
-		if w := f.post(query(verb), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
+		if w := f.post(query(verb), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusConflict ||
+			!strings.Contains(w.Body.String(), "held lane") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
 		}
 	}
@@ -222,7 +237,8 @@ func TestHostileLanes(t *testing.T) {
 		f.hold(t, lane, hostile)
 	}
 	f.broker.change(func(s *status.Status) { s.HeldLanes = len(lanes) })
-	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue", "orders")} {
+	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue",
+		"orders")} {
 		checkPage(t, f, path)
 	}
 	escaped := strings.NewReplacer("&", "&amp;", "+", "&#43;")
@@ -250,10 +266,12 @@ func TestLanePages(t *testing.T) {
 	}
 	first, second := checkPage(t, f, query("lanes")), checkPage(t, f, query("lanes", "from", fmt.Sprint(lanesPerPage)))
 	rows := func(body string) int { return strings.Count(body, `<th role="rowheader"`) }
-	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 held lanes") || !strings.Contains(first, "1 to 100 of 101") || !strings.Contains(second, "101 to 101 of 101") {
+	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 held lanes") ||
+		!strings.Contains(first, "1 to 100 of 101") || !strings.Contains(second, "101 to 101 of 101") {
 		t.Errorf("%d and %d rows: %s", rows(first), rows(second), second)
 	}
-	if body := checkPage(t, f, query("lanes", "from", "9999999")); rows(body) != 0 || !strings.Contains(body, "No lane is on this page") {
+	if body := checkPage(t, f, query("lanes", "from", "9999999")); rows(body) != 0 || !strings.Contains(body,
+		"No lane is on this page") {
 		t.Errorf("beyond the last: %s", body)
 	}
 	if body := checkPage(t, f, query("lanes", "from", "-1")); rows(body) != lanesPerPage {

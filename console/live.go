@@ -12,8 +12,8 @@ import (
 const (
 	// liveEvery is how often an open page is brought up to date.
 	liveEvery = 2 * time.Second
-	// slowBrowser is how long a browser may take to receive an update. Then the stream ends, and the browser begins a new one with
-	// the newest page: nothing queues up for it.
+	// slowBrowser is how long a browser may take to receive an update. Then the stream ends, and the browser begins a new
+	// one with the newest page: nothing queues up for it.
 	slowBrowser = 10 * time.Second
 	// mostStreams bounds what open pages cost.
 	mostStreams = 200
@@ -28,7 +28,8 @@ type update struct {
 // screens are the pages that change by themselves.
 func (c *Console) screens() map[string]func(*http.Request) (page, error) {
 	return map[string]func(*http.Request) (page, error){
-		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.replayPage, "doctor": c.examinationPage,
+		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.replayPage,
+		"doctor": c.examinationPage,
 	}
 }
 

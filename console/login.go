@@ -91,8 +91,8 @@ func (c *Console) isToken(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(c.opts.Token)) == 1
 }
 
-// askLogin leads to the login page. A browser that follows a link of another site sends no SameSite=Strict cookie: then the page first
-// loads itself again, which is a request of this site.
+// askLogin leads to the login page. A browser that follows a link of another site sends no SameSite=Strict cookie: then
+// the page first loads itself again, which is a request of this site.
 func (c *Console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
 	switch {
 	case errors.Is(why, errTooMany):
@@ -118,7 +118,8 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, code int, v 
 
 // login checks a token and gives the browser a cookie. It bounds the rate of wrong tokens from each address.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	v := loginView{Next: cleanNext(r.FormValue("next")), Name: cut(strings.TrimSpace(r.PostFormValue("name")), longestName)}
+	v := loginView{Next: cleanNext(r.FormValue("next")), Name: cut(strings.TrimSpace(r.PostFormValue("name")),
+		longestName)}
 	switch {
 	case r.Method != http.MethodPost:
 		c.showLogin(w, r, http.StatusOK, v)
@@ -138,9 +139,11 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.showLogin(w, r, http.StatusUnprocessableEntity, v)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{ // without a path it is for the pages beside this one, whatever a proxy puts before them
-		Name: cookieName, Value: c.cookie(v.Name, time.Now().Add(loginLasts)), HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil, MaxAge: int(loginLasts / time.Second),
+	// without a path it is for the pages beside this one, whatever a proxy puts before them
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: c.cookie(v.Name, time.Now().Add(loginLasts)), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   r.TLS != nil, MaxAge: int(loginLasts / time.Second),
 	})
 	goTo(w, v.Next)
 }
@@ -150,7 +153,8 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	if cookie, err := r.Cookie(cookieName); err == nil {
 		c.logouts.add(cookie.Value)
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil, MaxAge: -1})
 	goTo(w, "./")
 }
 

@@ -140,9 +140,11 @@ func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
 
 func (c *Console) stored(m *deadletter.Message) *stored {
 	p := m.Publishing
-	out := &stored{Message: m, Cut: m.Size > len(p.Body), Shown: len(p.Body), Text: string(bytes.ToValidUTF8(p.Body, []byte("\ufffd")))}
+	out := &stored{Message: m, Cut: m.Size > len(p.Body), Shown: len(p.Body),
+		Text: string(bytes.ToValidUTF8(p.Body, []byte("\ufffd")))}
 	for _, have := range []property{
-		{"content type", p.ContentType}, {"content encoding", p.ContentEncoding}, {"correlation id", p.CorrelationId}, {"reply to", p.ReplyTo},
+		{"content type", p.ContentType}, {"content encoding", p.ContentEncoding}, {"correlation id", p.CorrelationId},
+		{"reply to", p.ReplyTo},
 		{"type", p.Type}, {"app id", p.AppId}, {"user id", p.UserId}, {"expiration", p.Expiration},
 	} {
 		if have.Value != "" {

@@ -17,30 +17,33 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefix". Value is what it was,
-// as text, never with a password. Want is what it must be. errors.As finds it; a retry does not help.
+// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefix". Value is
+// what it was, as text, never with a password. Want is what it must be. errors.As finds it; a retry does not help.
 type FieldError = setting.FieldError
 
-// Options say what a Console shows and who may use it. Store and Dial must be set. The functions must be safe for concurrent use.
+// Options say what a Console shows and who may use it. Store and Dial must be set. The functions must be safe for
+// concurrent use.
 type Options struct {
 	// Store has the counts; the caller closes it. A reply that takes longer than its read timeout is an error of the
 	// page: let it be longer than a consumer's, such as counter.Dial("redis://localhost?read_timeout=2s", nil).
 	Store *counter.Counter
 
-	// Dial opens a connection to the broker, with amqp.Config.Recovery nil, such as consumer.Dialer does. The Console closes it.
+	// Dial opens a connection to the broker, with amqp.Config.Recovery nil, such as consumer.Dialer does. The Console
+	// closes it.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	VHost      string       // of the queues; empty: "/"
-	Management string       // URL of the management API, with user and password; empty: AMQP alone is asked, and Queues must be named
+	VHost string // of the queues; empty: "/"
+	// URL of the management API, with user and password; empty: AMQP alone is asked, and Queues must be named
+	Management string
 	HTTPClient *http.Client // for Management; nil: one that keeps no connections
 	Queues     []string     // the queues to show; empty: all that the management API lists
 
-	// Prefix is the path below which requests arrive, such as "/ops/strikes"; empty: the root. Links are relative, so a proxy
-	// may put another path before it.
+	// Prefix is the path below which requests arrive, such as "/ops/strikes"; empty: the root. Links are relative, so a
+	// proxy may put another path before it.
 	Prefix string
 
-	// Hosts are the names that the Host header of a request may have, without a port; empty: localhost, 127.0.0.1 and ::1. They
-	// keep other web sites from reaching the console under a name of theirs.
+	// Hosts are the names that the Host header of a request may have, without a port; empty: localhost, 127.0.0.1 and ::1.
+	// They keep other web sites from reaching the console under a name of theirs.
 	Hosts []string
 
 	// Authorize returns the name of the visitor who sends a request, and the verbs that are allowed; an error refuses the
@@ -53,11 +56,12 @@ type Options struct {
 
 	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop.
 	DropDir string
-	// Encode returns a dropped dead letter as one line for a file in DropDir, without the line feed; nil: there is no drop. It
-	// gets the message as a replay would publish it.
+	// Encode returns a dropped dead letter as one line for a file in DropDir, without the line feed; nil: there is no
+	// drop. It gets the message as a replay would publish it.
 	Encode func(amqp.Publishing) ([]byte, error)
 
-	// FormatBody returns a body as readable text, such as a decoded protobuf. If nil or not ok, the page shows text, JSON or hex.
+	// FormatBody returns a body as readable text, such as a decoded protobuf. If nil or not ok, the page shows text, JSON
+	// or hex.
 	FormatBody func(amqp.Publishing) (text string, ok bool)
 
 	Logger *slog.Logger // gets changes and faults; nil is silent
@@ -91,11 +95,13 @@ func (o Options) validate() error {
 	case o.Dial == nil:
 		err = setting.New("Dial", nil, "a function that returns a new *amqp.Connection")
 	case o.Management == "" && len(o.Queues) == 0:
-		err = setting.New("Queues", "none", "the names of the queues to show, or Management the URL of the management API, which lists them")
+		err = setting.New("Queues", "none", "the names of the queues to show, or Management the URL of the management API, "+
+			"which lists them")
 	case o.Prefix != "" && (o.Prefix[0] != '/' || path.Clean(o.Prefix) != o.Prefix):
 		err = setting.New("Prefix", o.Prefix, "a path like /ops/strikes")
 	case o.Token != "" && len(o.Token) < fewestTokenBytes:
-		err = &setting.FieldError{Field: "Token", Value: "a short one", Want: fmt.Sprintf("%d bytes at least", fewestTokenBytes)}
+		err = &setting.FieldError{Field: "Token", Value: "a short one", Want: fmt.Sprintf("%d bytes at least",
+			fewestTokenBytes)}
 	case slices.ContainsFunc(o.Allow, func(v Verb) bool { return !AllVerbs().Has(v) }):
 		err = setting.New("Allow", o.Allow.String(), AllVerbs().String())
 	}
@@ -116,4 +122,5 @@ func (o Options) served(host string) bool {
 }
 
 // errOtherMachine refuses a request from another machine.
-var errOtherMachine = errors.New("without a token the console serves only this machine; give --token-file, or set Options.Token")
+var errOtherMachine = errors.New("without a token the console serves only this machine; give --token-file, or set " +
+	"Options.Token")

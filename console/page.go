@@ -26,7 +26,9 @@ var staticFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "brief": brief, "lines": lines, "rough": rough, "instant": instant, "link": link,
-	"plural": func(n any, thing string) string { return plural(number(n), thing) }, "digits": func(n any) string { return digits(number(n)) },
+	"plural": func(n any, thing string) string {
+		return plural(number(n), thing)
+	}, "digits": func(n any) string { return digits(number(n)) },
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
 	"dict":  dict, "pick": url.QueryEscape,
 }).ParseFS(templateFiles, "templates/*.html"))
@@ -68,8 +70,8 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// link is the relative URL of a page. All pages are beside each other, so it works below every prefix. The names and values of its
-// query follow; an empty value is left out.
+// link is the relative URL of a page. All pages are beside each other, so it works below every prefix. The names and
+// values of its query follow; an empty value is left out.
 func link(page string, query ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {

@@ -18,15 +18,19 @@ import (
 
 // pages are the addresses of all pages that only read.
 func pages() []string {
-	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"), query("dead"), query("dead", "error", hostile), query("message", "id", hostile), query("replay", "error", hostile),
-		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/doctor", "/live?screen=doctor", "/" + link("live", "screen", "queue", "queue", "orders")}
+	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"),
+		query("dead"), query("dead", "error", hostile), query("message", "id", hostile), query("replay", "error", hostile),
+		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/doctor",
+		"/live?screen=doctor", "/" + link("live", "screen", "queue", "queue", "orders")}
 }
 
 func TestHostileStrings(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.fail(t, hostile)
-	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile, Commands: []string{hostile}, Fixable: true}}
-	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile, Reason: hostile, Result: hostile}); err != nil {
+	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile,
+		Commands: []string{hostile}, Fixable: true}}
+	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile,
+		Reason: hostile, Result: hostile}); err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range []string{"reset", "skip", "limit", "pause"} {
@@ -45,7 +49,8 @@ func checkPage(t *testing.T, f *fixture, path string) string {
 	if w.Code != http.StatusOK {
 		t.Errorf("%s: %d: %.300s", path, w.Code, body)
 	}
-	for _, bad := range []string{"<script>alert", `\u003cscript\u003ealert`, "\x00", "\x1b", "\u202e", "\xff", `"'&` + "\x00"} {
+	for _, bad := range []string{"<script>alert", `\u003cscript\u003ealert`, "\x00", "\x1b", "\u202e", "\xff",
+		`"'&` + "\x00"} {
 		if strings.Contains(body, bad) {
 			t.Errorf("%s has %q", path, bad)
 		}
@@ -68,7 +73,8 @@ func TestChanges(t *testing.T) {
 		form url.Values
 		says string
 	}{
-		{query("change", "verb", "limit", "id", "m-1"), why("number", "3"), "The limit of m-1 is set to 3 retries (4 attempts)"},
+		{query("change", "verb", "limit", "id", "m-1"), why("number", "3"),
+			"The limit of m-1 is set to 3 retries (4 attempts)"},
 		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "The limit of m-1 is cleared"},
 		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "No limit was set any more"},
 		{query("change", "verb", "limit"), why("number", "9"), "The limit of orders is set to 9 retries (10 attempts)"},
@@ -88,23 +94,28 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	f.fail(t, "m-3")
-	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body, "m-3 is dead-lettered at its next step") {
+	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body,
+		"m-3 is dead-lettered at its next step") {
 		t.Errorf("skip: %s", body)
 	}
-	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body, "m-3 was already skipped") {
+	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body,
+		"m-3 was already skipped") {
 		t.Errorf("a second skip: %s", body)
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 100)
 	// What changed nothing is not in the audit.
-	if err != nil || len(log) != 8 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" || log[0].Verb != "skip" {
+	if err != nil || len(log) != 8 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" ||
+		log[0].Verb != "skip" {
 		t.Errorf("audit %v, %v", log, err)
 	}
-	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Say why you do it") {
+	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(w.Body.String(), "Say why you do it") {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 }
 
-// TestSeveral: what a visitor selects is shown, changed and kept in the audit one by one, with the reason; nothing else is.
+// TestSeveral: what a visitor selects is shown, changed and kept in the audit one by one, with the reason; nothing else
+// is.
 func TestSeveral(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.fail(t, hostile)
@@ -138,7 +149,8 @@ func TestSeveral(t *testing.T) {
 		t.Errorf("audit %+v, %v", log, err)
 	}
 	two := "/" + link("change", "verb", "pause") + "&pick-queue=orders&pick-queue=bills"
-	if w := f.post(two, url.Values{"why": {"a deploy"}}); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "./?result=") {
+	if w := f.post(two, url.Values{"why": {"a deploy"}}); w.Code != http.StatusSeeOther ||
+		!strings.HasPrefix(w.Header().Get("Location"), "./?result=") {
 		t.Errorf("status %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	for _, queue := range []string{"orders", "bills"} {
@@ -148,7 +160,9 @@ func TestSeveral(t *testing.T) {
 	}
 	for at, want := range map[string]int{
 		query("change", "verb", "skip"): http.StatusUnprocessableEntity, "/change?verb=pause": http.StatusUnprocessableEntity,
-		"/change?verb=limit&queue=a&queue=b": http.StatusUnprocessableEntity, "/change?verb=limit&queue=a&of=messages": http.StatusUnprocessableEntity, "/change?verb=resume&queue=orders&queue=bills": http.StatusOK,
+		"/change?verb=limit&queue=a&queue=b":           http.StatusUnprocessableEntity,
+		"/change?verb=limit&queue=a&of=messages":       http.StatusUnprocessableEntity,
+		"/change?verb=resume&queue=orders&queue=bills": http.StatusOK,
 	} {
 		if w := f.get(at); w.Code != want {
 			t.Errorf("%s: %d, want %d", at, w.Code, want)
@@ -162,18 +176,28 @@ func TestHeadlines(t *testing.T) {
 		return status.Message{ID: "m", State: status.Ready, Since: now.Add(-d)}
 	}
 	for want, v := range map[string]queueView{
-		"blocked for 12 min by 1 message":                          {Status: status.Status{Time: now, Blocked: 1, Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
-		"held for 3 min by an exhausted message":                   {Status: status.Status{Time: now, HeldBy: &status.Holding{Since: now.Add(-3 * time.Minute), Only: true}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"held for 2 min by an exhausted message, paused for 3 min": {Status: status.Status{Time: now, HeldBy: &status.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused for 3 min":                                         {Status: status.Status{Time: now}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused, but 1 consumer not stopped yet":                   {Status: status.Status{Time: now}, Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
-		"blocked: no consumer, 2 messages ready":                   {Status: status.Status{Time: now, Ready: 2}},
-		"1 dead letter unaccounted for":                            {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
-		"nothing blocks it, 1\u202f200 dead letters":               {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
-		"dead-letter route broken: no exchange":                    {Status: status.Status{Time: now, Consumers: 1, Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
-		"no dead-letter exchange: rejected messages are lost":      {Status: status.Status{Time: now, Consumers: 1, Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
-		"3 messages held, not counted":                             {Status: status.Status{Time: now, Consumers: 2, Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
-		"nothing blocks it":                                        {Status: status.Status{Time: now, Consumers: 1}},
+		"blocked for 12 min by 1 message": {Status: status.Status{Time: now, Blocked: 1,
+			Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
+		"held for 3 min by an exhausted message": {Status: status.Status{Time: now, HeldBy: &status.Holding{
+			Since: now.Add(-3 * time.Minute), Only: true}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"held for 2 min by an exhausted message, paused for 3 min": {Status: status.Status{Time: now,
+			HeldBy: &status.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused for 3 min": {Status: status.Status{Time: now},
+			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused, but 1 consumer not stopped yet": {Status: status.Status{Time: now},
+			Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
+		"blocked: no consumer, 2 messages ready": {Status: status.Status{Time: now, Ready: 2}},
+		"1 dead letter unaccounted for": {Status: status.Status{Time: now, Consumers: 1,
+			Dead: status.DeadLetters{Missing: 1, Still: 1}}},
+		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1,
+			Dead: status.DeadLetters{Still: 1200}}},
+		"dead-letter route broken: no exchange": {Status: status.Status{Time: now, Consumers: 1,
+			Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
+		"no dead-letter exchange: rejected messages are lost": {Status: status.Status{Time: now, Consumers: 1,
+			Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
+		"3 messages held, not counted": {Status: status.Status{Time: now, Consumers: 2,
+			Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
+		"nothing blocks it": {Status: status.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -212,11 +236,13 @@ func TestAlarms(t *testing.T) {
 	f := newFixture(t, Options{}, func(b *fakeBroker) {
 		b.alarms = []inspect.Finding{
 			inspect.Say(inspect.CodeAlarm+"/memory", inspect.Vars{"nodes": "rabbit@a"}),
-			{Code: "store-memory", Severity: inspect.Error, Seen: "the store <b> uses 2 of 2 bytes", Impact: "it refuses writes", Fix: "raise maxmemory"},
+			{Code: "store-memory", Severity: inspect.Error, Seen: "the store <b> uses 2 of 2 bytes", Impact: "it refuses writes",
+				Fix: "raise maxmemory"},
 		}
 	})
 	body := checkPage(t, f, "/")
-	for _, want := range []string{"2 alarms", "the memory alarm is on, on rabbit@a", "the store &lt;b&gt; uses 2 of 2 bytes", "raise maxmemory"} {
+	for _, want := range []string{"2 alarms", "the memory alarm is on, on rabbit@a",
+		"the store &lt;b&gt; uses 2 of 2 bytes", "raise maxmemory"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("does not say %q: %s", want, body)
 		}
@@ -251,7 +277,8 @@ func TestAuditFile(t *testing.T) {
 		}
 	}
 	w := f.get(query("audit.ndjson"))
-	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
+	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"),
+		"attachment") {
 		t.Errorf("%d lines, %v", n, w.Header())
 	}
 }
@@ -269,10 +296,12 @@ func TestHeldQueue(t *testing.T) {
 	} {
 		f := newFixture(t, Options{Allow: tc.allow})
 		f.broker.change(func(s *status.Status) {
-			s.HeldBy = &status.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute), Only: tc.only}
+			s.HeldBy = &status.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
+				Only: tc.only}
 		})
 		body := checkPage(t, f, query("queue"))
-		if !strings.Contains(body, "has held the queue for 12 min: exhausted, rejected") || strings.Contains(body, "an operator paused it too") == tc.only {
+		if !strings.Contains(body, "has held the queue for 12 min: exhausted, rejected") || strings.Contains(body,
+			"an operator paused it too") == tc.only {
 			t.Errorf("%v: %s", tc.allow, body)
 		}
 		for _, text := range []string{"Set its limit", "Reset its count", "Skip it"} {

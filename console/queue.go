@@ -80,7 +80,8 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 }
 
 func sampleOf(s status.Status) sample {
-	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Blocked), Dead: float64(s.Dead.Count)}
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Blocked),
+		Dead: float64(s.Dead.Count)}
 	if s.Rates != nil {
 		out.In, out.Out = s.Rates.In, s.Rates.Out
 	}
@@ -107,12 +108,14 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	a := ask(r, c.statusOf(name), liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
-		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil { // else the visitor left
+		// else the visitor left
+		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil {
 			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
 		}
 	}
 	p := page{
-		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Asking: asking(r, a),
+		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a,
+		Asking: asking(r, a),
 	}
 	if !p.Asking {
 		p.Trouble = fault(a)
@@ -149,7 +152,8 @@ func headline(s queueView) string {
 	}
 	add(s.Undecodable != "", "blocked by a message that ends every session")
 	if len(blocking) > 0 {
-		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)), plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
+		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)),
+			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
 	if n := heldMessages(s.Held); n > 0 {
 		add(true, "%s held, not counted", plural(n, "message"))
@@ -259,7 +263,8 @@ func (v queueView) Holding() string {
 		n    int64
 		text string
 	}{
-		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
+		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting),
+			"waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"}, {d.TakenByOthers(), "removed by others"},
 		{d.Expired, "whose records expired"}, {d.Unclear, "on the way or in use"},
 	} {
@@ -322,7 +327,8 @@ func noticeOf(n status.Note) string {
 	case status.AssumedQueue:
 		return "The dead-letter queue is assumed to be " + shown(n.Queue) + why
 	case status.DepthDenied:
-		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or the management API" + why
+		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or " +
+			"the management API" + why
 	case status.ForeignRecord:
 		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
 	case status.LanesDenied:

@@ -54,7 +54,8 @@ func (l line) Facts() (all []fact) {
 	if l.Paused != nil {
 		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Reason))
 	} else if idle(l.Summary) {
-		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(*l.Ready, "message"))
+		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(*l.Ready,
+			"message"))
 	}
 	add(l.Limit != nil, "", "limited by an operator")
 	return all
@@ -85,7 +86,8 @@ func (c *Console) overview(ctx context.Context) (status.Overview, error) {
 }
 
 func sampleOfSummary(s status.Summary) sample {
-	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Retrying - s.Forgotten), Dead: float64(s.Dead.Count)}
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Retrying - s.Forgotten),
+		Dead: float64(s.Dead.Count)}
 	if s.Rates != nil {
 		out.In, out.Out = s.Rates.In, s.Rates.Out
 	}
@@ -113,7 +115,9 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s status.Summary) bool {
 		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))
 	})
-	slices.SortStableFunc(found, func(a, b status.Summary) int { return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b)) })
+	slices.SortStableFunc(found, func(a, b status.Summary) int {
+		return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b))
+	})
 	from = min(max(from, 0), len(found))
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
 		v.Shown = append(v.Shown, line{s, a.Value.Time, c.causes.of(s.Queue), v.Examined.beyond(s)})
@@ -122,7 +126,8 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
 	}
 	p := page{
-		Screen: "queues", Live: link("live", "screen", "queues", "find", v.Find, "from", r.FormValue("from")), Title: "Queues",
+		Screen: "queues", Live: link("live", "screen", "queues", "find", v.Find, "from", r.FormValue("from")),
+		Title:  "Queues",
 		Asking: asking(r, a),
 	}
 	if !p.Asking {

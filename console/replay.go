@@ -105,7 +105,8 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 	q := c.records(v.Queue)
 	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
 	switch {
-	case errors.Is(err, records.ErrLane) && r.Method != http.MethodPost: // reading returns each message, so only a form asks for it
+	case errors.Is(err, records.ErrLane) && r.Method != http.MethodPost:
+		// reading returns each message, so only a form asks for it
 		v.Unread, err = true, nil
 	case errors.Is(err, records.ErrLane):
 		err = c.previewQueue(ctx, v)
@@ -238,8 +239,8 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 	}
 }
 
-// recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the whole queue
-// once more; the job does that itself.
+// recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the
+// whole queue once more; the job does that itself.
 func (c *Console) recount(r *http.Request, j *job) error {
 	if j.Filter.Lane != "" {
 		return nil

@@ -21,7 +21,8 @@ func (f *fixture) kill(t *testing.T, reason string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
-		if _, err := f.opts.Store.Fail(t.Context(), counter.Attempt{Message: m, Token: "t"}, counter.Failure{Limit: 1, Reason: reason}); err != nil {
+		if _, err := f.opts.Store.Fail(t.Context(), counter.Attempt{Message: m, Token: "t"},
+			counter.Failure{Limit: 1, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 		records, err := f.store.Get(t.Context(), "/", "orders", id)
@@ -53,7 +54,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.kill(t, "the bank is closed", "m-1", "m-2", "m-3")
 	f.kill(t, "no such product", "m-4")
-	if body := checkPage(t, f, query("dead")); !strings.Contains(body, "orders: 4 dead letters, 3 for the bank is closed") {
+	if body := checkPage(t, f, query("dead")); !strings.Contains(body,
+		"orders: 4 dead letters, 3 for the bank is closed") {
 		t.Errorf("dead letters: %s", body)
 	}
 	replay := query("replay", "error", "bank")
@@ -63,7 +65,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 			t.Errorf("the preview does not say %q: %s", want, body)
 		}
 	}
-	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Say why you do it") {
+	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(w.Body.String(), "Say why you do it") {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 	f.broker.dead.gate = make(chan struct{})
@@ -82,7 +85,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 		t.Errorf("result: %s", body)
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != begun || log[0].Actor != "ann" {
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != begun ||
+		log[0].Actor != "ann" {
 		t.Errorf("audit %v, %v", log, err)
 	}
 }
@@ -91,7 +95,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 func TestForgedCount(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
-	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "why": {"r"}}); w.Code != http.StatusUnprocessableEntity {
+	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"},
+		"why": {"r"}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a filter that picks nothing: %d", w.Code)
 	}
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "why": {"r"}}))
@@ -125,7 +130,8 @@ func TestReplayAfterARestart(t *testing.T) {
 	t.Cleanup(func() { _ = next.Close() })
 	f.broker.dead.gate = nil
 	body := checkPage(t, next, query("replay"))
-	if !strings.Contains(body, "did not report its end") || !strings.Contains(body, `href="replay?error=r&amp;queue=orders"`) {
+	if !strings.Contains(body, "did not report its end") || !strings.Contains(body,
+		`href="replay?error=r&amp;queue=orders"`) {
 		t.Fatalf("it is not offered to resume: %s", body)
 	}
 	next.follow(t, next.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "why": {"resumed"}}))
@@ -172,7 +178,8 @@ func TestBodyIsReadOnlyOnAClick(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.kill(t, hostile, "m-1")
 	m := f.broker.dead.all[0]
-	m.Publishing = amqp.Publishing{Headers: amqp.Table{hostile: hostile}, ContentType: hostile, Body: []byte(`{"secret":"<script>alert(1)</script>"}`)}
+	m.Publishing = amqp.Publishing{Headers: amqp.Table{hostile: hostile}, ContentType: hostile,
+		Body: []byte(`{"secret":"<script>alert(1)</script>"}`)}
 	m.Size = len(m.Publishing.Body)
 	if body := checkPage(t, f, query("message", "id", "m-1")); strings.Contains(body, "secret") {
 		t.Errorf("it is shown unasked: %s", body)
@@ -198,7 +205,8 @@ func TestForeignLineage(t *testing.T) {
 	}
 }
 
-// TestGroupsArePickedExactly: three groups whose reasons differ in one word each lead to their own dead letters, through to the audit.
+// TestGroupsArePickedExactly: three groups whose reasons differ in one word each lead to their own dead letters,
+// through to the audit.
 func TestGroupsArePickedExactly(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	groups := map[string]string{} // key by verb
@@ -212,7 +220,8 @@ func TestGroupsArePickedExactly(t *testing.T) {
 		if !strings.Contains(page, key) || !strings.Contains(page, `href="dead?group=`+key) {
 			t.Errorf("%s: the page does not lead to the group %s: %s", verb, key, page)
 		}
-		if body := checkPage(t, f, query("replay", "group", key)); !strings.Contains(body, "2 dead letters would be replayed") || !strings.Contains(body, verb+"-1") {
+		if body := checkPage(t, f, query("replay", "group", key)); !strings.Contains(body,
+			"2 dead letters would be replayed") || !strings.Contains(body, verb+"-1") {
 			t.Errorf("%s: %s", verb, body)
 		}
 	}
@@ -227,15 +236,18 @@ func TestGroupsArePickedExactly(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane-header": {"k"}, "lane": {" v"}, "group": {"34fqn6qw"}})
+	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane-header": {"k"}, "lane": {" v"},
+		"group": {"34fqn6qw"}})
 	again, errAgain := subjectOf(f.subject())
-	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour || f.IDs[0] != " x " || f.LaneValue != " v" {
+	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour ||
+		f.IDs[0] != " x " || f.LaneValue != " v" {
 		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
 	}
 	if f, err := filterOf(url.Values{"lane-header": {"k"}}); err != nil || f.Lane != "k" || f.LaneValue != "" {
 		t.Errorf("the lane of messages whose header is empty: %v, %v", f, err)
 	}
-	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}}, {"older": {"2h"}, "newer": {"1h"}}} {
+	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}},
+		{"older": {"2h"}, "newer": {"1h"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}
@@ -249,7 +261,8 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"tenant": "7"}
 	filter := []string{"lane-header", "tenant", "lane", "7"}
 	for _, path := range []string{
-		query("replay", filter...), query("drop", filter...), query("dead", filter...), query("replay"), query("drop"), query("dead"),
+		query("replay", filter...), query("drop", filter...), query("dead", filter...), query("replay"), query("drop"),
+		query("dead"),
 		query("message", "id", "m-1"), query("queue"), "/" + link("live", "screen", "dead", "queue", "orders"),
 	} {
 		if w := f.get(path); w.Code != http.StatusOK {
@@ -263,7 +276,8 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 		t.Errorf("the page offers no count: %s", body)
 	}
 	body := f.post(query("count", append(filter, "verb", "replay")...), url.Values{}).Body.String()
-	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) || f.broker.dead.browsed.Load() != 1 {
+	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) ||
+		f.broker.dead.browsed.Load() != 1 {
 		t.Errorf("after a click: %s", body)
 	}
 	if b := f.broker.dead.bounds; b.AtMost == 0 || b.Bytes == 0 {

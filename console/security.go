@@ -10,7 +10,8 @@ import (
 )
 
 // policy lets a page load and call what the console serves, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
 func setHeaders(h http.Header) {
@@ -26,7 +27,8 @@ func setHeaders(h http.Header) {
 // admit returns why a request is refused before its visitor is known: its Host is not served, or another site made it.
 func (c *Console) admit(r *http.Request) error {
 	if !c.opts.served(r.Host) {
-		return fmt.Errorf("the console does not serve the host %q; --host, or Options.Hosts, names those that it serves", r.Host)
+		return fmt.Errorf("the console does not serve the host %q; --host, or Options.Hosts, names those that it serves",
+			r.Host)
 	}
 	if err := c.guard.Check(r); err != nil {
 		return err
@@ -45,7 +47,8 @@ func (c *Console) admit(r *http.Request) error {
 // isLinkFollowed reports whether a browser opens a page because a person followed a link of another site. For a
 // frame, an image or a script of that site it returns false.
 func isLinkFollowed(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // sameHost reports whether an Origin is absent, or that of the host.
@@ -57,8 +60,8 @@ func sameHost(origin, host string) bool {
 	return err == nil && strings.EqualFold(u.Host, host)
 }
 
-// Guard serves next, such as metrics beside the pages, to visitors whom the Console lets in. With a Token they must send
-// "Authorization: Bearer TOKEN", or be logged in. It refuses other requests with status 403.
+// Guard serves next, such as metrics beside the pages, to visitors whom the Console lets in. With a Token they must
+// send "Authorization: Bearer TOKEN", or be logged in. It refuses other requests with status 403.
 func (c *Console) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := c.admit(r)

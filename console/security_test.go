@@ -119,13 +119,15 @@ func TestAuthorize(t *testing.T) {
 	if w := f.get("/", ann); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ann") {
 		t.Errorf("ann: %d", w.Code)
 	}
-	if w := f.post(query("change", "verb", "limit"), url.Values{"why": {"r"}, "number": {"3"}}, ann); w.Code != http.StatusForbidden {
+	if w := f.post(query("change", "verb", "limit"), url.Values{"why": {"r"}, "number": {"3"}},
+		ann); w.Code != http.StatusForbidden {
 		t.Errorf("a verb that Allow does not name: %d", w.Code)
 	}
 	if w := f.post(query("change", "verb", "pause"), url.Values{"why": {"r"}}, ann); w.Code != http.StatusSeeOther {
 		t.Errorf("a verb that both name: %d: %s", w.Code, w.Body)
 	}
-	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) != 1 || log[0].Actor != "ann" {
+	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) != 1 ||
+		log[0].Actor != "ann" {
 		t.Errorf("audit %v, %v", log, err)
 	}
 }
@@ -152,7 +154,8 @@ func TestLogin(t *testing.T) {
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./?find=x" || len(cookies) != 1 {
 		t.Fatalf("%d to %s, %v", w.Code, w.Header().Get("Location"), cookies)
 	}
-	if k := cookies[0]; !k.HttpOnly || k.SameSite != http.SameSiteStrictMode || k.Path != "" || strings.Contains(k.Value, token) {
+	if k := cookies[0]; !k.HttpOnly || k.SameSite != http.SameSiteStrictMode || k.Path != "" ||
+		strings.Contains(k.Value, token) {
 		t.Errorf("cookie %v", k)
 	}
 	with := func(value string) func(*http.Request) {
@@ -217,7 +220,8 @@ func TestGuard(t *testing.T) {
 		host, bearer string
 		code         int
 	}{
-		"token": {"localhost", token, 200}, "no token": {"localhost", "", 403}, "wrong token": {"localhost", "wrong", 403}, "rebound host": {"evil.example", token, 403},
+		"token": {"localhost", token, 200}, "no token": {"localhost", "", 403}, "wrong token": {"localhost", "wrong", 403},
+		"rebound host": {"evil.example", token, 403},
 	} {
 		r := httptest.NewRequest(http.MethodGet, host+"/metrics", nil)
 		r.Host = tt.host
@@ -231,7 +235,8 @@ func TestGuard(t *testing.T) {
 
 func TestNextAfterLogin(t *testing.T) {
 	for next, want := range map[string]string{
-		"queue?queue=a%2Fb": "queue?queue=a%2Fb", "": "./", "?find=x": "./?find=x", "//evil.example/": "./", "https://evil.example": "./", "/\\evil": "./",
+		"queue?queue=a%2Fb": "queue?queue=a%2Fb", "": "./", "?find=x": "./?find=x", "//evil.example/": "./",
+		"https://evil.example": "./", "/\\evil": "./",
 		"javascript:alert(1)": "./", "../x": "./", "\x00": "./",
 	} {
 		if got := cleanNext(next); got != want {
@@ -255,7 +260,8 @@ func TestPrefixes(t *testing.T) {
 		if prefix == "" {
 			continue
 		}
-		if w := f.get(prefix); w.Code != http.StatusPermanentRedirect || !strings.HasSuffix(prefix+"/", "/"+w.Header().Get("Location")) {
+		if w := f.get(prefix); w.Code != http.StatusPermanentRedirect || !strings.HasSuffix(prefix+"/",
+			"/"+w.Header().Get("Location")) {
 			t.Errorf("%q: %d to %q", prefix, w.Code, w.Header().Get("Location"))
 		}
 		if w := f.get(prefix + "x/"); w.Code != http.StatusNotFound {

@@ -167,8 +167,10 @@ func (c curve) SVG() template.HTML {
 	if c.Points == "" {
 		return ""
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="curve" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+ //nolint:gosec // numbers only
-		`<polygon points="%s"/><polyline points="%s"/></svg>`, curveWidth, curveHeight, c.Filled, c.Points))
+	return template.HTML(fmt.Sprintf(
+		`<svg class="curve" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
+			//nolint:gosec // numbers only
+			`<polygon points="%s"/><polyline points="%s"/></svg>`, curveWidth, curveHeight, c.Filled, c.Points))
 }
 
 // bar draws a part of a whole.
@@ -177,6 +179,8 @@ func bar(part, whole int64) template.HTML {
 		return ""
 	}
 	width := max(1, 100*float64(part)/float64(whole))
-	return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+ //nolint:gosec // numbers only
-		`<rect class="whole" width="100" height="10"/><rect width="%.1f" height="10"/></svg>`, width))
+	return template.HTML(fmt.Sprintf(
+		`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
+			//nolint:gosec // numbers only
+			`<rect class="whole" width="100" height="10"/><rect width="%.1f" height="10"/></svg>`, width))
 }

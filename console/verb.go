@@ -66,5 +66,6 @@ func (v Verbs) and(other Verbs) Verbs {
 type forbiddenError struct{ verb Verb }
 
 func (e forbiddenError) Error() string {
-	return fmt.Sprintf("you may not use %s here; --allow of the console, or Options.Allow and Authorize, names the verbs that are allowed", e.verb)
+	return fmt.Sprintf("you may not use %s here; --allow of the console, or Options.Allow and Authorize, names the "+
+		"verbs that are allowed", e.verb)
 }

@@ -27,8 +27,12 @@ func TestAwaitIsBounded(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tc.stop)
 				defer cancel()
 				began, late := time.Now(), 0
-				got, err := await(ctx, openTimeout, func() (int, error) { time.Sleep(tc.takes); return 7, nil }, func(n int) { late = n })
-				if took := time.Since(began); took != tc.after || errors.Is(err, errNoReply) != tc.unanswered || (err == nil) != (got == 7) {
+				got, err := await(ctx, openTimeout, func() (int, error) {
+					time.Sleep(tc.takes)
+					return 7, nil
+				}, func(n int) { late = n })
+				if took := time.Since(began); took != tc.after || errors.Is(err, errNoReply) != tc.unanswered ||
+					(err == nil) != (got == 7) {
 					t.Errorf("%d, %v after %v; want %v", got, err, took, tc.after)
 				}
 				time.Sleep(2 * time.Hour)

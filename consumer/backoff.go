@@ -10,8 +10,8 @@ const (
 	backoffMost  = 30 * time.Second
 )
 
-// DefaultBackoff doubles from 100 ms with each failed attempt up to 30 s, and takes off a random part of up to a half, so that
-// messages which failed together do not come back together.
+// DefaultBackoff doubles from 100 ms with each failed attempt up to 30 s, and takes off a random part of up to a half,
+// so that messages which failed together do not come back together.
 func DefaultBackoff(failed int) time.Duration {
 	return jitter(doubled(backoffFirst, backoffMost, failed))
 }

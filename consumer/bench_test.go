@@ -24,7 +24,8 @@ func BenchmarkFirstDelivery(b *testing.B) {
 			c := bc.set
 			c.Queue, c.Counter = "orders", counter.NewMemory(nil)
 			c.Handler = func(context.Context, amqp.Delivery) error { return nil }
-			channel := &countingChannel{room: make(chan struct{}, c.Prefetch), done: make(chan struct{}), acked: make([]bool, b.N+1), lowest: 1}
+			channel := &countingChannel{room: make(chan struct{}, c.Prefetch), done: make(chan struct{}),
+				acked: make([]bool, b.N+1), lowest: 1}
 			deliveries := make(chan amqp.Delivery)
 			ctx, stop := context.WithCancel(b.Context())
 			defer stop()
@@ -35,7 +36,8 @@ func BenchmarkFirstDelivery(b *testing.B) {
 			b.ReportAllocs()
 			for tag := range uint64(b.N) {
 				channel.room <- struct{}{}
-				deliveries <- amqp.Delivery{Acknowledger: channel, DeliveryTag: tag + 1, MessageId: "0198c2a6-7b0e-7cc3-98c4-dc0c0c07398f"}
+				deliveries <- amqp.Delivery{Acknowledger: channel, DeliveryTag: tag + 1,
+					MessageId: "0198c2a6-7b0e-7cc3-98c4-dc0c0c07398f"}
 			}
 			<-channel.done
 			b.StopTimer()

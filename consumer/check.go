@@ -33,7 +33,9 @@ func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 func (s *session) lookForLater(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, err := await(ctx, checkTimeout, func() (struct{}, error) { return struct{}{}, s.openLater(during, conn) }, func(struct{}) {})
+	_, err := await(ctx, checkTimeout, func() (struct{}, error) {
+		return struct{}{}, s.openLater(during, conn)
+	}, func(struct{}) {})
 	return err
 }
 
@@ -66,8 +68,8 @@ func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-// isNetwork reports whether a connection failed that had been made. amqp091-go may return this before its connection says that it is
-// closed.
+// isNetwork reports whether a connection failed that had been made. amqp091-go may return this before its connection
+// says that it is closed.
 func isNetwork(err error) bool {
 	var failed *net.OpError
 	return errors.As(err, &failed) && failed.Op != "dial"
@@ -90,15 +92,16 @@ func (s *session) checkStore(ctx context.Context) error {
 	case neverServes(err):
 		return refusal{fmt.Errorf("consumer: queue %q: %w", s.Queue, err)}
 	}
-	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
+	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until "+
+		"it is back", "queue", s.Queue, "error", err)
 	return nil
 }
 
 // ErrLanesHeld says that a queue with held lanes was refused to a consumer without HoldLanes.
 var ErrLanesHeld = errors.New("lanes are held")
 
-// checkLanes refuses a queue with held lanes to a consumer that would not hold them. If the store is away, its last number stands; without
-// one it is no reason to refuse.
+// checkLanes refuses a queue with held lanes to a consumer that would not hold them. If the store is away, its last
+// number stands; without one it is no reason to refuse.
 func (s *session) checkLanes(ctx context.Context) error {
 	store, ok := s.Counter.(LaneKeeper)
 	if !ok || s.holds != nil {
@@ -117,12 +120,15 @@ func (s *session) checkLanes(ctx context.Context) error {
 		s.control.noteLanes(held)
 	default:
 		held = s.control.heldLanes()
-		s.Logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", s.Queue, "held", held, "error", err)
+		s.Logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", s.Queue,
+			"held", held, "error", err)
 	}
 	if held == 0 {
 		return nil
 	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", s.Queue, held, ErrLanesHeld)}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
+		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", s.Queue, held,
+		ErrLanesHeld)}
 }
 
 // neverServes reports whether no waiting will make this store count.

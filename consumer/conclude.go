@@ -49,8 +49,8 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 	return next
 }
 
-// end closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and an open
-// attempt must not be taken for a crash.
+// end closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and
+// an open attempt must not be taken for a crash.
 func (s *session) end(ctx context.Context, d *delivery) step {
 	instead := s.insist(ctx, d, stepEnd, func() error {
 		defer s.release(ctx, d)
@@ -109,7 +109,8 @@ func (s *session) uncount(ctx context.Context, d *delivery) step {
 	return s.postpone(ctx, d, OutcomeNotCounted)
 }
 
-// leaveOpen sends no step, as if the process had died: the store keeps the attempt open. If it was isolated, its crash is decided.
+// leaveOpen sends no step, as if the process had died: the store keeps the attempt open. If it was isolated, its crash
+// is decided.
 func (s *session) leaveOpen(ctx context.Context, d *delivery) step {
 	d.open, d.doubt, d.suspect, d.crash = false, false, true, d.failed.text
 	s.decided(d)
@@ -120,12 +121,14 @@ func (s *session) leaveOpen(ctx context.Context, d *delivery) step {
 // leastPostponed is the least wait before another attempt: no limit ends a loop of attempts that are not counted.
 const leastPostponed = 100 * time.Millisecond
 
-// postpone holds the delivery before another attempt in place: a requeue would count against the broker's delivery limit.
+// postpone holds the delivery before another attempt in place: a requeue would count against the broker's delivery
+// limit.
 func (s *session) postpone(ctx context.Context, d *delivery, as Outcome) step {
 	d.uncounted++
 	s.control.hold(d)
 	wait := max(s.backoffOf(d, d.reply.Counted()+d.uncounted), leastPostponed)
-	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Isolated: as == OutcomeCrash && d.mode == counter.ModeIsolated, Err: d.failure})
+	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Isolated: as == OutcomeCrash && d.mode == counter.ModeIsolated,
+		Err: d.failure})
 	next := s.wait(ctx, d, wait, stepAgain)
 	d.again = d.again || next == stepAgain
 	return next
@@ -145,17 +148,21 @@ func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Fai
 		return 0, err
 	}
 	d.reply = reply
-	if reply.Cause == counter.CauseTooOld || reply.Cause == counter.CauseSkipped { // the attempt's own cause did not end the retries
+	// the attempt's own cause did not end the retries
+	if reply.Cause == counter.CauseTooOld || reply.Cause == counter.CauseSkipped {
 		d.cause = reply.Cause
 	}
 	if reply.PossibleDuplicate {
-		s.Logger.Warn("two messages with this id may be in the queue: they share one limit of attempts", "queue", s.Queue, "id", d.message.ID)
+		s.Logger.Warn("two messages with this id may be in the queue: they share one limit of attempts", "queue", s.Queue,
+			"id", d.message.ID)
 	}
 	return next, nil
 }
 
 func (s *session) sendEnd(ctx context.Context, d *delivery, succeeded bool) error {
-	err := s.send(context.WithoutCancel(ctx), d, func(ctx context.Context) error { return s.Counter.End(ctx, s.counted(d), succeeded) })
+	err := s.send(context.WithoutCancel(ctx), d, func(ctx context.Context) error {
+		return s.Counter.End(ctx, s.counted(d), succeeded)
+	})
 	return s.closed(d, err)
 }
 
@@ -244,8 +251,8 @@ func (s *session) insist(ctx context.Context, d *delivery, sending step, send fu
 	}
 }
 
-// hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what comes
-// instead.
+// hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what
+// comes instead.
 func (s *session) hold(ctx context.Context, d *delivery, sending step, err error) step {
 	d.unanswered++
 	wait, left := storeBackoff(d.unanswered), time.Until(d.heldUntil)
@@ -305,6 +312,7 @@ func (s *session) counted(d *delivery) counter.Attempt {
 	}
 }
 
-var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it; lower the prefetch or the backoff, or raise the timeout here and on the broker")
+var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it; " +
+	"lower the prefetch or the backoff, or raise the timeout here and on the broker")
 
 var errVerdict = errors.New("consumer: the counter gave a verdict that its step does not have")

@@ -1,13 +1,15 @@
 // Package consumer retries the messages of a RabbitMQ queue at its head, exactly as often as its settings say, and then
 // dead-letters them.
 //
-// Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs use
-// [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides what becomes of it.
-// [Consumer.Handle] does the same for one delivery, for programs with their own loop and for tests of a Handler.
+// Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs
+// use [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides what
+// becomes of it. [Consumer.Handle] does the same for one delivery, for programs with their own loop and for tests of a
+// Handler.
 //
-// A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called; a failed
-// attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came with. basic.ack and
-// basic.nack have no reply. So a decision is in the store before it is sent, and is repeated if the message comes back.
+// A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called;
+// a failed attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came
+// with. basic.ack and basic.nack have no reply. So a decision is in the store before it is sent, and is repeated if the
+// message comes back.
 package consumer
 
 import (
@@ -28,7 +30,9 @@ const DefaultDrainTimeout = 25 * time.Second
 type Consumer struct {
 	Queue   string  // to consume; must not be empty
 	Handler Handler // must not be nil
-	Counter Counter // must not be nil; shared by all consumers of the queue; its TTL at least the HandlerTimeout + 3/4 of the ConsumerTimeout + a minute
+	// must not be nil; shared by all consumers of the queue; its TTL at least the HandlerTimeout + 3/4 of the
+	// ConsumerTimeout + a minute
+	Counter Counter
 
 	// MaxRetries is the number of retries after the first failure; if zero, 3; negative: none. A handler that always
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
@@ -43,26 +47,26 @@ type Consumer struct {
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolationSuspects
 
-	// Ordered promises that no message is handled before the one ahead of it in the queue succeeded or was dead-lettered, across
-	// retries, crashes and takeovers. The queue must be a single-active-consumer queue; it may have any number of consumers. With
-	// RetryInPlace, prefetched messages wait for the one that is retried. With RetryRequeue, Prefetch is one. Settings that would
-	// break the order are refused. A handled message may be handled again if its ack was lost. A consumer that the broker has
-	// given up may go on with prefetched messages until its heartbeat fails. Keep the heartbeat short, or have the system that
-	// handlers write to refuse an old Attempt.Fence.
+	// Ordered promises that no message is handled before the one ahead of it in the queue succeeded or was dead-lettered,
+	// across retries, crashes and takeovers. The queue must be a single-active-consumer queue; it may have any number of
+	// consumers. With RetryInPlace, prefetched messages wait for the one that is retried. With RetryRequeue, Prefetch is
+	// one. Settings that would break the order are refused. A handled message may be handled again if its ack was lost. A
+	// consumer that the broker has given up may go on with prefetched messages until its heartbeat fails. Keep the
+	// heartbeat short, or have the system that handlers write to refuse an old Attempt.Fence.
 	Ordered bool
 
 	// Lane returns what a message must be in order with, such as a customer's number, for an Ordered consumer with retries
-	// in place: the promise then holds among messages of one lane, and lanes are handled side by side, up to the Concurrency.
-	// If nil, there is one lane. It must give a message the same lane every time, and may be called while handlers run. If it
-	// panics, the lane is "". A name over 1 KiB is shortened by counter.LaneName.
+	// in place: the promise then holds among messages of one lane, and lanes are handled side by side, up to the
+	// Concurrency. If nil, there is one lane. It must give a message the same lane every time, and may be called while
+	// handlers run. If it panics, the lane is "". A name over 1 KiB is shortened by counter.LaneName.
 	Lane func(amqp.Delivery) string
 
-	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered holds its lane: later
-	// messages of the lane are dead-lettered too, without an attempt and in their order (counter.CauseBehind). Other lanes go on.
-	// deadletter.Queue.ReplayLane publishes them again in their order, and the lane is released once all are handled or
-	// dropped. It needs a Counter that is a LaneKeeper, and all consumers of the queue must set it. It costs one request
-	// to the store for each session, one for each dead letter, and two for each replayed message; a session that does not reach the
-	// store begins no attempt.
+	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered
+	// holds its lane: later messages of the lane are dead-lettered too, without an attempt and in their order
+	// (counter.CauseBehind). Other lanes go on. deadletter.Queue.ReplayLane publishes them again in their order, and the
+	// lane is released once all are handled or dropped. It needs a Counter that is a LaneKeeper, and all consumers of the
+	// queue must set it. It costs one request to the store for each session, one for each dead letter, and two for each
+	// replayed message; a session that does not reach the store begins no attempt.
 	//
 	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the
 	// message returns to its head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the
@@ -71,25 +75,28 @@ type Consumer struct {
 	// dead-letters the message.
 	HoldLanes bool
 
-	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer without Lane has one.
+	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer
+	// without Lane has one.
 	Concurrency int
 
-	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the Concurrency
-	// and 10 at least, so that messages which wait out their backoff, unsettled, do not keep others from being delivered; and 30 at least if
-	// Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
+	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the
+	// Concurrency and 10 at least, so that messages which wait out their backoff, unsettled, do not keep others from being
+	// delivered; and 30 at least if Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be
+	// overtaken by up to twice as many.
 	Prefetch int
 
-	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a third of
-	// the Prefetch, or for fewer after about 1 ms; a dead letter that its lane waits for is nacked immediately. Up to two thirds
-	// of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them. After a crash these may be handled
-	// again.
+	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a
+	// third of the Prefetch, or for fewer after about 1 ms; a dead letter that its lane waits for is nacked immediately.
+	// Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them. After a
+	// crash these may be handled again.
 	AckEach bool
 
-	// LaterAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait for longer is moved
-	// to the later lane: a confirmed copy waits in another queue and comes back with the same count, and the original is acked.
-	// If zero, it is one minute if the virtual host has the lane when a session begins (topology.Spec.Later); else all delays are held.
-	// If positive, it must be one minute to half the ConsumerTimeout, and a session without the lane is refused. If negative, all
-	// delays are held. A positive LaterAbove cannot be combined with Ordered.
+	// LaterAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait
+	// for longer is moved to the later lane: a confirmed copy waits in another queue and comes back with the same count,
+	// and the original is acked. If zero, it is one minute if the virtual host has the lane when a session begins
+	// (topology.Spec.Later); else all delays are held. If positive, it must be one minute to half the ConsumerTimeout, and
+	// a session without the lane is refused. If negative, all delays are held. A positive LaterAbove cannot be combined
+	// with Ordered.
 	LaterAbove time.Duration
 
 	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil,
@@ -121,9 +128,9 @@ type Consumer struct {
 	Key func(amqp.Delivery) string
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
-	// what is dead-lettered lands in a queue, and what is requeued goes to the head. While the session consumes, Check (if nil,
-	// topology.CheckRoute) is asked again before a dead letter is sent, once in 10 s at most. If it returns an error, dead letters
-	// are held until it returns nil.
+	// what is dead-lettered lands in a queue, and what is requeued goes to the head. While the session consumes, Check (if
+	// nil, topology.CheckRoute) is asked again before a dead letter is sent, once in 10 s at most. If it returns an error,
+	// dead letters are held until it returns nil.
 	Check func(context.Context, *amqp.Connection) error
 
 	// AllowDrop accepts a queue without a dead-letter route: the broker drops messages that fail too often.
@@ -144,27 +151,28 @@ type Consumer struct {
 	// the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
 	Logger *slog.Logger
 
-	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no more
-	// messages: it ends, or the queue is paused. It is for a readiness probe: with an atomic.Bool, Consuming: ready.Store. If nil, it is not called.
+	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no
+	// more messages: it ends, or the queue is paused. It is for a readiness probe: with an atomic.Bool, Consuming:
+	// ready.Store. If nil, it is not called.
 	Consuming func(bool)
 }
 
 // Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
 // closes that channel. It never closes conn.
 //
-// While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that run when the
-// pause begins end as at a stop. It asks the store once a second, with all other consumers of the process on the queue. If the
-// store does not reply, its last reply stands.
+// While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that
+// run when the pause begins end as at a stop. It asks the store once a second, with all other consumers of the process
+// on the queue. If the store does not reply, its last reply stands.
 //
-// When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A failure is
-// not counted, and its message returns to the queue. Consume returns nil if all acks have reached the broker. Otherwise the error
-// says what ended the session, or which field or topology is refused. Deliveries that were not settled return to the queue and are
-// not counted. A connection that recovers by itself (amqp.Config.Recovery) is refused: it keeps its channels and restarts their
-// delivery tags, so a late ack would settle another message.
+// When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A
+// failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the
+// broker. Otherwise the error says what ended the session, or which field or topology is refused. Deliveries that were
+// not settled return to the queue and are not counted. A connection that recovers by itself (amqp.Config.Recovery) is
+// refused: it keeps its channels and restarts their delivery tags, so a late ack would settle another message.
 //
-// Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to other requests
-// for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends with the reply or with conn,
-// so close conn.
+// Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to
+// other requests for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends
+// with the reply or with conn, so close conn.
 func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
 	held := &heldControl{}
 	defer held.release()
@@ -206,7 +214,8 @@ func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (O
 		err = c.validateOrder()
 	}
 	if err == nil && d.Acknowledger == nil {
-		err = fmt.Errorf("consumer: queue %q: the delivery has no Acknowledger: a channel's has, and in tests a type with Ack, Nack and Reject", c.Queue)
+		err = fmt.Errorf("consumer: queue %q: the delivery has no Acknowledger: a channel's has, and in tests a type with "+
+			"Ack, Nack and Reject", c.Queue)
 	}
 	if err != nil {
 		return OutcomeLeave, err

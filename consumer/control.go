@@ -21,9 +21,9 @@ type controller interface {
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 }
 
-// control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages, and
-// whether lanes are held that a session would not hold.
-// If the store does not reply, its last reply stands. A nil control has neither.
+// control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or
+// skipped messages, and whether lanes are held that a session would not hold. If the store does not reply, its last
+// reply stands. A nil control has neither.
 type control struct {
 	store        controller
 	vhost, queue string
@@ -88,7 +88,8 @@ func (k *control) read(reached bool) bool {
 	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
 	switch {
 	case err != nil && reached:
-		k.logger.Warn("reading whether the queue is paused: the store does not reply; its last reply stands", "queue", k.queue, "paused", paused, "error", err)
+		k.logger.Warn("reading whether the queue is paused: the store does not reply; its last reply stands",
+			"queue", k.queue, "paused", paused, "error", err)
 	case err == nil && !reached:
 		k.logger.Info("the store replies again", "queue", k.queue, "paused", reply.Paused)
 	}
@@ -99,7 +100,8 @@ func (k *control) read(reached bool) bool {
 	return err == nil
 }
 
-// lookForLanes ends the sessions that hold no lanes once a lane is held. The check before their next sessions refuses the queue.
+// lookForLanes ends the sessions that hold no lanes once a lane is held. The check before their next sessions refuses
+// the queue.
 func (k *control) lookForLanes(ctx context.Context) {
 	store, ok := k.store.(LaneKeeper)
 	if !ok || len(k.holdingNoLanes()) == 0 {
@@ -135,7 +137,8 @@ func (k *control) lanesUnknown(err error) {
 	k.unknown = true
 	k.mu.Unlock()
 	if !logged {
-		k.logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", k.queue, "held", held, "error", err)
+		k.logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", k.queue,
+			"held", held, "error", err)
 	}
 }
 
@@ -194,8 +197,8 @@ func (k *control) current() (counter.Control, <-chan struct{}) {
 	return k.reply, k.changed
 }
 
-// consuming returns a context for a session, which ends with ctx and with a pause, and once a lane is held that the session would not
-// hold. The caller calls end once the session holds no delivery any more.
+// consuming returns a context for a session, which ends with ctx and with a pause, and once a lane is held that the
+// session would not hold. The caller calls end once the session holds no delivery any more.
 func (k *control) consuming(ctx context.Context, holdsLanes bool) (session context.Context, end func()) {
 	session, cancel := context.WithCancel(ctx)
 	if k == nil {

@@ -36,7 +36,8 @@ func (s *store) pause(t *testing.T) {
 	}
 }
 
-// TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them ends.
+// TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them
+// ends.
 func TestControlIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -64,7 +65,8 @@ func TestControlIsShared(t *testing.T) {
 	})
 }
 
-// TestPauseEndsASession: within two seconds; the process says so when the session holds nothing; without the store the pause stands.
+// TestPauseEndsASession: within two seconds; the process says so when the session holds nothing; without the store the
+// pause stands.
 func TestPauseEndsASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -153,7 +155,8 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			if err := b.store.Reset(t.Context(), m, counter.Note{Why: "after all"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.store.Memory.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"}, counter.Failure{Limit: 4, Wait: 5 * time.Minute}); err != nil {
+			if _, err := b.store.Memory.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"},
+				counter.Failure{Limit: 4, Wait: 5 * time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			before := b.store.steps.Load()

@@ -20,7 +20,8 @@ const (
 	copyChannels = 8
 )
 
-// copies publishes copies of messages as mandatory. Each has a channel to itself until its confirm, so a return belongs to that copy.
+// copies publishes copies of messages as mandatory. Each has a channel to itself until its confirm, so a return belongs
+// to that copy.
 type copies struct {
 	conn    *amqp.Connection
 	idle    chan *copyChannel // nil: to be opened
@@ -77,7 +78,8 @@ func (a *alarmed) follow(conn *amqp.Connection, notices <-chan amqp.Blocking, bl
 
 var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")
 
-// send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or may not exist.
+// send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or
+// may not exist.
 func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Publishing) error {
 	if c.blocked.Load() {
 		return errBlocked
@@ -88,7 +90,9 @@ func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Pub
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) { return c.publish(ctx, ch, bucket, queue, copied) }, (*copyChannel).discard)
+	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) {
+		return c.publish(ctx, ch, bucket, queue, copied)
+	}, (*copyChannel).discard)
 	c.idle <- kept
 	return err
 }
@@ -104,9 +108,10 @@ func (c *copies) close() {
 	}
 }
 
-// publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after copyTimeout, when
-// the caller no longer waits for it.
-func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue string, copied amqp.Publishing) (*copyChannel, error) {
+// publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after
+// copyTimeout, when the caller no longer waits for it.
+func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue string,
+	copied amqp.Publishing) (*copyChannel, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 	defer cancel()
 	if ch == nil || ch.IsClosed() {
@@ -130,7 +135,8 @@ func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue str
 	select {
 	case r := <-ch.returned:
 		ch.discard()
-		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with Later", r.ReplyCode, r.ReplyText)
+		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with Later",
+			r.ReplyCode, r.ReplyText)
 	default:
 		return ch, nil
 	}
@@ -141,7 +147,8 @@ func (c *copies) open() (*copyChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &copyChannel{Channel: ch, returned: ch.NotifyReturn(make(chan amqp.Return, 1)), closed: ch.NotifyClose(make(chan *amqp.Error, 1))}
+	out := &copyChannel{Channel: ch, returned: ch.NotifyReturn(make(chan amqp.Return, 1)),
+		closed: ch.NotifyClose(make(chan *amqp.Error, 1))}
 	if err := ch.Confirm(false); err != nil {
 		out.discard()
 		return nil, err

@@ -28,7 +28,8 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 			t.Fatal("a copy while the broker blocks:", err)
 		}
 	}
-	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.later.1m", "q", amqp.Publishing{}); ch == nil || !errors.Is(err, errBlocked) {
+	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.later.1m",
+		"q", amqp.Publishing{}); ch == nil || !errors.Is(err, errBlocked) {
 		t.Error("an alarm while the channel was opened:", err)
 	}
 	tell(false)

@@ -6,8 +6,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// step is what to do next with a delivery. Each decide function takes what just happened and returns the step that follows.
-// Together they are the whole state table; deliver.go, start.go and conclude.go take the steps.
+// step is what to do next with a delivery. Each decide function takes what just happened and returns the step that
+// follows. Together they are the whole state table; deliver.go, start.go and conclude.go take the steps.
 type step int
 
 const (
@@ -21,11 +21,12 @@ const (
 	stepRetract                 // close an attempt that did not run
 	stepUncount                 // close an attempt that is not counted, and hold the delivery before another
 	stepHeld                    // keep the delivery, which holds its queue, until the pause of the queue ends the session
-	stepSuspect                 // leave the attempt open, as if this process had died, and hold the delivery before another
-	stepOverdue                 // the delivery was held for as long as it may be
-	stepMove                    // publish a copy that waits elsewhere
-	stepMoved                   // ack: the copy is confirmed
-	stepStale                   // ack: a copy takes the place of the delivery
+	// leave the attempt open, as if this process had died, and hold the delivery before another
+	stepSuspect
+	stepOverdue // the delivery was held for as long as it may be
+	stepMove    // publish a copy that waits elsewhere
+	stepMoved   // ack: the copy is confirmed
+	stepStale   // ack: a copy takes the place of the delivery
 	stepAck
 	stepRequeue
 	stepDeadLetter
@@ -33,8 +34,8 @@ const (
 	stepGiveUp // the same, and the session ends: the delivery was held for too long
 )
 
-// decideReceived returns the step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place.
-// A suspect here is one that this process knows of.
+// decideReceived returns the step for a new attempt: at a delivery that has just arrived, or at one that is tried again
+// in place. A suspect here is one that this process knows of.
 func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 	switch {
 	case !hasID && first:
@@ -71,8 +72,8 @@ func decideStarted(v counter.Verdict) step {
 	}
 }
 
-// decideMode returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of them kills
-// the process, that must not count against this message, so the attempt is not opened as isolated then.
+// decideMode returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of
+// them kills the process, that must not count against this message, so the attempt is not opened as isolated then.
 func decideMode(abandoned int64) counter.Mode {
 	if abandoned > 0 {
 		return counter.ModeBesideAbandoned
@@ -100,8 +101,8 @@ type ended struct {
 	open      bool // START let it begin
 }
 
-// decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the handler's
-// own decision about the message.
+// decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the
+// handler's own decision about the message.
 func decideEnded(e ended) step {
 	switch {
 	case e.ok && e.open:
@@ -161,8 +162,8 @@ func decideLane(act counter.LaneAct, v counter.LaneVerdict) step {
 	return stepRun
 }
 
-// decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery
-// is overdue after it: the store keeps the rest of the wait for the next receiver.
+// decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit,
+// the delivery is overdue after it: the store keeps the rest of the wait for the next receiver.
 func decideWait(wait, left time.Duration, after step) (time.Duration, step) {
 	if wait <= left {
 		return max(wait, 0), after
@@ -170,8 +171,8 @@ func decideWait(wait, left time.Duration, after step) (time.Duration, step) {
 	return max(left, 0), stepOverdue
 }
 
-// decideOverdue returns the step for a delivery that was held for as long as it may be. Where others wait for it, it does not go
-// back alone: the session ends, and they return with it, in their order.
+// decideOverdue returns the step for a delivery that was held for as long as it may be. Where others wait for it, it
+// does not go back alone: the session ends, and they return with it, in their order.
 func decideOverdue(awaited bool) step {
 	if awaited {
 		return stepGiveUp
@@ -179,8 +180,8 @@ func decideOverdue(awaited bool) step {
 	return stepRequeue
 }
 
-// decideOutage returns the step after the store did not take one: the same after a wait, or what ends the hold. A delivery that
-// was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+// decideOutage returns the step after the store did not take one: the same after a wait, or what ends the hold. A
+// delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
 func decideOutage(sending step, rejected bool, wait, left time.Duration) step {
 	switch {
 	case sending == stepFail && rejected:

@@ -53,7 +53,8 @@ func TestDecideUnstarted(t *testing.T) {
 		sending step
 		doubt   bool
 		want    step
-	}{{stepStart, false, stepStart}, {stepStart, true, stepStart}, {stepIsolate, false, stepIsolate}, {stepIsolate, true, stepRetract}} {
+	}{{stepStart, false, stepStart}, {stepStart, true, stepStart}, {stepIsolate, false, stepIsolate},
+		{stepIsolate, true, stepRetract}} {
 		if got := decideUnstarted(tc.sending, tc.doubt); got != tc.want {
 			t.Errorf("%d, doubt %v: got %d, want %d", tc.sending, tc.doubt, got, tc.want)
 		}
@@ -95,7 +96,8 @@ func TestDecideEnded(t *testing.T) {
 }
 
 func TestDecideFailed(t *testing.T) {
-	for verdict, want := range map[counter.Verdict]step{counter.VerdictRequeue: stepWait, counter.VerdictExhausted: stepDeadLetter, counter.VerdictRun: 0} {
+	for verdict, want := range map[counter.Verdict]step{counter.VerdictRequeue: stepWait,
+		counter.VerdictExhausted: stepDeadLetter, counter.VerdictRun: 0} {
 		if got := decideFailed(verdict); got != want {
 			t.Errorf("%v: got %d, want %d", verdict, got, want)
 		}
@@ -165,7 +167,8 @@ func TestDecideStopped(t *testing.T) {
 	if got := decideStopped(stepEnd); got != stepAck {
 		t.Errorf("a success whose END is held: got %d, want it acked", got)
 	}
-	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepUncount, stepOverdue, stepDeadLetter} {
+	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepUncount,
+		stepOverdue, stepDeadLetter} {
 		if got := decideStopped(after); got != stepLeave {
 			t.Errorf("after %d: got %d, want it left", after, got)
 		}

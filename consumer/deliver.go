@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// delivery is one message on its way from the channel to its settlement. One goroutine at a time has it: its own, one that took
-// over from a handler that did not return, and last the one that settles.
+// delivery is one message on its way from the channel to its settlement. One goroutine at a time has it: its own, one
+// that took over from a handler that did not return, and last the one that settles.
 type delivery struct {
 	amqp.Delivery
 	entry     acks.Entry[*delivery]
@@ -110,8 +110,8 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	return d
 }
 
-// deliver carries a delivery from its receipt to its settlement, then the ones that wait for its lane or its worker. It begins
-// nothing once ctx is done, and counts nothing that was not counted yet.
+// deliver carries a delivery from its receipt to its settlement, then the ones that wait for its lane or its worker. It
+// begins nothing once ctx is done, and counts nothing that was not counted yet.
 func (s *session) deliver(ctx context.Context, d *delivery) {
 	for d != nil {
 		next, mine := s.attempts(ctx, d)
@@ -122,7 +122,8 @@ func (s *session) deliver(ctx context.Context, d *delivery) {
 	}
 }
 
-// attempts makes attempts at d until one decides what becomes of it. If it reports false, another goroutine goes on with d.
+// attempts makes attempts at d until one decides what becomes of it. If it reports false, another goroutine goes on
+// with d.
 func (s *session) attempts(ctx context.Context, d *delivery) (next step, mine bool) {
 	for {
 		if next = s.begin(ctx, d); next == stepRun {
@@ -172,7 +173,8 @@ func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery 
 // instead are the outcomes of acks after which a copy goes on.
 var instead = map[step]Outcome{stepMoved: OutcomeMove, stepStale: OutcomeStale}
 
-var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepMoved: acks.Ack, stepStale: acks.Ack, stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
+var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepMoved: acks.Ack, stepStale: acks.Ack,
+	stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
 
 // settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back after it.
 func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict) *delivery {

@@ -8,14 +8,14 @@ import (
 	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
-// Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is called, by
-// any number of goroutines. config may be its zero value; what it leaves out is as amqp.Dial has it, such as a heartbeat of 10 s,
-// and url's heartbeat and connection_timeout count for more. Leave its Recovery nil: Run redials.
+// Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is
+// called, by any number of goroutines. config may be its zero value; what it leaves out is as amqp.Dial has it, such as
+// a heartbeat of 10 s, and url's heartbeat and connection_timeout count for more. Leave its Recovery nil: Run redials.
 //
-// It differs from amqp.DialConfig in this: It returns when its context is done, and after 10 s, or url's connection_timeout, at the
-// latest, handshake included; a Dial function in config must do that itself. It shares nothing of config with the
-// connection that a dial writes into. An invalid url is a FieldError, which does not quote it; Run then returns instead of
-// dialling again.
+// It differs from amqp.DialConfig in this: It returns when its context is done, and after 10 s, or url's
+// connection_timeout, at the latest, handshake included; a Dial function in config must do that itself. It shares
+// nothing of config with the connection that a dial writes into. An invalid url is a FieldError, which does not quote
+// it; Run then returns instead of dialling again.
 //
 // url takes those of RabbitMQ's URI query parameters that amqp091-go obeys: heartbeat (seconds), connection_timeout
 // (milliseconds), channel_max, auth_mechanism, and for amqps cacertfile, certfile, keyfile, server_name_indication and

@@ -119,7 +119,8 @@ func ExampleConsumer_Handle_logger() {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	handler := func(context.Context, amqp.Delivery) error { return errBusy }
-	c := &consumer.Consumer{Queue: "orders", Handler: handler, Counter: counter.NewMemory(nil), MaxRetries: -1, Logger: logger}
+	c := &consumer.Consumer{Queue: "orders", Handler: handler, Counter: counter.NewMemory(nil), MaxRetries: -1,
+		Logger: logger}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
 	fmt.Println(c.Handle(context.Background(), "/", d))
 	// Output:

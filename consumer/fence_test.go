@@ -91,7 +91,8 @@ func TestShortTTLIsRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newBench()
-			c.Counter, c.HandlerTimeout, c.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler, tc.consumer
+			c.Counter, c.HandlerTimeout, c.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler,
+				tc.consumer
 			outcome, err := c.Handle(t.Context(), c.delivery(false), ok)
 			if refused := err != nil; refused != tc.refused || refused && outcome != OutcomeLeave {
 				t.Errorf("%v, %v", outcome, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// TestCopyOfForeignHeaders: the copy of a message for a delay queue is tied to it. Headers that count as absent on the message must not
-// count on its copy.
+// TestCopyOfForeignHeaders: the copy of a message for a delay queue is tied to it. Headers that count as absent on the
+// message must not count on its copy.
 func TestCopyOfForeignHeaders(t *testing.T) {
 	type read struct {
 		Generation, Place string
@@ -29,9 +29,11 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 		"its own":            {"m1", read{"1@1700000000 header:g", "1.1", 3, 1_700_000_001_000_000}},
 		"of another message": {"m2", read{"1@1700000000", "", 3, 1_700_000_001_000_000}},
 	} {
-		from := amqp.Table{GenerationHeader: "g", PlaceHeader: "1.1", HopHeader: int64(2), FenceHeader: int64(9), "mine": "kept"}
+		from := amqp.Table{GenerationHeader: "g", PlaceHeader: "1.1", HopHeader: int64(2), FenceHeader: int64(9),
+			"mine": "kept"}
 		from["x-death"] = []any{death("orders", "rejected", int64(1), time.Unix(1_700_000_000, 0))}
-		d := &delivery{Delivery: amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}, reply: counter.Reply{Hop: 3, Fence: 5}}
+		d := &delivery{Delivery: amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}, reply: counter.Reply{Hop: 3,
+			Fence: 5}}
 		d.ours = queueinfo.Read(d.Headers, "orders", "m1", nil)
 		d.message.Generation = d.ours.Generation()
 		copied := (&session{Consumer: Consumer{Queue: "orders"}}).copyOf(d).Headers
@@ -65,7 +67,8 @@ func TestForeignHeadersAreLogged(t *testing.T) {
 		handle("m3")
 		handle("m4")
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "id=m1") || !strings.Contains(lines[1], "id=m3") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "id=m1") ||
+			!strings.Contains(lines[1], "id=m3") {
 			t.Errorf("the log: %s", log.String())
 		}
 	})

@@ -58,7 +58,8 @@ type gated struct {
 
 func newGated(t *testing.T, c Consumer, settings ...func(*Consumer)) *gated {
 	t.Helper()
-	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100), ended: make(chan error, 1)}
+	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100),
+		ended: make(chan error, 1)}
 	g.store = &mute{store: g.bench.store}
 	g.isolation, g.Observer, g.Counter = newIsolation(), nil, g.store
 	for _, set := range settings {
@@ -98,8 +99,8 @@ func (g *gated) handled() string {
 	}
 }
 
-// TestGate has START exclusive of a healthy message go unanswered. While it may be open in the store, no message runs that may
-// kill the process: that would count against the healthy one.
+// TestGate has START exclusive of a healthy message go unanswered. While it may be open in the store, no message runs
+// that may kill the process: that would count against the healthy one.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, Consumer{})
@@ -167,7 +168,8 @@ func TestGateHoldsWhatWasStarted(t *testing.T) {
 	})
 }
 
-// TestGateOpensAfterItsSession has a session stopped while its attempt is undecided. The gate stays shut until END is answered.
+// TestGateOpensAfterItsSession has a session stopped while its attempt is undecided. The gate stays shut until END is
+// answered.
 func TestGateOpensAfterItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -192,11 +194,14 @@ func TestGateOpensAfterItsSession(t *testing.T) {
 	})
 }
 
-// TestSuspectsOutliveAnOutage has many suspects wait for one another through an outage and longer: that is no reason to end the
-// session.
+// TestSuspectsOutliveAnOutage has many suspects wait for one another through an outage and longer: that is no reason to
+// end the session.
 func TestSuspectsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, Consumer{Prefetch: 20, Handler: func(context.Context, amqp.Delivery) error { time.Sleep(time.Minute); return nil }})
+		g := newGated(t, Consumer{Prefetch: 20, Handler: func(context.Context, amqp.Delivery) error {
+			time.Sleep(time.Minute)
+			return nil
+		}})
 		for i := range 20 {
 			id := fmt.Sprint("m", i)
 			g.store.suspect(t, id)
@@ -217,8 +222,8 @@ func TestSuspectsOutliveAnOutage(t *testing.T) {
 	})
 }
 
-// TestIsolatedBesideAnAbandonedHandler has a suspect run while a handler that was abandoned at its deadline still does: a death
-// of the process proves nothing against the suspect.
+// TestIsolatedBesideAnAbandonedHandler has a suspect run while a handler that was abandoned at its deadline still does:
+// a death of the process proves nothing against the suspect.
 func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -226,7 +231,10 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 		release := make(chan struct{})
 		deaf := b.delivery(false)
 		deaf.MessageId = "deaf"
-		if outcome, err := b.Handle(t.Context(), deaf, func(context.Context, amqp.Delivery) error { <-release; return nil }); outcome != OutcomeRequeue || err != nil {
+		if outcome, err := b.Handle(t.Context(), deaf, func(context.Context, amqp.Delivery) error {
+			<-release
+			return nil
+		}); outcome != OutcomeRequeue || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		b.store.suspect(t, "m1")
@@ -283,7 +291,8 @@ func TestAcksGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 	})
 }
 
-// TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the gate shut.
+// TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the
+// gate shut.
 func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

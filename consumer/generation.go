@@ -12,12 +12,12 @@ import (
 // docs/protocol.md has the value of that.
 const GenerationHeader = queueinfo.GenerationHeader
 
-// FenceHeader is the header for the fence of a replayed message's first delivery, an int64. `strikes dead replay` makes it
-// greater than every fence that the message had before. See Attempt.Fence.
+// FenceHeader is the header for the fence of a replayed message's first delivery, an int64. `strikes dead replay` makes
+// it greater than every fence that the message had before. See Attempt.Fence.
 const FenceHeader = queueinfo.FenceHeader
 
-// carriedFence returns the fence that a message carries: that of the last replay, or the end of the second in which it died
-// last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
+// carriedFence returns the fence that a message carries: that of the last replay, or the end of the second in which it
+// died last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
 func carriedFence(h queueinfo.Headers) int64 {
 	fence := h.Fence()
 	if fence < 0 || fence > counter.MaxFloor { // any publisher can send it

@@ -18,7 +18,8 @@ func death(queue, reason string, count any, at time.Time) amqp.Table {
 	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": at}
 }
 
-// TestCarriedFence: a message carries the fence of its last replay, or the end of the second of its last death if it has died since.
+// TestCarriedFence: a message carries the fence of its last replay, or the end of the second of its last death if it
+// has died since.
 func TestCarriedFence(t *testing.T) {
 	noon := time.Unix(1_700_000_000, 0)
 	died := []any{death("orders", "rejected", int64(1), noon)}
@@ -31,11 +32,14 @@ func TestCarriedFence(t *testing.T) {
 		{"a replay", amqp.Table{FenceHeader: int64(7)}, 7},
 		{"moved back", amqp.Table{"x-death": died}, 1_700_000_001_000_000},
 		{"replayed, dead again, and moved back", amqp.Table{FenceHeader: int64(7), "x-death": died}, 1_700_000_001_000_000},
-		{"replayed after that, by a clock that is ahead", amqp.Table{FenceHeader: int64(1_700_000_002_000_000), "x-death": died}, 1_700_000_002_000_000},
+		{"replayed after that, by a clock that is ahead", amqp.Table{FenceHeader: int64(1_700_000_002_000_000),
+			"x-death": died}, 1_700_000_002_000_000},
 		{"below zero", amqp.Table{FenceHeader: int64(-1)}, 0},
-		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFloor + 1), "x-death": died}, 1_700_000_001_000_000},
+		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFloor + 1), "x-death": died},
+			1_700_000_001_000_000},
 		{"of another type", amqp.Table{FenceHeader: "7"}, 0},
-		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1), noon.AddDate(5000, 0, 0))}}, 0},
+		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1),
+			noon.AddDate(5000, 0, 0))}}, 0},
 	} {
 		if got := carriedFence(queueinfo.Read(written(tc.headers, "order 17"), "orders", "order 17", nil)); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
@@ -50,7 +54,8 @@ func written(headers amqp.Table, id string) amqp.Table {
 	return out
 }
 
-// FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see typed.
+// FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see
+// typed.
 func FuzzGeneration(f *testing.F) {
 	for _, seed := range []string{
 		`[{"queue":"orders","reason":"rejected","count":1,"time":"2026-01-02T03:04:05Z"}]`,
@@ -94,8 +99,8 @@ func FuzzGeneration(f *testing.F) {
 	})
 }
 
-// typed turns JSON into what AMQP tables hold: objects into tables, whole numbers into integers of 32 or 64 bits, texts that
-// are times into times, and texts of 0x and hexadecimal digits into bytes.
+// typed turns JSON into what AMQP tables hold: objects into tables, whole numbers into integers of 32 or 64 bits, texts
+// that are times into times, and texts of 0x and hexadecimal digits into bytes.
 func typed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

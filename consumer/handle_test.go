@@ -47,12 +47,14 @@ func TestRequeueUntilTheLimit(t *testing.T) {
 				t.Fatalf("delivery %d: %v, %v", i+1, outcome, err)
 			}
 		}
-		b.expect(t, "nack requeue=true, nack requeue=true, nack requeue=true, nack requeue=false", `"exhausted" 4+0 marked false`)
+		b.expect(t, "nack requeue=true, nack requeue=true, nack requeue=true, nack requeue=false",
+			`"exhausted" 4+0 marked false`)
 		if waited := time.Since(began); runs != 4 || waited != 6*time.Second {
 			t.Errorf("%d runs in %v; want 4, with backoffs of 1, 2 and 3 s", runs, waited)
 		}
 		// the last nack was lost: it is repeated without the handler
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), fail); outcome != OutcomeDeadLetter || err != nil || runs != 4 {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), fail); outcome != OutcomeDeadLetter || err != nil ||
+			runs != 4 {
 			t.Errorf("%v, %v, %d runs", outcome, err, runs)
 		}
 	})
@@ -178,7 +180,8 @@ func TestHandleRefusesFields(t *testing.T) {
 		change(b.Consumer)
 		field, _, _ := strings.Cut(name, " ")
 		var fe *FieldError
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeLeave || !errors.As(err, &fe) || fe.Field != field {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeLeave || !errors.As(err, &fe) ||
+			fe.Field != field {
 			t.Errorf("%s: %v, %v", name, outcome, err)
 		}
 		b.expect(t, "", "none")
@@ -194,7 +197,8 @@ func TestHandleNeedsAnAcknowledger(t *testing.T) {
 	b := newBench()
 	d := b.delivery(false)
 	d.Acknowledger = nil
-	if outcome, err := b.Handle(t.Context(), d, ok); outcome != OutcomeLeave || err == nil || !strings.Contains(err.Error(), "no Acknowledger") {
+	if outcome, err := b.Handle(t.Context(), d, ok); outcome != OutcomeLeave || err == nil ||
+		!strings.Contains(err.Error(), "no Acknowledger") {
 		t.Errorf("%v, %v", outcome, err)
 	}
 }

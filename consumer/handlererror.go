@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// handlerError holds all that decisions and the record need of a handler's error. The error is the user's code: any method of it
-// may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
+// handlerError holds all that decisions and the record need of a handler's error. The error is the user's code: any
+// method of it may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
 type handlerError struct {
 	err      error         // as the Observer gets it
 	message  string        // what its Error returned; for the log

@@ -65,7 +65,8 @@ func hostileHandlers() map[string]Handler {
 		"exits while it panics":       func(context.Context, amqp.Delivery) error { defer exitGoroutine(); panic("once") },
 		"panics with an odd function": func(context.Context, amqp.Delivery) error { panic(func() {}) },
 	}
-	for _, in := range []string{"Error", "Unwrap", "Is", "As", "LogValue", "MarshalText", "String", "Format", "ErrorUnwrapIsAsLogValueMarshalTextStringFormat"} {
+	for _, in := range []string{"Error", "Unwrap", "Is", "As", "LogValue", "MarshalText", "String", "Format",
+		"ErrorUnwrapIsAsLogValueMarshalTextStringFormat"} {
 		for _, how := range []string{"panics", "exits"} {
 			err := &hostile{in, how}
 			of := fmt.Sprintf("an error of which %s %s", in, how)
@@ -73,7 +74,9 @@ func hostileHandlers() map[string]Handler {
 			handlers["panics with a wrapped "+of] = func(context.Context, amqp.Delivery) error { panic(Reject(err)) }
 			handlers["returns "+of] = func(context.Context, amqp.Delivery) error { return err }
 			handlers["returns a joined "+of] = func(context.Context, amqp.Delivery) error { return errors.Join(errBoom, err) }
-			handlers["panics with a value for "+of] = func(context.Context, amqp.Delivery) error { panic(&printed{hostile{in, how}}) }
+			handlers["panics with a value for "+of] = func(context.Context, amqp.Delivery) error {
+				panic(&printed{hostile{in, how}})
+			}
 		}
 	}
 	return handlers
@@ -121,7 +124,9 @@ func TestPanicWithSteering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		began := time.Now()
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { panic(RetryAfter(errBoom, 9*time.Second)) })
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+			panic(RetryAfter(errBoom, 9*time.Second))
+		})
 		if took := time.Since(began); outcome != OutcomeRequeue || err != nil || took != 9*time.Second {
 			t.Errorf("%v, %v after %v", outcome, err, took)
 		}

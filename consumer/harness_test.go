@@ -121,7 +121,9 @@ type bench struct {
 func newBench() bench {
 	b := bench{store: newStore(), acks: &channel{}, events: &[]string{}}
 	b.Consumer = &Consumer{
-		Queue: "orders", Counter: b.store, Backoff: func(failed int) time.Duration { return time.Duration(failed) * time.Second },
+		Queue: "orders", Counter: b.store, Backoff: func(failed int) time.Duration {
+			return time.Duration(failed) * time.Second
+		},
 		Observer: observe(func(e Event) { *b.events = append(*b.events, string(e.Outcome)) }),
 	}
 	return b

@@ -11,7 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestHeldIsReported: operators see what a process holds although it is not counted, for how long and why, until it is handled.
+// TestHeldIsReported: operators see what a process holds although it is not counted, for how long and why, until it is
+// handled.
 func TestHeldIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -52,7 +53,8 @@ func TestHeldIsReported(t *testing.T) {
 	})
 }
 
-// TestHeldEndsWithACountedFailure: a message whose failure was counted is in a record, so it is not held uncounted during its backoff.
+// TestHeldEndsWithACountedFailure: a message whose failure was counted is in a record, so it is not held uncounted
+// during its backoff.
 func TestHeldEndsWithACountedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

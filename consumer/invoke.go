@@ -10,8 +10,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// call is one call of a handler: its context, and what the watchdog knows of it. The handler may outlive the attempt, so what a
-// handler can reach does not change.
+// call is one call of a handler: its context, and what the watchdog knows of it. The handler may outlive the attempt,
+// so what a handler can reach does not change.
 type call struct {
 	context.Context //nolint:containedctx // it is a context
 	delivery        *delivery
@@ -34,8 +34,9 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// invoke calls the handler. It reports false if another goroutine goes on with the delivery, because the handler was abandoned or
-// ended this one; the caller must not touch the delivery then. So no lock and no worker is given back here.
+// invoke calls the handler. It reports false if another goroutine goes on with the delivery, because the handler was
+// abandoned or ended this one; the caller must not touch the delivery then. So no lock and no worker is given back
+// here.
 func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 	c, cancel := s.newCall(d)
 	traced := s.traced(c, d)
@@ -76,7 +77,8 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	return c, cancel
 }
 
-// keepFence returns the fence of the delivery, for all attempts at it: the one from START, else the one that the message carries.
+// keepFence returns the fence of the delivery, for all attempts at it: the one from START, else the one that the
+// message carries.
 func (d *delivery) keepFence() int64 {
 	if !d.fenced {
 		d.fenced, d.fence = true, d.reply.Fence
@@ -105,13 +107,14 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerErr
 	return inspect(h(ctx, d)) // an error's methods may panic, too: a nil pointer of an error type
 }
 
-// abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as running until
-// it returns.
+// abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as
+// running until it returns.
 func (s *session) abandon(ctx context.Context, c *call) {
 	s.isolation.abandoned.Add(1)
 	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned) //nolint:contextcheck // c is a context, derived from live
 	text := err.Error()
-	c.delivery.end(c, &handlerError{err: err, message: text, text: text}) //nolint:contextcheck // c is a context, derived from live
+	c.delivery.end(c, &handlerError{err: err, message: text,
+		text: text}) //nolint:contextcheck // c is a context, derived from live
 	go s.resume(ctx, c.delivery)
 }
 
@@ -121,7 +124,8 @@ const mostStuck = 10
 // checkStuck ends the session if too many abandoned handlers run in the process.
 func (s *session) checkStuck() {
 	if n := s.isolation.abandoned.Load(); n >= int64(mostStuck*s.Concurrency) {
-		s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck, s.Queue, n))
+		s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck,
+			s.Queue, n))
 	}
 }
 

@@ -19,15 +19,16 @@ type isolation struct {
 	// closes it. It is first come, first served, so neither kind starves.
 	lock *semaphore.Weighted
 
-	// undecided is held for the one isolated attempt that may be open in the store, from before it takes the lock until the
-	// store has answered the step that closes it. If the process dies, that attempt is counted as a crash.
+	// undecided is held for the one isolated attempt that may be open in the store, from before it takes the lock until
+	// the store has answered the step that closes it. If the process dies, that attempt is counted as a crash.
 	undecided *semaphore.Weighted
 
-	// gate is shut while the lock is free and an isolated attempt is undecided. A message that may have killed a process gets no
-	// attempt then: its kill would count against the undecided one.
+	// gate is shut while the lock is free and an isolated attempt is undecided. A message that may have killed a process
+	// gets no attempt then: its kill would count against the undecided one.
 	gate gate
 
-	// abandoned is the number of handlers that passed their deadline and still run. While there is one, nothing is isolated.
+	// abandoned is the number of handlers that passed their deadline and still run. While there is one, nothing is
+	// isolated.
 	abandoned atomic.Int64
 }
 
@@ -112,8 +113,8 @@ func (s *session) acquire(ctx context.Context, d *delivery, units int64) bool {
 // isolated reports whether d has the whole isolation lock.
 func (d *delivery) isolated() bool { return d.lock == everything }
 
-// unlock gives back the units of the isolation lock. If the store has not answered for an isolated attempt, the gate is shut
-// before.
+// unlock gives back the units of the isolation lock. If the store has not answered for an isolated attempt, the gate is
+// shut before.
 func (s *session) unlock(d *delivery) {
 	if d.lock == 0 {
 		return
@@ -132,8 +133,8 @@ func (s *session) decided(d *delivery) {
 	}
 }
 
-// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if d is not the
-// undecided attempt.
+// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if d is
+// not the undecided attempt.
 func (s *session) handOver(d *delivery) func() {
 	if !d.undecided {
 		return nil

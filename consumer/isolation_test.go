@@ -63,8 +63,8 @@ func TestSuspectIsIsolated(t *testing.T) {
 	})
 }
 
-// TestKillerIsBounded has a message kill every process, each with an isolation lock of its own. A handler that does not end is the
-// death of its process: the attempt stays open.
+// TestKillerIsBounded has a message kill every process, each with an isolation lock of its own. A handler that does not
+// end is the death of its process: the attempt stays open.
 func TestKillerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -17,8 +17,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// PlaceHeader is the header for the place of a replayed message in its lane, a string. `strikes lane replay` sets it. See
-// Consumer.HoldLanes.
+// PlaceHeader is the header for the place of a replayed message in its lane, a string. `strikes lane replay` sets it.
+// See Consumer.HoldLanes.
 const PlaceHeader = queueinfo.PlaceHeader
 
 // LaneKeeper is a Counter that keeps which lanes are held. *counter.Counter and *counter.Memory are LaneKeepers.
@@ -29,8 +29,10 @@ type LaneKeeper interface {
 	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
-// unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that lost its data.
-const unknownLanes = "the store knows nothing of the lanes of this queue: it is new, or it has lost its data, and then messages of a lane " +
+// unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that
+// lost its data.
+const unknownLanes = "the store knows nothing of the lanes of this queue: it is new, or it has lost its data, and " +
+	"then messages of a lane " +
 	"overtake its dead letters; strikes status shows whether there are any"
 
 const (
@@ -119,8 +121,8 @@ func (h *holds) isOwned() bool {
 	}
 }
 
-// own makes the session the owner of the lanes, once. Between the two requests it asks the broker whether it still has the queue: a
-// session that has lost it finds out, or finds that the next one owns the lanes.
+// own makes the session the owner of the lanes, once. Between the two requests it asks the broker whether it still has
+// the queue: a session that has lost it finds out, or finds that the next one owns the lanes.
 func (h *holds) own(ctx context.Context, alive func(context.Context) error) error {
 	if h.isOwned() {
 		return nil
@@ -248,7 +250,8 @@ func (s *session) alive(ctx context.Context) error {
 	return cmp.Or(err, ctx.Err())
 }
 
-// passLane makes sure that the store knows of a dead letter before its nack, and of a replayed message's success before its ack.
+// passLane makes sure that the store knows of a dead letter before its nack, and of a replayed message's success before
+// its ack.
 func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 	switch {
 	case s.holds == nil || d.parked || d.stale:
@@ -266,7 +269,8 @@ func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 // stepLane sends a step, and returns what becomes of the delivery then.
 func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct) step {
 	request := counter.LaneStep{
-		Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried, Redelivered: d.Redelivered,
+		Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried,
+		Redelivered: d.Redelivered,
 	}
 	if request.ID == "" {
 		request.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
@@ -309,7 +313,8 @@ func (s *session) noteLane(d *delivery, reply counter.LaneReply) {
 		}
 	case counter.LaneHeld, counter.LaneRun:
 		if s.holds.note(d.lane, true) {
-			s.Logger.Warn("the lane is held: its later messages are dead-lettered without an attempt until this one is handled or dropped; see strikes lane list",
+			s.Logger.Warn("the lane is held: its later messages are dead-lettered without an attempt until this one is "+
+				"handled or dropped; see strikes lane list",
 				"queue", s.Queue, "lane", d.lane, "id", d.message.ID)
 		}
 	default:
@@ -321,5 +326,6 @@ var laneErrors = map[counter.LaneVerdict]error{counter.LaneUnowned: errLaneUnown
 var (
 	errBehind      = errors.New("an earlier message holds the lane")
 	errLaneUnowned = errors.New("consumer: another session consumes the queue, or an operator changed the lane meanwhile")
-	errLaneUnknown = errors.New("consumer: the store has lost its memory of held lanes: dead letters of a lane may be overtaken; replay them before its new messages")
+	errLaneUnknown = errors.New("consumer: the store has lost its memory of held lanes: dead letters of a lane may be " +
+		"overtaken; replay them before its new messages")
 )

@@ -70,7 +70,8 @@ func holdLane(t *testing.T, store *counter.Memory, lane string) {
 		t.Fatal(err)
 	}
 	reply, err := store.StepLane(t.Context(), counter.LaneStep{
-		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LanePark, Owner: "owner", Number: 1,
+		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LanePark, Owner: "owner",
+		Number: 1,
 	})
 	if err != nil || reply.Verdict != counter.LaneHeld {
 		t.Fatal(reply, err)
@@ -83,9 +84,13 @@ func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		store   Counter
 		holds   bool
 		refused bool
-	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false}, {plainCounter{counter.NewMemory(nil)}, false, false}} {
-		err := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }}).checkLanes(t.Context())
-		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(), "1 of its lanes are held") {
+	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false},
+		{plainCounter{counter.NewMemory(nil)}, false, false}} {
+		err := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string {
+			return ""
+		}}).checkLanes(t.Context())
+		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(),
+			"1 of its lanes are held") {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
@@ -99,7 +104,8 @@ type lanesFail struct {
 
 func (l lanesFail) HeldLanes(context.Context, string, string) (int, error) { return 0, l.err }
 
-// A store that will never tell which lanes are held is refused. If it may tell later, the consumer begins, with a warning.
+// A store that will never tell which lanes are held is refused. If it may tell later, the consumer begins, with a
+// warning.
 func TestUnknownLanes(t *testing.T) {
 	for _, tc := range []struct {
 		err     error
@@ -112,7 +118,8 @@ func TestUnknownLanes(t *testing.T) {
 		var log strings.Builder
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		err := sessionOn(lanesFail{counter.NewMemory(nil), tc.err}, Consumer{Logger: logger}).checkLanes(t.Context())
-		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) || tc.refused == strings.Contains(log.String(), "is not known") {
+		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) ||
+			tc.refused == strings.Contains(log.String(), "is not known") {
 			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
 		}
 	}
@@ -122,7 +129,8 @@ func TestUnknownLanes(t *testing.T) {
 func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
 	s := sessionOn(lanesFail{counter.NewMemory(nil), errors.New("away")}, Consumer{})
 	s.control = &control{lanes: 2}
-	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(), "2 of its lanes are held") {
+	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(),
+		"2 of its lanes are held") {
 		t.Error(err)
 	}
 	s.Counter = held(t, "a")
@@ -131,8 +139,8 @@ func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
 	}
 }
 
-// TestALaneHeldDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on, as do both if
-// the store does not reply.
+// TestALaneHeldDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on,
+// as do both if the store does not reply.
 func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -174,14 +182,16 @@ func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// A session learns which lanes are held before its first attempt, from the session that owned them before. One that has lost the
-// queue meanwhile does not get them.
+// A session learns which lanes are held before its first attempt, from the session that owned them before. One that has
+// lost the queue meanwhile does not get them.
 func TestOwningLanes(t *testing.T) {
 	store := held(t, "a")
 	session := sessionOn(store, Consumer{})
 	here := func(context.Context) error { return nil }
 	lost := newHolds(session, store)
-	if err := lost.own(t.Context(), func(context.Context) error { return errLost }); !errors.Is(err, errLost) || lost.isOwned() {
+	if err := lost.own(t.Context(), func(context.Context) error {
+		return errLost
+	}); !errors.Is(err, errLost) || lost.isOwned() {
 		t.Errorf("a session that has lost the queue: %v", err)
 	}
 	late, next := newHolds(session, store), newHolds(session, store)
@@ -195,7 +205,8 @@ func TestOwningLanes(t *testing.T) {
 	if next.note("b", false) || !next.isFree("b") || !next.note("c", true) || !next.note("c", false) {
 		t.Error("what the steps say is not noted")
 	}
-	if err := next.readAll(t.Context()); err != nil || next.isFree("a") || !next.isFree("b") || !next.isFree("c") || !next.isFree("d") {
+	if err := next.readAll(t.Context()); err != nil || next.isFree("a") || !next.isFree("b") || !next.isFree("c") ||
+		!next.isFree("d") {
 		t.Errorf("the successor does not know which lane is blocked: %v", err)
 	}
 	if !next.note("d", true) || next.note("d", true) || next.isFree("d") || !next.note("a", false) || !next.isFree("a") {
@@ -203,7 +214,8 @@ func TestOwningLanes(t *testing.T) {
 	}
 }
 
-// A dead letter whose position was given up, and that another tool moved back, is attempted: it is no copy of a handled message.
+// A dead letter whose position was given up, and that another tool moved back, is attempted: it is no copy of a handled
+// message.
 func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
 	for died, want := range map[bool]step{true: stepRun, false: stepAck} {
 		store := held(t, "a")
@@ -221,10 +233,12 @@ func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
 		}
 		headers := amqp.Table{PlaceHeader: place.String()}
 		if died {
-			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1), "time": time.Unix(1_700_000_000, 0)}}
+			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1),
+				"time": time.Unix(1_700_000_000, 0)}}
 		}
 		queueinfo.WriteFor(headers, "orders", "m1", nil)
-		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, inLane: &inLane{carried: place}}
+		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"},
+			inLane: &inLane{carried: place}}
 		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
 		if got := s.enterLane(t.Context(), d); got != want || d.stale != (want == stepAck) {
 			t.Errorf("died %v: step %v, stale %v; want step %v", died, got, d.stale, want)

@@ -14,9 +14,9 @@ const (
 	lateMost = 1000        // late steps at the same time; more are dropped
 )
 
-// late holds the steps that could not be taken while their delivery was there, because the store was out of reach: the END of an
-// attempt after its session, the FAIL of a message that was dead-lettered. They are repeated until the store takes
-// them: both are harmless to repeat and better late than never.
+// late holds the steps that could not be taken while their delivery was there, because the store was out of reach: the
+// END of an attempt after its session, the FAIL of a message that was dead-lettered. They are repeated until the store
+// takes them: both are harmless to repeat and better late than never.
 type late struct {
 	room  *semaphore.Weighted
 	over  chan struct{} // closed: sent once more, then no more; nil: the tasks are not awaited
@@ -33,8 +33,8 @@ func newLate() *late {
 // ownerless serves Handle and Consume. Its goroutines end within lateFor.
 var ownerless = &late{room: semaphore.NewWeighted(lateMost)}
 
-// add repeats a step. If over is not nil, the process waits for the step: it is repeated for as long as Run runs, and over is
-// called once the store took the step or it is given up.
+// add repeats a step. If over is not nil, the process waits for the step: it is repeated for as long as Run runs, and
+// over is called once the store took the step or it is given up.
 func (l *late) add(step func(context.Context) error, over func()) {
 	until := time.Now().Add(lateFor)
 	switch {

@@ -33,8 +33,8 @@ type mover interface {
 	Moved(ctx context.Context, a counter.Attempt, hop int64) error
 }
 
-// later is the later lane of a session: messages that must wait for longer than above are published to a bucket and acked. A nil
-// *later moves nothing.
+// later is the later lane of a session: messages that must wait for longer than above are published to a bucket and
+// acked. A nil *later moves nothing.
 type later struct {
 	above time.Duration
 	send  func(ctx context.Context, bucket, queue string, copied amqp.Publishing) error // returns nil once it is confirmed
@@ -68,8 +68,8 @@ func fingerprintOf(d amqp.Delivery) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// move publishes the copy of a message after the verdict MOVE. It returns stepMoved once the copy is confirmed, else the step that asks
-// the store again, because the copy may no longer be needed.
+// move publishes the copy of a message after the verdict MOVE. It returns stepMoved once the copy is confirmed, else
+// the step that asks the store again, because the copy may no longer be needed.
 func (s *session) move(ctx context.Context, d *delivery, again step) step {
 	if ctx.Err() != nil {
 		return stepLeave
@@ -86,7 +86,8 @@ func (s *session) move(ctx context.Context, d *delivery, again step) step {
 	d.unmoved++
 	if d.unmoved == 1 {
 		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
-		s.Logger.Warn("the later lane did not take a message; it is held, and the move is repeated", "queue", s.Queue, "error", err)
+		s.Logger.Warn("the later lane did not take a message; it is held, and the move is repeated", "queue", s.Queue,
+			"error", err)
 	}
 	wait, next := decideWait(min(storeBackoff(d.unmoved), d.reply.Wait), time.Until(d.heldUntil), again)
 	switch {
@@ -106,7 +107,8 @@ func (s *session) publishCopy(ctx context.Context, d *delivery) error {
 		return errNoLater
 	}
 	if err := s.later.send(ctx, bucket.Name, s.Queue, s.copyOf(d)); err != nil {
-		return fmt.Errorf("consumer: queue %q: publishing a message to the later lane, exchange %q: %w", s.Queue, bucket.Name, err)
+		return fmt.Errorf("consumer: queue %q: publishing a message to the later lane, exchange %q: %w", s.Queue,
+			bucket.Name, err)
 	}
 	return nil
 }
@@ -118,9 +120,9 @@ func (s *session) noteMoved(ctx context.Context, d *delivery) {
 	}
 }
 
-// copyOf returns the message that waits instead of d. It keeps the properties and headers of d, except for what the broker would act on
-// or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was routed; the expiration, which began
-// with the first publishing; and the user, which must be that of the connection.
+// copyOf returns the message that waits instead of d. It keeps the properties and headers of d, except for what the
+// broker would act on or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was
+// routed; the expiration, which began with the first publishing; and the user, which must be that of the connection.
 func (s *session) copyOf(d *delivery) amqp.Publishing {
 	headers := d.ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
@@ -134,8 +136,10 @@ func (s *session) copyOf(d *delivery) amqp.Publishing {
 	}
 	queueinfo.WriteFor(headers, s.Queue, d.MessageId, d.Body)
 	return amqp.Publishing{
-		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority, Type: d.Type, AppId: d.AppId,
-		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Timestamp: d.Timestamp,
+		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority,
+		Type: d.Type, AppId: d.AppId,
+		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
+		Timestamp: d.Timestamp,
 	}
 }
 
@@ -152,9 +156,11 @@ func (c *Consumer) validateLater() error {
 	most := max(cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2, DefaultLaterAbove)
 	switch {
 	case c.LaterAbove > 0 && c.Ordered:
-		return refused(c.Queue, "LaterAbove", c.LaterAbove, "0 when Ordered, because a message that waits elsewhere is overtaken")
+		return refused(c.Queue, "LaterAbove", c.LaterAbove,
+			"0 when Ordered, because a message that waits elsewhere is overtaken")
 	case c.LaterAbove > 0 && (c.LaterAbove < DefaultLaterAbove || c.LaterAbove > most):
-		return refused(c.Queue, "LaterAbove", c.LaterAbove, fmt.Sprintf("%v to %v, half the consumer timeout; 0 for %v, negative for no later lane", DefaultLaterAbove, most, DefaultLaterAbove))
+		return refused(c.Queue, "LaterAbove", c.LaterAbove, fmt.Sprintf("%v to %v, half the consumer timeout; 0 for %v, "+
+			"negative for no later lane", DefaultLaterAbove, most, DefaultLaterAbove))
 	}
 	return nil
 }
@@ -174,14 +180,16 @@ func (s *session) openLater(ctx context.Context, conn *amqp.Connection) error {
 		s.later = &later{above: cmp.Or(c.LaterAbove, DefaultLaterAbove), send: sent.send, close: sent.close}
 		return nil
 	case c.LaterAbove > 0:
-		return refusal{refused(s.Queue, "LaterAbove", c.LaterAbove, "0 or negative, because the later lane cannot be used: "+why)}
+		return refusal{refused(s.Queue, "LaterAbove", c.LaterAbove,
+			"0 or negative, because the later lane cannot be used: "+why)}
 	case found:
 		s.Logger.Warn("the later lane cannot be used; messages with long delays are held", "queue", s.Queue, "why", why)
 	}
 	return nil
 }
 
-// laterTrouble returns why the session cannot use the later lane, empty if it can, and whether the virtual host has one.
+// laterTrouble returns why the session cannot use the later lane, empty if it can, and whether the virtual host has
+// one.
 func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
 	exist, wrong, unread, err := queueinfo.BucketsOf(ctx, conn)
 	if err != nil {
@@ -198,20 +206,24 @@ func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why 
 	case !found:
 		return "its queues do not exist; declare them: topology.Declare with Later", false, nil
 	case len(wrong) > 0:
-		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it again: topology.Declare with Later", true, nil
+		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it again: topology.Declare " +
+			"with Later", true, nil
 	case !moves:
 		return "the Counter has no method Moved", true, nil
 	case keeps && keeper.TTL() < least:
-		return fmt.Sprintf("the TTL of Counter is %v, and must be at least %v, because a message may wait for a day", keeper.TTL(), least), true, nil
+		return fmt.Sprintf("the TTL of Counter is %v, and must be at least %v, because a message may wait for a day",
+			keeper.TTL(), least), true, nil
 	}
 	err = queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
 		return ch.QueueBind(s.Queue, s.Queue, queueinfo.LaterExchange, false, nil)
 	})
 	if err != nil && queueinfo.UnlessRefused(err) == nil {
 		if s.LaterAbove > 0 {
-			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w", queueinfo.LaterExchange, err)}
+			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w",
+				queueinfo.LaterExchange, err)}
 		}
-		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.LaterExchange, err), true, nil
+		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.LaterExchange,
+			err), true, nil
 	}
 	return "", true, err
 }

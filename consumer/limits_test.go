@@ -105,7 +105,9 @@ func TestRetryAtMostAfterALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Counter = &losing{Memory: b.store.Memory, left: 2}
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return RetryAtMost(errBoom, 0) })
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+			return RetryAtMost(errBoom, 0)
+		})
 		if outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
@@ -149,7 +151,8 @@ func TestMaxAge(t *testing.T) {
 				b := newBench()
 				b.MaxAge, b.MaxRetries = tc.maxAge, retries
 				if tc.set != nil {
-					if err := b.store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxAge: tc.set, Note: counter.Note{Why: "test"}}); err != nil {
+					if err := b.store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxAge: tc.set,
+						Note: counter.Note{Why: "test"}}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -164,8 +167,10 @@ func TestMaxAge(t *testing.T) {
 					}
 					return errBoom
 				})
-				if ran != tc.ran || last.Outcome != OutcomeDeadLetter || last.Cause != tc.cause || last.Err == nil || last.Err.Error() != "boom" {
-					t.Errorf("the handler ran %d times, want %d; the last event: %v %v, %v", ran, tc.ran, last.Outcome, last.Cause, last.Err)
+				if ran != tc.ran || last.Outcome != OutcomeDeadLetter || last.Cause != tc.cause || last.Err == nil ||
+					last.Err.Error() != "boom" {
+					t.Errorf("the handler ran %d times, want %d; the last event: %v %v, %v", ran, tc.ran, last.Outcome, last.Cause,
+						last.Err)
 				}
 			})
 		})
@@ -177,7 +182,9 @@ func TestMaxAgeAtARedelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		for range 2 {
-			if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return errBoom }); err != nil {
+			if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+				return errBoom
+			}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)

@@ -29,14 +29,18 @@ const (
 	OutcomeRequeue    Outcome = "requeue"     // returned to its original position in the queue, after the wait
 	OutcomeDeadLetter Outcome = "dead-letter" // nacked without requeue
 	OutcomeIsolate    Outcome = "isolate"     // the message may have killed a process: its attempt is isolated
-	OutcomeHold       Outcome = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or left if it was held too long
-	OutcomeNotCounted Outcome = "not-counted" // the handler said so (NotCounted); the next attempt begins here after Event.Wait
-	OutcomeCrash      Outcome = "crash"       // the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
-	OutcomeMove       Outcome = "move"        // acked: a confirmed copy waits in the later lane
-	OutcomeStale      Outcome = "stale"       // acked: a copy that waited in the later lane takes its place
-	OutcomeLeave      Outcome = "leave"       // not settled: it returns to the queue when its channel closes
+	// the store did not answer, or the dead-letter route is broken: the delivery is held, or left if it was held too long
+	OutcomeHold Outcome = "hold"
+	// the handler said so (NotCounted); the next attempt begins here after Event.Wait
+	OutcomeNotCounted Outcome = "not-counted"
+	// the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
+	OutcomeCrash Outcome = "crash"
+	OutcomeMove  Outcome = "move"  // acked: a confirmed copy waits in the later lane
+	OutcomeStale Outcome = "stale" // acked: a copy that waited in the later lane takes its place
+	OutcomeLeave Outcome = "leave" // not settled: it returns to the queue when its channel closes
 
-	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it is.
+	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it
+	// is.
 	OutcomeUndecodable Outcome = "undecodable"
 )
 
@@ -58,7 +62,8 @@ type Event struct {
 	Wait     time.Duration // Retry, NotCounted, Crash: until the next attempt
 	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
 	Isolated bool          // of a Crash: the attempt was isolated, so the crash is counted when the next one begins
-	Err      error         // the handler's; of a Hold the store's or the route's; of an Isolate, why; or why the delivery could not be settled
+	// the handler's; of a Hold the store's or the route's; of an Isolate, why; or why the delivery could not be settled
+	Err error
 }
 
 // LogValue returns the fields that a log line needs.

@@ -24,8 +24,8 @@ func (e trapError) Error() string {
 	return "boom"
 }
 
-// TestDeadLettersAndRetriesAreLogged handles one message until it is dead-lettered. The Logger shows each retry and each dead letter once,
-// with an Observer and without.
+// TestDeadLettersAndRetriesAreLogged handles one message until it is dead-lettered. The Logger shows each retry and
+// each dead letter once, with an Observer and without.
 func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 	const retried = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 attempt=1 limit=2 cause=failed `
 	const died = `level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 `
@@ -34,11 +34,14 @@ func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 		handler Handler
 		want    []string
 	}{
-		"fails twice":   {slog.LevelDebug, boom, []string{retried + "error=boom", died + "attempt=2 limit=2 cause=failed error=boom"}},
+		"fails twice": {slog.LevelDebug, boom, []string{retried + "error=boom", died +
+			"attempt=2 limit=2 cause=failed error=boom"}},
 		"without DEBUG": {slog.LevelInfo, boom, []string{died + "attempt=2 limit=2 cause=failed error=boom"}},
 		"rejected": {slog.LevelInfo, func(context.Context, amqp.Delivery) error { return Reject(errBoom) },
 			[]string{died + "attempt=1 cause=rejected error=boom"}},
-		"waits": {slog.LevelDebug, func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, time.Millisecond) },
+		"waits": {slog.LevelDebug, func(context.Context, amqp.Delivery) error {
+			return RetryAfter(errBoom, time.Millisecond)
+		},
 			[]string{retried + "wait=1ms error=boom", died + "attempt=2 limit=2 cause=failed error=boom"}},
 		"handled": {slog.LevelDebug, ok, []string{}},
 	} {
@@ -63,7 +66,8 @@ func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 	}
 }
 
-// TestAHandlersErrorIsReadOnce: the line of a retry and that of a dead letter are whole, though the error panics when it is read again.
+// TestAHandlersErrorIsReadOnce: the line of a retry and that of a dead letter are whole, though the error panics when
+// it is read again.
 func TestAHandlersErrorIsReadOnce(t *testing.T) {
 	var log bytes.Buffer
 	b := newBench()
@@ -85,7 +89,8 @@ level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 
 
 // withoutTime returns a Logger whose lines have no time.
 func withoutTime(to *bytes.Buffer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string,
+		a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// orderly runs an ordered session on messages m0, m1 and so on, and returns the ids in the order in which handlers ended:
-// "m0" for a success, "m0!" for a failure.
+// orderly runs an ordered session on messages m0, m1 and so on, and returns the ids in the order in which handlers
+// ended: "m0" for a success, "m0!" for a failure.
 type orderly struct {
 	bench
 	mu   sync.Mutex
@@ -115,15 +115,16 @@ func TestOrderedInPlace(t *testing.T) {
 	}
 }
 
-// TestLaneWaitsForNoTimer shows that what follows a dead letter in its lane runs as soon as the nack is sent, which waits
-// for nothing, while acks and dead letters that nothing waits for go together.
+// TestLaneWaitsForNoTimer shows that what follows a dead letter in its lane runs as soon as the nack is sent, which
+// waits for nothing, while acks and dead letters that nothing waits for go together.
 func TestLaneWaitsForNoTimer(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		lane func(amqp.Delivery) string
 		want string // settlements
 	}{
-		{"one lane", nil, "ack multiple=false, nack requeue=false, ack multiple=false, nack requeue=false, ack multiple=true"},
+		{"one lane", nil, "ack multiple=false, nack requeue=false, ack multiple=false, nack requeue=false, ack " +
+			"multiple=true"},
 		{
 			"a lane for each message", func(d amqp.Delivery) string { return d.MessageId },
 			"nack requeue=false, nack requeue=false, ack multiple=true",

@@ -2,8 +2,8 @@ package consumer
 
 import "sync"
 
-// lanes keeps the deliveries of an ordered session in their order: one of each lane is under way, and the others wait for it. A
-// nil *lanes keeps no order.
+// lanes keeps the deliveries of an ordered session in their order: one of each lane is under way, and the others wait
+// for it. A nil *lanes keeps no order.
 type lanes struct {
 	mu      sync.Mutex
 	waiting map[string]fifo // of each lane with a delivery under way

@@ -79,7 +79,9 @@ func TestOutageDoesNotHoldAReject(t *testing.T) {
 			}
 			b.store.down.Store(false)
 		})
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return Reject(errBoom) })
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+			return Reject(errBoom)
+		})
 		if outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
@@ -128,7 +130,8 @@ func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 			time.AfterFunc(time.Second, func() { b.store.down.Store(true) })
 			time.AfterFunc(tc.away, func() { b.store.down.Store(false) })
 			outcome, err := b.Handle(t.Context(), b.delivery(true), ok)
-			if held := time.Since(began); outcome != tc.outcome || !errors.Is(err, tc.err) || (held-tc.held).Abs() > 10*time.Second {
+			if held := time.Since(began); outcome != tc.outcome || !errors.Is(err, tc.err) ||
+				(held-tc.held).Abs() > 10*time.Second {
 				t.Errorf("%v, %v after %v; want %v, %v after %v", outcome, err, held, tc.outcome, tc.err, tc.held)
 			}
 			if tc.err == nil {

@@ -6,9 +6,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// untilPaused consumes with one session, unless the queue is paused: then it waits until the queue is resumed. It reports
-// whether the queue was paused, before the session or in it.
-func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held *heldControl, setUp func(*session)) (paused bool, err error) {
+// untilPaused consumes with one session, unless the queue is paused: then it waits until the queue is resumed. It
+// reports whether the queue was paused, before the session or in it.
+func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held *heldControl,
+	setUp func(*session)) (paused bool, err error) {
 	s, err := c.prepared(conn)
 	if err != nil {
 		return false, err
@@ -28,9 +29,10 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 	return s.unlessPaused(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })
 }
 
-// unlessPaused calls consume with a context that its control ends, or waits until a paused queue is resumed. It reports whether the queue
-// was paused.
-func (s *session) unlessPaused(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) (paused bool, err error) {
+// unlessPaused calls consume with a context that its control ends, or waits until a paused queue is resumed. It reports
+// whether the queue was paused.
+func (s *session) unlessPaused(ctx context.Context, conn *amqp.Connection,
+	consume func(context.Context) error) (paused bool, err error) {
 	if paused, err := s.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err // what was checked may have changed meanwhile
 	}
@@ -40,8 +42,8 @@ func (s *session) unlessPaused(ctx context.Context, conn *amqp.Connection, consu
 	return session.Err() != nil && ctx.Err() == nil, err
 }
 
-// awaitResume returns once the queue is not paused, or ctx is done. It reports whether it was paused, and an error if the
-// connection is lost meanwhile.
+// awaitResume returns once the queue is not paused, or ctx is done. It reports whether it was paused, and an error if
+// the connection is lost meanwhile.
 func (s *session) awaitResume(ctx context.Context, conn *amqp.Connection) (paused bool, err error) {
 	if s.control == nil {
 		return false, nil

@@ -42,12 +42,22 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 		runs    int // after the decision
 		settled string
 	}{
-		"failed, allowed":   {errBoom, func(s *counter.Memory) error { return s.LimitMessage(t.Context(), m, 3, why) }, 1, ""},
-		"failed, skipped":   {errBoom, func(s *counter.Memory) error { return s.Skip(t.Context(), m, why) }, 0, "nack requeue=false"},
-		"failed, reset":     {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
-		"failed, resumed":   {errBoom, func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
-		"rejected, resumed": {Reject(errBoom), func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
-		"rejected, allowed": {Reject(errBoom), func(s *counter.Memory) error { return s.LimitMessage(t.Context(), m, 3, why) }, 1, ""},
+		"failed, allowed": {errBoom, func(s *counter.Memory) error {
+			return s.LimitMessage(t.Context(), m, 3, why)
+		}, 1, ""},
+		"failed, skipped": {errBoom, func(s *counter.Memory) error {
+			return s.Skip(t.Context(), m, why)
+		}, 0, "nack requeue=false"},
+		"failed, reset": {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
+		"failed, resumed": {errBoom, func(s *counter.Memory) error {
+			return s.Resume(t.Context(), "/", "orders", why)
+		}, 0, ""},
+		"rejected, resumed": {Reject(errBoom), func(s *counter.Memory) error {
+			return s.Resume(t.Context(), "/", "orders", why)
+		}, 0, ""},
+		"rejected, allowed": {Reject(errBoom), func(s *counter.Memory) error {
+			return s.LimitMessage(t.Context(), m, 3, why)
+		}, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +148,8 @@ func TestARejectedMessageHoldsItsQueueWithoutTheStore(t *testing.T) {
 }
 
 func TestHoldLanesWithoutALaneNeedsAQueueHolder(t *testing.T) {
-	c := Consumer{Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true, Counter: plainCounter{counter.NewMemory(nil)}}
+	c := Consumer{Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true,
+		Counter: plainCounter{counter.NewMemory(nil)}}
 	var fe *FieldError
 	if err := c.Consume(t.Context(), &amqp.Connection{}); !errors.As(err, &fe) || fe.Field != "Counter" {
 		t.Error(err)

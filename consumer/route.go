@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// routeEvery is the least time between two checks of the dead-letter route, which come only before a dead letter is sent.
+	// routeEvery is the least time between two checks of the dead-letter route, which come only before a dead letter is
+	// sent.
 	routeEvery = 10 * time.Second
 
 	// routeTimeout bounds a check; each of topology's requests to the management API takes 5 s at most.
 	routeTimeout = 20 * time.Second
 
-	// routeHold is how long a dead letter is held. Then its session ends, and the next one is refused until the route is whole. To
-	// requeue it instead would count towards a delivery limit, at which the broker dead-letters it along the broken route.
+	// routeHold is how long a dead letter is held. Then its session ends, and the next one is refused until the route is
+	// whole. To requeue it instead would count towards a delivery limit, at which the broker dead-letters it along the
+	// broken route.
 	routeHold = 9 * time.Minute
 
 	// renewEvery is how often the tombstone of a held dead letter is renewed. It binds for ten minutes.
@@ -43,7 +45,8 @@ type route struct {
 // newRoute returns the route of a queue that was just checked.
 func (s *session) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
-		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management, HTTPClient: s.HTTPClient})
+		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management,
+			HTTPClient: s.HTTPClient})
 		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
 			return errors.Join(errUnknown, err)
 		}
@@ -60,8 +63,8 @@ var errUnknown = errors.New("the state of the dead-letter route is unknown")
 
 var errUnchecked = errors.New("the session ended before the dead-letter route was checked")
 
-// look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller checks, the
-// others wait for its result.
+// look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller
+// checks, the others wait for its result.
 func (r *route) state(ctx context.Context) (next time.Duration, broken error) {
 	if r == nil {
 		return 0, nil
@@ -87,7 +90,8 @@ func (r *route) ask(ctx context.Context) {
 	}
 	switch {
 	case err != nil && r.broken == nil:
-		r.logger.Warn("the dead-letter route is broken: dead letters are held until it is whole", "queue", r.queue, "error", err)
+		r.logger.Warn("the dead-letter route is broken: dead letters are held until it is whole", "queue", r.queue,
+			"error", err)
 	case err == nil && r.broken != nil:
 		r.logger.Info("the dead-letter route is whole again", "queue", r.queue)
 	}
@@ -123,8 +127,8 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 	}
 }
 
-// renewTombstone renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
-// it comes back. The result is not needed.
+// renewTombstone renews the tombstone of a held dead letter by a START that meets it, so that the message is not
+// attempted again when it comes back. The result is not needed.
 func (s *session) renewTombstone(ctx context.Context, d *delivery) {
 	if d.message.ID == "" || time.Since(d.renewed) < renewEvery {
 		return

@@ -37,7 +37,8 @@ func newBreakable() *breakable {
 	return b
 }
 
-var errNoRoute = &topology.RefusedError{Queue: "orders", Findings: []topology.Finding{{Code: "dead-letter-exchange-missing"}}}
+var errNoRoute = &topology.RefusedError{Queue: "orders",
+	Findings: []topology.Finding{{Code: "dead-letter-exchange-missing"}}}
 
 func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,8 +67,8 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 	})
 }
 
-// TestADeadLetterThatWasHeldTooLong ends its session. A requeue would count towards a delivery limit. However late it comes back,
-// it is not attempted again.
+// TestADeadLetterThatWasHeldTooLong ends its session. A requeue would count towards a delivery limit. However late it
+// comes back, it is not attempted again.
 func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, r := newBench(), newBreakable()
@@ -92,7 +93,8 @@ func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 	})
 }
 
-// TestARejectedRedeliveryThatWasHeldTooLong ends its session too, though the store took neither its FAIL nor its END in time.
+// TestARejectedRedeliveryThatWasHeldTooLong ends its session too, though the store took neither its FAIL nor its END in
+// time.
 func TestARejectedRedeliveryThatWasHeldTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, r := newBench(), newBreakable()
@@ -118,7 +120,10 @@ func TestRejectAtAStopIsNotSentUnchecked(t *testing.T) {
 		b.route = r.route
 		r.broken.Store(true)
 		ctx, stop := context.WithCancel(t.Context())
-		outcome, err := b.Handle(ctx, b.delivery(false), func(context.Context, amqp.Delivery) error { stop(); return Reject(errBoom) })
+		outcome, err := b.Handle(ctx, b.delivery(false), func(context.Context, amqp.Delivery) error {
+			stop()
+			return Reject(errBoom)
+		})
 		if outcome != OutcomeLeave || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}

@@ -21,14 +21,14 @@ const steady = 10 * time.Second
 // refusedDelay is the longest wait after a host has refused a connection.
 const refusedDelay = 500 * time.Millisecond
 
-// electing is how long dead letters are held when a connection had to be tried again: a broker may just have started, or ended
-// and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a third of a second
-// after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
+// electing is how long dead letters are held when a connection had to be tried again: a broker may just have started,
+// or ended and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a
+// third of a second after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
 const electing = 3 * time.Second
 
-// Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
-// about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
-// own, which Run closes.
+// Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again,
+// after about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a
+// connection of its own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that is not certain. It returns an
 // error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
@@ -89,8 +89,8 @@ func deadLettersFrom(n int, now time.Time) time.Time {
 	return now.Add(electing)
 }
 
-// redialDelay is how long to wait after a session that ended with err. A host that refuses connections is not burdened by
-// one more, and the broker on it may be back at any moment.
+// redialDelay is how long to wait after a session that ended with err. A host that refuses connections is not burdened
+// by one more, and the broker on it may be back at any moment.
 func redialDelay(delay time.Duration, err error) time.Duration {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return min(delay, jitter(refusedDelay))
@@ -99,7 +99,8 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 }
 
 // runSession dials and consumes on one connection, with sessions that setUp prepares.
-func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), held *heldControl, setUp func(*session)) error {
+func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error),
+	held *heldControl, setUp func(*session)) error {
 	conn, err := dialUntil(ctx, dial)
 	if err != nil {
 		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
@@ -108,8 +109,8 @@ func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*
 	return c.onConnection(ctx, conn, held, setUp)
 }
 
-// dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that
-// accepts and is silent. A connection that comes later is closed.
+// dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker
+// that accepts and is silent. A connection that comes later is closed.
 func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
 	var dialled struct {
 		conn *amqp.Connection
@@ -134,7 +135,8 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 }
 
 // onConnection is Consume with sessions that setUp prepares: each pause ends one.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, held *heldControl, setUp func(*session)) error {
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, held *heldControl,
+	setUp func(*session)) error {
 	for {
 		paused, err := c.untilPaused(ctx, conn, held, setUp)
 		if !paused || err != nil || ctx.Err() != nil {
@@ -143,8 +145,8 @@ func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, held
 	}
 }
 
-// isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the error of
-// the previous session.
+// isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the
+// error of the previous session.
 func isRefused(err, before error) bool {
 	var r refusal
 	return errors.As(err, &r) || amqpdial.Permanent(err, before)

@@ -25,10 +25,16 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 		dial func(context.Context) (*amqp.Connection, error)
 		want string
 	}{
-		"no dial":     {nil, "dial is nil"},
-		"nothing":     {func(context.Context) (*amqp.Connection, error) { return nil, nil }, "neither a connection nor an error"},
-		"an odd URL":  {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret%zz@localhost/") }, "cannot be parsed"},
-		"an odd port": {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret/x@localhost/") }, "cannot be parsed"},
+		"no dial": {nil, "dial is nil"},
+		"nothing": {func(context.Context) (*amqp.Connection, error) {
+			return nil, nil
+		}, "neither a connection nor an error"},
+		"an odd URL": {func(context.Context) (*amqp.Connection, error) {
+			return amqp.Dial("amqp://user:s3cret%zz@localhost/")
+		}, "cannot be parsed"},
+		"an odd port": {func(context.Context) (*amqp.Connection, error) {
+			return amqp.Dial("amqp://user:s3cret/x@localhost/")
+		}, "cannot be parsed"},
 		"a parameter": {Dialer("amqp://user:s3cret@localhost/?cafile=x", amqp.Config{}), `parameter must be one of`},
 		"no URL":      {Dialer("", amqp.Config{}), "URL must be amqp[s]://user:password@host:port/vhost"},
 	} {

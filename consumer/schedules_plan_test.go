@@ -104,7 +104,8 @@ func drawDelivery(rng *rand.Rand, at int64, id string) conductDelivery {
 }
 
 func drawHandler(rng *rand.Rand) conductHandler {
-	h := conductHandler{Takes: []int64{0, rng.Int64N(300), rng.Int64N(4000), rng.Int64N(12_000)}[rng.IntN(4)], Deaf: rng.IntN(6) == 0}
+	h := conductHandler{Takes: []int64{0, rng.Int64N(300), rng.Int64N(4000), rng.Int64N(12_000)}[rng.IntN(4)],
+		Deaf: rng.IntN(6) == 0}
 	switch n := rng.IntN(20); {
 	case n < 7:
 		h.OK = true
@@ -132,7 +133,8 @@ func drawOutage(rng *rand.Rand) conductOutage {
 
 func drawEvents(rng *rand.Rand, tc conductCase) (events []conductEvent) {
 	if rng.IntN(5) == 0 { // CONTROL is read once a second
-		events = append(events, conductEvent{At: 1000*(1+rng.Int64N(8)) - 100, Event: "skip", ID: tc.Deliveries[rng.IntN(len(tc.Deliveries))].ID})
+		events = append(events, conductEvent{At: 1000*(1+rng.Int64N(8)) - 100, Event: "skip",
+			ID: tc.Deliveries[rng.IntN(len(tc.Deliveries))].ID})
 	}
 	at := []int64{rng.Int64N(3000), rng.Int64N(12_000), rng.Int64N(60_000)}[rng.IntN(3)]
 	switch n := rng.IntN(20); {
@@ -144,13 +146,14 @@ func drawEvents(rng *rand.Rand, tc conductCase) (events []conductEvent) {
 		events = append(events, conductEvent{At: at, Event: "cancel"})
 	case n < 12 && tc.Settings.Drain > 0: // while it drains
 		later := at + rng.Int64N(tc.Settings.Drain)
-		events = append(events, conductEvent{At: at, Event: "stop"}, conductEvent{At: later, Event: []string{"lose", "cancel"}[rng.IntN(2)]})
+		events = append(events, conductEvent{At: at, Event: "stop"}, conductEvent{At: later, Event: []string{"lose",
+			"cancel"}[rng.IntN(2)]})
 	}
 	return events
 }
 
-// scheduleReplies draws what the store says to a step. The nth reply depends on nothing but the step, so that a run which asks for
-// the same replies in another order gets them.
+// scheduleReplies draws what the store says to a step. The nth reply depends on nothing but the step, so that a run
+// which asks for the same replies in another order gets them.
 type scheduleReplies struct {
 	seed  uint64
 	limit int
@@ -178,7 +181,8 @@ func (s scheduleReplies) draw(e conductEntry, n int) json.RawMessage {
 		}
 		return encoded(faultKinds[kind.IntN(4)])
 	}
-	reply := scheduleReply{Verdict: s.verdict(rng, e, n), Failures: min(n, s.limit-1), Crashes: rng.IntN(4) / 3, Limit: s.limit}
+	reply := scheduleReply{Verdict: s.verdict(rng, e, n), Failures: min(n, s.limit-1), Crashes: rng.IntN(4) / 3,
+		Limit: s.limit}
 	if rng.IntN(6) == 0 {
 		reply.Limit = 1 + rng.IntN(6) // an override
 	}

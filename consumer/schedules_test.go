@@ -23,7 +23,8 @@ var (
 )
 
 const (
-	// unsteadyRuns is in how many runs with other times, and in how many with slower replies, a case has to come out the same.
+	// unsteadyRuns is in how many runs with other times, and in how many with slower replies, a case has to come out the
+	// same.
 	unsteadyRuns   = 4
 	mostDeliveries = 8
 	mostShift      = 20 // ms by which they move each time
@@ -54,7 +55,8 @@ func TestSchedules(t *testing.T) {
 	}
 	if *schedulesOut != "" {
 		writeSchedules(t, *schedulesOut, drawn)
-		fmt.Printf("consumer: %d schedules from seed %d, dropped %d others that hang on a few ms\n", len(drawn), *schedulesSeed, dropped)
+		fmt.Printf("consumer: %d schedules from seed %d, dropped %d others that hang on a few ms\n", len(drawn),
+			*schedulesSeed, dropped)
 	}
 }
 
@@ -64,14 +66,17 @@ func checkVariety(t *testing.T, drawn []conductCase) {
 	had := map[string]bool{}
 	for _, tc := range drawn {
 		for _, e := range tc.Trace {
-			for _, part := range []string{e.Do, e.Do + " " + e.Mode, e.Do + " " + e.Cause, fmt.Sprintf("%s %t", e.Do, e.Succeeded), fmt.Sprintf("%s repeated %t", e.Do, e.Repeated)} {
+			for _, part := range []string{e.Do, e.Do + " " + e.Mode, e.Do + " " + e.Cause,
+				fmt.Sprintf("%s %t", e.Do, e.Succeeded), fmt.Sprintf("%s repeated %t", e.Do, e.Repeated)} {
 				had[part] = true
 			}
 		}
 	}
 	for _, part := range []string{
-		"START shared", "START isolated", "START beside-abandoned", "START untracked", "START repeated true", "FAIL failed", "FAIL timed-out", "FAIL rejected",
-		"FAIL repeated true", "BEGUN", "BEGUN repeated true", "END true", "END false", "END repeated true", "handler", "ack", "requeue", "dead-letter", "close", "stop", "lose", "cancel", "skip",
+		"START shared", "START isolated", "START beside-abandoned", "START untracked", "START repeated true", "FAIL failed",
+		"FAIL timed-out", "FAIL rejected",
+		"FAIL repeated true", "BEGUN", "BEGUN repeated true", "END true", "END false", "END repeated true", "handler", "ack",
+		"requeue", "dead-letter", "close", "stop", "lose", "cancel", "skip",
 	} {
 		if !had[part] {
 			t.Errorf("no schedule has %s", part)
@@ -126,8 +131,8 @@ func record(t *testing.T, tc *conductCase, replies scheduleReplies) []conductEnt
 	return (&conductRun{of: *tc, draw: replies.draw}).play(t)
 }
 
-// redeliver adds a delivery for a message that was requeued after that time, and reports whether there was one. What came before
-// stays as it was, so no message is delivered twice at a time.
+// redeliver adds a delivery for a message that was requeued after that time, and reports whether there was one. What
+// came before stays as it was, so no message is delivered twice at a time.
 func redeliver(tc *conductCase, rng *rand.Rand, after *int64) bool {
 	for _, e := range tc.Trace {
 		if e.Do != "requeue" || e.at <= *after || len(tc.Deliveries) == mostDeliveries {
@@ -187,7 +192,8 @@ func playShifted(t *testing.T, tc conductCase, of *dice, replies scheduleReplies
 			tc.Replies[id] = map[string][]json.RawMessage{}
 		}
 	}
-	return (&conductRun{of: shifted(tc, shift), draw: replies.draw, shift: shift, noise: of.noise, observed: of.observed}).play(t)
+	return (&conductRun{of: shifted(tc, shift), draw: replies.draw, shift: shift, noise: of.noise,
+		observed: of.observed}).play(t)
 }
 
 // playNoisy plays a case with replies that take a moment. Then another delivery may come first where several could.

@@ -17,8 +17,8 @@ const (
 	lockedPatience = 2 * time.Second
 )
 
-// send sends a step to the store. The end of ctx does not interrupt it: to wait for the reply is faster than to clear up an
-// undecided step. But under the isolation lock it is not sent again then.
+// send sends a step to the store. The end of ctx does not interrupt it: to wait for the reply is faster than to clear
+// up an undecided step. But under the isolation lock it is not sent again then.
 func (s *session) send(ctx context.Context, d *delivery, step func(context.Context) error) error {
 	if !d.isolated() {
 		return sendOnce(ctx, stepTimeout, step)
@@ -43,5 +43,6 @@ func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Cont
 // notTaken reports whether the store refused a step without taking it.
 func notTaken(err error) bool {
 	var store *counter.StoreError
-	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis)
+	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Fault == counter.FaultDenied ||
+		store.Fault == counter.FaultNotRedis)
 }

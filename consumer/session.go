@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
-// ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not have
-// reached the broker, and their messages may be handled again; nothing was counted.
+// ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not
+// have reached the broker, and their messages may be handled again; nothing was counted.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
 // ErrStuck is wrapped by Run and Consume when ten times the Concurrency of handlers have passed their deadlines and
@@ -26,8 +26,9 @@ var ErrStuck = errors.New("consumer: too many handlers hang")
 // Why a session ends before its context is done. Run begins another.
 var (
 	errLost      = errors.New("the connection was lost")
-	errCancelled = errors.New("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
-	errDrained   = errors.New("the time to drain is over")
+	errCancelled = errors.New("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was " +
+		"held beyond the consumer timeout")
+	errDrained = errors.New("the time to drain is over")
 )
 
 const (
@@ -80,7 +81,8 @@ type session struct {
 // newSession returns a session of c, which has its defaults.
 func newSession(c Consumer, vhost string) *session {
 	s := &session{
-		Consumer: c, vhost: cmp.Or(vhost, "/"), isolation: ofProcess, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
+		Consumer: c, vhost: cmp.Or(vhost, "/"), isolation: ofProcess, late: ownerless, consuming: func() {},
+		ended: make(chan error, 1),
 	}
 	if c.Ordered && c.Retry == RetryInPlace {
 		s.lanes = newLanes()
@@ -91,8 +93,8 @@ func newSession(c Consumer, vhost string) *session {
 	return s
 }
 
-// prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled once live is,
-// which is not before. The caller ends the session with the function that prepare returns.
+// prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled
+// once live is, which is not before. The caller ends the session with the function that prepare returns.
 func (s *session) prepare(ctx, live context.Context) (end func()) {
 	c := s.Consumer
 	s.live = live
@@ -133,7 +135,8 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
-	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(),
+		lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	l.alive = func() error {
@@ -176,7 +179,8 @@ func (s *session) refusedBy(conn *amqp.Connection, l *link, asked time.Time, err
 	}
 	switch {
 	case amqpdial.Unanswered(reply, asked):
-		return fmt.Errorf("consumer: queue %q: consuming: the queue did not answer, as a quorum queue without a majority of its members: %w", s.Queue, reply)
+		return fmt.Errorf("consumer: queue %q: consuming: the queue did not answer, as a quorum queue without a majority "+
+			"of its members: %w", s.Queue, reply)
 	case amqpdial.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
 		return s.lost(errLost, reply)
 	case reply != nil && reply.Server && !conn.IsClosed():
@@ -187,7 +191,9 @@ func (s *session) refusedBy(conn *amqp.Connection, l *link, asked time.Time, err
 
 // consume opens a channel and serves its deliveries until the session ends.
 func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
-	l, err := await(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) { _ = l.channel.Close() })
+	l, err := await(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) {
+		_ = l.channel.Close()
+	})
 	if errors.Is(err, errNoReply) {
 		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
 	}
@@ -249,8 +255,8 @@ func (s *session) isConsuming(yes bool) {
 	}
 }
 
-// receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so that
-// the time for which each may be held begins with its arrival.
+// receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so
+// that the time for which each may be held begins with its arrival.
 func (s *session) receive(ctx, stop context.Context, l *link) error {
 	deliveries := l.deliveries
 	for {

@@ -44,7 +44,8 @@ func TestTooManyStuckHandlersEndTheSession(t *testing.T) {
 		b.isolation = newIsolation()
 		release := make(chan struct{})
 		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
-		_, err := served(t.Context(), b, Consumer{Handler: hang, HandlerTimeout: 10 * time.Second, Concurrency: 2}, 2*mostStuck+1)
+		_, err := served(t.Context(), b, Consumer{Handler: hang, HandlerTimeout: 10 * time.Second, Concurrency: 2},
+			2*mostStuck+1)
 		if !errors.Is(err, ErrStuck) {
 			t.Errorf("the session ended with %v", err)
 		}
@@ -70,15 +71,16 @@ func TestStopWaitsForHandlers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
 				ctx, stop := context.WithCancel(t.Context())
-				c := Consumer{Prefetch: tc.prefetch, Ordered: tc.ordered, DrainTimeout: 10 * time.Second, Handler: func(ctx context.Context, _ amqp.Delivery) error {
-					stop()
-					select {
-					case <-time.After(tc.handler):
-						return nil
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				}}
+				c := Consumer{Prefetch: tc.prefetch, Ordered: tc.ordered, DrainTimeout: 10 * time.Second,
+					Handler: func(ctx context.Context, _ amqp.Delivery) error {
+						stop()
+						select {
+						case <-time.After(tc.handler):
+							return nil
+						case <-ctx.Done():
+							return ctx.Err()
+						}
+					}}
 				calls, err := served(ctx, b, c, 5)
 				if err != nil {
 					t.Errorf("the session ended with %v", err)
@@ -99,7 +101,8 @@ func unobserved() bench {
 	return b
 }
 
-// TestDeadLettersWaitForALeader: after a start of the broker nothing is dead-lettered until a dead-letter queue can take it.
+// TestDeadLettersWaitForALeader: after a start of the broker nothing is dead-lettered until a dead-letter queue can
+// take it.
 func TestDeadLettersWaitForALeader(t *testing.T) {
 	const acked, both = "ack multiple=false", "ack multiple=false, nack requeue=false"
 	for _, tc := range []struct {
@@ -170,7 +173,8 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 				deliveries <- b.delivery(false)
 				time.AfterFunc(acks.Tick/2, func() { cancelled <- "tag" })
 				s := b.session(Consumer{Prefetch: 100, Handler: h})
-				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
+				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries,
+					cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 					t.Errorf("settled %q, the session ended with %v", got, err)
 				}
@@ -195,7 +199,8 @@ func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
 			return nil
 		}}
 		s := b.session(c)
-		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: deliveries, cancelled: cancelled}); !errors.Is(err, errCancelled) {
+		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: deliveries,
+			cancelled: cancelled}); !errors.Is(err, errCancelled) {
 			t.Errorf("the session ended with %v", err)
 		}
 	})

@@ -133,15 +133,19 @@ func (c *Consumer) validateOrder() error {
 	case c.HoldLanes && !c.Ordered:
 		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
 	case c.holdsQueue() && !isQueueHolder(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
+			"a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
 	case c.HoldLanes && c.Lane != nil && !isLaneKeeper(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a LaneKeeper with HoldLanes, such as *counter.Counter")
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
+			"a LaneKeeper with HoldLanes, such as *counter.Counter")
 	case c.Lane != nil && requeue:
-		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")
+		return refused(c.Queue, "Retry", "RetryRequeue",
+			"RetryInPlace with a Lane, because a requeued message would stop all lanes")
 	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
 		return refused(c.Queue, "Concurrency", c.Concurrency, "1 when Ordered without a Lane")
 	case requeue && c.Prefetch > 1:
-		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
+		return refused(c.Queue, "Prefetch", c.Prefetch,
+			"1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
 	}
 	return nil
 }
@@ -170,7 +174,9 @@ func (c *Consumer) checkTTL() error {
 		handler = delivery
 	}
 	if least := handler + delivery/4*3 + ttlMargin; keeper.TTL() < least {
-		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise counter.Options.TTL", c.Queue, least, keeper.TTL())
+		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the "+
+			"ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise "+
+			"counter.Options.TTL", c.Queue, least, keeper.TTL())
 	}
 	return nil
 }

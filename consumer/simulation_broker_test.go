@@ -36,7 +36,8 @@ func (w *simWorld) publish(m simMessagePlan, n int) {
 	name := fmt.Sprintf("%s.%d", m.id, n+1)
 	w.broker.queue = append(w.broker.queue, &simMessage{name: name, origin: name, id: m.id, body: []byte(m.body(n))})
 	w.note(audit.Event{
-		Kind: audit.Published, Copy: name, ID: m.id, Lane: m.lane, Do: m.does.name, Seq: len(w.broker.queue), Outcome: audit.Confirmed,
+		Kind: audit.Published, Copy: name, ID: m.id, Lane: m.lane, Do: m.does.name, Seq: len(w.broker.queue),
+		Outcome: audit.Confirmed,
 	})
 }
 
@@ -53,7 +54,8 @@ func (b *simBroker) next(s *simSession) *simMessage {
 	return nil
 }
 
-// active is the one consumer that a single-active-consumer queue delivers to: the first that subscribed of those that are there.
+// active is the one consumer that a single-active-consumer queue delivers to: the first that subscribed of those that
+// are there.
 func (w *simWorld) active() *simSession {
 	var first *simSession
 	for _, p := range w.procs {
@@ -71,9 +73,11 @@ func (w *simWorld) deliver(s *simSession, m *simMessage) {
 	m.holder = s
 	s.unsettled[s.tags], s.copies[s.tags] = m, m.name
 	w.note(audit.Event{
-		Kind: audit.Delivered, Process: s.proc.id, Session: s.id, Tag: s.tags, Copy: m.name, ID: m.id, Redelivered: m.redelivered,
+		Kind: audit.Delivered, Process: s.proc.id, Session: s.id, Tag: s.tags, Copy: m.name, ID: m.id,
+		Redelivered: m.redelivered,
 	})
-	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered, Headers: m.headers, Body: m.body, CorrelationId: m.origin}
+	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered,
+		Headers: m.headers, Body: m.body, CorrelationId: m.origin}
 }
 
 // release returns everything that is unsettled in s.

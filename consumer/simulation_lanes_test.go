@@ -21,8 +21,10 @@ import (
 // newLanePlan is a plan of an ordered queue whose dead letters hold their lanes.
 func newLanePlan(rng *rand.Rand) simPlan {
 	p := simPlan{
-		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, hold: true, ordered: true,
-		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(3), prefetch: 1 + rng.IntN(12), faults: rng.IntN(16),
+		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, hold: true,
+		ordered:   true,
+		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(3), prefetch: 1 + rng.IntN(12),
+		faults: rng.IntN(16),
 	}
 	if rng.IntN(3) == 0 {
 		p.sour = rng.IntN(40)
@@ -79,7 +81,8 @@ type laneJudge struct {
 }
 
 func newLaneJudge(p simPlan) laneJudge {
-	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, twice: map[string]bool{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
+	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, twice: map[string]bool{},
+		handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
 	for _, m := range p.messages {
 		if _, again := j.of[m.id]; again {
 			j.twice[m.id] = true
@@ -91,7 +94,8 @@ func newLaneJudge(p simPlan) laneJudge {
 	return j
 }
 
-// begin checks an attempt in a session that the broker has not given up: all before it is handled, and nothing after it.
+// begin checks an attempt in a session that the broker has not given up: all before it is handled, and nothing after
+// it.
 func (j *laneJudge) begin(id string, s *simSession) {
 	if j.lanes == nil || s.gone() {
 		return
@@ -103,15 +107,17 @@ func (j *laneJudge) begin(id string, s *simSession) {
 			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began before %s was handled", id, other))
 		}
-		if i > at && j.acked[other] && !j.dropped[other] && !j.isAgain(id, other) { // a duplicate of a dropped one is acked without an attempt
+		// a duplicate of a dropped one is acked without an attempt
+		if i > at && j.acked[other] && !j.dropped[other] && !j.isAgain(id, other) {
 			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began after %s was acked", id, other))
 		}
 	}
 }
 
-// isAgain reports whether id was handled or dropped before, and begins once more because it was published again. It may also be that
-// other was: if its nack and the ack of id were lost, both are delivered again, and nothing tells which message of other's id this is.
+// isAgain reports whether id was handled or dropped before, and begins once more because it was published again. It may
+// also be that other was: if its nack and the ack of id were lost, both are delivered again, and nothing tells which
+// message of other's id this is.
 func (j *laneJudge) isAgain(id, other string) bool {
 	return (j.twice[id] || j.twice[other]) && (j.handled[id] || j.dropped[id])
 }
@@ -192,7 +198,8 @@ func (w *simWorld) released() bool {
 }
 
 // OwnLanes and StepLane are the lanes of a store behind a link that loses, delays and repeats.
-func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (reply counter.OwnedLanes, err error) {
+func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (reply counter.OwnedLanes,
+	err error) {
 	l.session.world.mu.Lock()
 	l.asked++
 	number := l.asked
@@ -207,7 +214,8 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	return reply, err
 }
 
-func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (reply counter.HeldPage, err error) {
+func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (reply counter.HeldPage,
+	err error) {
 	l.session.world.mu.Lock()
 	l.asked++
 	number := l.asked
@@ -237,7 +245,8 @@ func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply co
 	return reply, err
 }
 
-func (l *simLink) lane(ctx context.Context, number int64, what string, act func(s simLaned, first bool) (string, error)) error {
+func (l *simLink) lane(ctx context.Context, number int64, what string, act func(s simLaned, first bool) (string,
+	error)) error {
 	w, err := l.session.world, errSimDown
 	execute := func(first bool) (failed error) {
 		for i, s := range w.store.laned() {
@@ -420,7 +429,9 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 		noted := []counter.LaneLetter{{Message: m.asCounted(), Place: p.Place}}
 		o.todo = append(o.todo,
 			func() bool {
-				return w.onLanes(func(s simLaned) error { return s.NotePublishing(context.Background(), "/", "orders", lane, noted) })
+				return w.onLanes(func(s simLaned) error {
+					return s.NotePublishing(context.Background(), "/", "orders", lane, noted)
+				})
 			},
 			func() bool { return w.republish(m, p.Place) },
 			func() bool { return w.takeOff(m) },
@@ -430,7 +441,8 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 }
 
-// giveUpReplaced drops places whose messages have later ones, once it has found them so for longer than a dead letter is on its way.
+// giveUpReplaced drops places whose messages have later ones, once it has found them so for longer than a dead letter
+// is on its way.
 func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers []int64) {
 	o := &w.operator
 	var places []counter.Place
@@ -507,8 +519,8 @@ func (w *simWorld) takeOff(m *simMessage) bool {
 	return true
 }
 
-// TestSimulationLanes plays schedules in which dead letters hold their lanes, and operators replay and drop them. Requests to the store
-// are lost, late and doubled, and consumers that the broker has given up go on.
+// TestSimulationLanes plays schedules in which dead letters hold their lanes, and operators replay and drop them.
+// Requests to the store are lost, late and doubled, and consumers that the broker has given up go on.
 func TestSimulationLanes(t *testing.T) {
 	servertest.Long(t)
 	repeatable(t)
@@ -530,13 +542,15 @@ func TestSimulationLanes(t *testing.T) {
 			broken++
 		}
 		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
-			t.Logf("seed %d (repeat it with -run '^TestSimulationLanes$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan, audit.Story(w.history))
+			t.Logf("seed %d (repeat it with -run '^TestSimulationLanes$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
+				audit.Story(w.history))
 		}
 		if len(w.judge.broken) > 0 {
 			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
 		}
 	}
-	t.Logf("%d schedules from seed %d: %d dead letters, %d replays, %d drops; %d attempts too early, %d lanes still held at the end",
+	t.Logf("%d schedules from seed %d: %d dead letters, %d replays, %d drops; %d attempts too early, %d lanes still "+
+		"held at the end",
 		played, from, total.behind, total.replays, total.releases, total.early, total.stuck)
 }
 
@@ -546,7 +560,8 @@ func simulateLanes(t *testing.T, seed uint64) *simWorld {
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		plan := newLanePlan(rng)
-		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(newMemory), judge: newLaneJudge(plan)}
+		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
+			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
 		w.faults, w.store.sour = plan.faults, plan.sour
 		w.play()
 		w.judge.finish(w)

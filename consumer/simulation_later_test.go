@@ -26,7 +26,8 @@ type simWaiting struct {
 const simLaterTimeout = 10 * time.Minute
 
 // simDelays are the backoffs with a later lane.
-var simDelays = []time.Duration{200 * time.Millisecond, 61 * time.Second, 90 * time.Second, 3 * time.Minute, 25 * time.Minute, 2 * time.Hour, 30 * time.Hour}
+var simDelays = []time.Duration{200 * time.Millisecond, 61 * time.Second, 90 * time.Second, 3 * time.Minute,
+	25 * time.Minute, 2 * time.Hour, 30 * time.Hour}
 
 // delay is the backoff after so many failed attempts.
 func (p *simPlan) delay(failed int) time.Duration {
@@ -125,9 +126,11 @@ func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing
 func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
 	i := slices.IndexFunc(queueinfo.Buckets, func(b queueinfo.Bucket) bool { return b.Name == bucket })
 	name := fmt.Sprintf("%s+%d", copied.CorrelationId, len(w.broker.queue)+len(w.broker.waiting)+1)
-	m := &simMessage{name: name, origin: copied.CorrelationId, id: copied.MessageId, headers: maps.Clone(copied.Headers), body: copied.Body}
+	m := &simMessage{name: name, origin: copied.CorrelationId, id: copied.MessageId, headers: maps.Clone(copied.Headers),
+		body: copied.Body}
 	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(queueinfo.Buckets[i].TTL)})
-	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id, Seq: int(copied.Headers[HopHeader].(int64)), Err: bucket})
+	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id,
+		Seq: int(copied.Headers[HopHeader].(int64)), Err: bucket})
 }
 
 // expired is what a bucket returns now; nil: nothing.
@@ -158,7 +161,8 @@ func (b *simBroker) nextExpiry() (time.Duration, bool) {
 
 // Moved is sent once.
 func (l *simLink) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
-	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context,
+		c Counter) (counter.Reply, error) {
 		if m, ok := c.(mover); ok {
 			return counter.Reply{}, m.Moved(ctx, a, hop)
 		}

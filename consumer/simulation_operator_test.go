@@ -54,7 +54,9 @@ func (w *simWorld) operate() {
 var simWhy = counter.Note{By: "sim", Why: "an operator wants it"}
 
 func (w *simWorld) resume() {
-	if w.onAll(w.store.followers(), func(s simOperated) error { return s.Resume(context.Background(), "/", "orders", simWhy) }) {
+	if w.onAll(w.store.followers(), func(s simOperated) error {
+		return s.Resume(context.Background(), "/", "orders", simWhy)
+	}) {
 		w.note(audit.Event{Kind: audit.PauseEnded})
 	}
 }

@@ -62,7 +62,8 @@ const (
 // audited is what the audit has to know of the plan.
 func (p *simPlan) audited() *audit.Plan {
 	return &audit.Plan{
-		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout, Complete: true,
+		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout,
+		Complete:  true,
 		Isolation: map[Isolation]string{IsolationOff: audit.IsolationOff}[p.isolation],
 		Mixed:     p.oldProcess,
 		Ordered:   p.ordered || !p.later && p.processes*p.consumers == 1 && p.prefetch == 1,
@@ -70,7 +71,8 @@ func (p *simPlan) audited() *audit.Plan {
 }
 
 func (p simPlan) String() string {
-	out := fmt.Sprintf("limit %d, %s, %s, %d processes of %d consumers, concurrency %d, prefetch %d", max(p.maxRetries, 0)+1,
+	out := fmt.Sprintf("limit %d, %s, %s, %d processes of %d consumers, concurrency %d, prefetch %d",
+		max(p.maxRetries, 0)+1,
 		map[Isolation]string{IsolationSuspects: "suspects isolated", IsolationOff: "isolation off"}[p.isolation],
 		map[RetryMode]string{RetryRequeue: "requeue", RetryInPlace: "in place"}[p.retry],
 		p.processes, p.consumers, p.concurrency, p.prefetch)
@@ -137,15 +139,18 @@ func newSimPlan(rng *rand.Rand) simPlan {
 		p.sieges = 1 + rng.IntN(8)
 	}
 	if !p.ordered && (rng.IntN(4) == 0 || *simLater) {
-		p.later, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0 // a process that reads each second would fill a day
+		// a process that reads each second would fill a day
+		p.later, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0
 		p.differ = rng.IntN(4) == 0
 		p.messages[0].differ = rng.IntN(2) == 0
 	}
 	if rng.IntN(4) == 0 {
-		p.maxAge = []time.Duration{time.Millisecond, 200 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second}[rng.IntN(5)]
+		p.maxAge = []time.Duration{time.Millisecond, 200 * time.Millisecond, time.Second, 5 * time.Second,
+			20 * time.Second}[rng.IntN(5)]
 	}
 	for i := range p.messages {
-		if p.isolation == IsolationOff && p.messages[i].does.name == "kills" { // it would come back without end, as documented
+		// it would come back without end, as documented
+		if p.isolation == IsolationOff && p.messages[i].does.name == "kills" {
 			p.messages[i].does = simBehaviour{"kills three times", first(3, "kill", audit.OK)}
 		}
 	}
@@ -240,7 +245,8 @@ var simBehaviours = []simBehaviour{
 	{"is abandoned, then kills, once", first(1, "abandoned kill", audit.OK)},
 	{"is not counted twice", first(2, audit.NotCounted, audit.OK)},
 	{"is not counted once, fails", first(1, audit.NotCounted, audit.Failed)},
-	{"crashes another process", first(15, audit.Crashed, audit.OK)}, // not always: beside an abandoned handler that stays, it is not counted
+	// not always: beside an abandoned handler that stays, it is not counted
+	{"crashes another process", first(15, audit.Crashed, audit.OK)},
 	{"crashes another process twice", first(2, audit.Crashed, audit.OK)},
 }
 

@@ -136,7 +136,8 @@ type simSession struct {
 }
 
 func (w *simWorld) open(p *simProc) {
-	s := &simSession{world: w, proc: p, id: w.sessions + 1, unsettled: map[uint64]*simMessage{}, copies: map[uint64]string{}}
+	s := &simSession{world: w, proc: p, id: w.sessions + 1, unsettled: map[uint64]*simMessage{},
+		copies: map[uint64]string{}}
 	w.sessions++
 	s.deliveries = make(chan amqp.Delivery, w.plan.prefetch)
 	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
@@ -144,10 +145,14 @@ func (w *simWorld) open(p *simProc) {
 	p.sessions = append(p.sessions, s)
 	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
 	c := Consumer{
-		Queue: "orders", Handler: s.handle, Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, MaxAge: w.plan.maxAge,
-		Retry: w.plan.retry, Isolation: w.plan.isolation, Backoff: w.plan.delay,
-		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
-		Ordered: w.plan.ordered, HoldLanes: w.plan.hold || w.plan.whole, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+		Queue: "orders", Handler: s.handle, Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries,
+		MaxAge: w.plan.maxAge,
+		Retry:  w.plan.retry, Isolation: w.plan.isolation, Backoff: w.plan.delay,
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), Concurrency: w.plan.concurrency,
+		Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
+		Ordered: w.plan.ordered, HoldLanes: w.plan.hold || w.plan.whole, Lane: func(d amqp.Delivery) string {
+			return w.plan.lane(d.MessageId)
+		},
 	}
 	if w.plan.whole {
 		c.Lane = nil
@@ -276,7 +281,8 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 		case does == "hang", does == "deaf", does == "abandoned kill":
 			outcome = audit.Failed
 		}
-		e := audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId, Token: attempt.Token, Outcome: outcome}
+		e := audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId,
+			Token: attempt.Token, Outcome: outcome}
 		if n, ok := retriesOf(outcome); ok {
 			e.Outcome, e.AtMost = audit.Failed, n+1
 		}
@@ -305,7 +311,8 @@ func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery
 		name = s.copies[d.DeliveryTag]
 		w.judge.begin(d.MessageId, s)
 		w.note(audit.Event{
-			Kind: audit.Began, Process: s.proc.id, Session: s.id, Tag: d.DeliveryTag, Copy: name, ID: d.MessageId, Token: attempt.Token,
+			Kind: audit.Began, Process: s.proc.id, Session: s.id, Tag: d.DeliveryTag, Copy: name, ID: d.MessageId,
+			Token:       attempt.Token,
 			Redelivered: d.Redelivered, Until: deadline,
 		})
 		return true

@@ -16,8 +16,10 @@ import (
 // newWholePlan is a plan of an ordered queue which an exhausted message holds.
 func newWholePlan(rng *rand.Rand) simPlan {
 	p := simPlan{
-		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, whole: true, ordered: true,
-		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1, prefetch: 1 + rng.IntN(8), faults: rng.IntN(12),
+		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, whole: true,
+		ordered:   true,
+		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1, prefetch: 1 + rng.IntN(8),
+		faults: rng.IntN(12),
 	}
 	if rng.IntN(4) == 0 {
 		p.retry, p.prefetch = RetryRequeue, 1
@@ -52,8 +54,8 @@ func (s *simStore) memories() (all []*counter.Memory) {
 	return all
 }
 
-// operateQueue has an operator decide about the message that holds the queue, resume the queue without a decision, pause it, or skip
-// a message that is retried. It reports whether the operator did anything.
+// operateQueue has an operator decide about the message that holds the queue, resume the queue without a decision,
+// pause it, or skip a message that is retried. It reports whether the operator did anything.
 func (w *simWorld) operateQueue() bool {
 	if w.store.down {
 		return false
@@ -65,7 +67,9 @@ func (w *simWorld) operateQueue() bool {
 	case holding != nil && (w.calm || n < 6):
 		w.decide(holding.Message)
 	case paused != nil && (w.calm || n < 8):
-		w.onMemories("resumes", func(m *counter.Memory) error { return m.Resume(context.Background(), "/", "orders", simWhy) })
+		w.onMemories("resumes", func(m *counter.Memory) error {
+			return m.Resume(context.Background(), "/", "orders", simWhy)
+		})
 	case w.calm:
 		return false
 	case n == 8:
@@ -116,8 +120,8 @@ func (w *simWorld) onMemories(what string, do func(*counter.Memory) error) (done
 	return done
 }
 
-// TestSimulationQueue plays schedules in which an exhausted message holds its whole queue: nothing may overtake it, whatever happens
-// to processes, connections and the store, and nothing is dead-lettered that no operator skipped.
+// TestSimulationQueue plays schedules in which an exhausted message holds its whole queue: nothing may overtake it,
+// whatever happens to processes, connections and the store, and nothing is dead-lettered that no operator skipped.
 func TestSimulationQueue(t *testing.T) {
 	repeatable(t)
 	from, n := *simFrom, *simN
@@ -137,7 +141,8 @@ func TestSimulationQueue(t *testing.T) {
 			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
 		}
 		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
-			t.Logf("seed %d (repeat it with -run '^TestSimulationQueue$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan, audit.Story(w.history))
+			t.Logf("seed %d (repeat it with -run '^TestSimulationQueue$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
+				audit.Story(w.history))
 		}
 	}
 	t.Logf("%d schedules: %d attempts, %d decisions of operators, %d dead letters", n, begun, decisions, drops)
@@ -152,7 +157,8 @@ func simulateQueue(t *testing.T, seed uint64) *simWorld {
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		plan := newWholePlan(rng)
-		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(newMemory), judge: newLaneJudge(plan)}
+		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
+			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
 		w.faults, w.store.sour = plan.faults, plan.sour
 		w.play()
 		w.judge.finish(w)

@@ -19,8 +19,8 @@ type simCounting interface {
 	Get(ctx context.Context, vhost, queue, id string) ([]counter.Record, error)
 }
 
-// simStore is the store behind links that lose, delay and repeat. Its replicas take the same steps at the same moment, so
-// that a failover which loses what was written last is a switch to the next one.
+// simStore is the store behind links that lose, delay and repeat. Its replicas take the same steps at the same moment,
+// so that a failover which loses what was written last is a switch to the next one.
 type simStore struct {
 	fresh    func() simCounting
 	replicas []simCounting // the first serves
@@ -141,12 +141,16 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	rec := records[0]
 	var tokens strings.Builder
-	for _, t := range slices.SortedFunc(slices.Values(rec.Tokens), func(a, b counter.Token) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, t := range slices.SortedFunc(slices.Values(rec.Tokens), func(a, b counter.Token) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
 		fmt.Fprintf(&tokens, ";%s=%c", t.Name, t.Kind)
 	}
 	return &audit.Record{
-		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(), OpenToken: rec.OpenToken,
-		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, OpenReserved: rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect, Fence: rec.Fence,
+		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(),
+		OpenToken:     rec.OpenToken,
+		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated,
+		OpenReserved:  rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect, Fence: rec.Fence,
 		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause), Age: rec.LastTime.Sub(rec.FirstTime),
 	}
 }
@@ -219,25 +223,29 @@ type simLink struct {
 }
 
 func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
-		return c.Start(ctx, a, mode, limit)
-	}})
+	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit,
+		send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+			return c.Start(ctx, a, mode, limit)
+		}})
 }
 
 func (l *simLink) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
-	return l.call(ctx, &simRequest{name: audit.StepBegun, attempt: a, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: audit.StepBegun, attempt: a, send: func(ctx context.Context,
+		c Counter) (counter.Reply, error) {
 		return c.Begun(ctx, a)
 	}})
 }
 
 func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
-	return l.call(ctx, &simRequest{name: audit.StepFail, attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: audit.StepFail, attempt: a, limit: f.Limit, send: func(ctx context.Context,
+		c Counter) (counter.Reply, error) {
 		return c.Fail(ctx, a, f)
 	}})
 }
 
 func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
-	_, err := l.call(ctx, &simRequest{name: audit.StepEnd, attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	_, err := l.call(ctx, &simRequest{name: audit.StepEnd, attempt: a, ok: ok, limit: 1, send: func(ctx context.Context,
+		c Counter) (counter.Reply, error) {
 		return counter.Reply{}, c.End(ctx, a, ok)
 	}})
 	return err

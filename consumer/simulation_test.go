@@ -15,7 +15,8 @@ import (
 )
 
 var (
-	simSeed  = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays -sim.n of them")
+	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays "+
+		"-sim.n of them")
 	simN     = flag.Uint64("sim.n", 500, "the number of schedules that TestSimulation plays")
 	simLater = flag.Bool("sim.later", false, "gives every schedule of TestSimulation that keeps no order a later lane")
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
@@ -29,7 +30,8 @@ func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []a
 	var w *simWorld
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(fresh)}
+		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1),
+			store: newSimStore(fresh)}
 		w.faults, w.toDo, w.sieges, w.store.sour = w.plan.faults, w.plan.operations, w.plan.sieges, w.plan.sour
 		w.play()
 	})
@@ -45,8 +47,9 @@ func repeatable(t *testing.T) {
 	t.Cleanup(func() { draw = saved; runtime.GOMAXPROCS(procs) })
 }
 
-// TestSimulation plays schedules of several processes, a broker and a store, with faults between any two steps, and holds
-// each history against what is promised. A schedule that breaks a promise is printed, with the seed that repeats it.
+// TestSimulation plays schedules of several processes, a broker and a store, with faults between any two steps, and
+// holds each history against what is promised. A schedule that breaks a promise is printed, with the seed that repeats
+// it.
 func TestSimulation(t *testing.T) {
 	repeatable(t)
 	from, n := *simFrom, *simN
@@ -72,11 +75,12 @@ func TestSimulation(t *testing.T) {
 			t.Logf("seed %d:\n%s\n%s", seed, plan, audit.Story(history))
 		}
 	}
-	t.Logf("%d isolated attempts; %d crashes counted of processes that were killed between BEGUN and the handler; a message ran %d times at most", isolated, unbegun, most)
+	t.Logf("%d isolated attempts; %d crashes counted of processes that were killed between BEGUN and the handler; a "+
+		"message ran %d times at most", isolated, unbegun, most)
 }
 
-// TestSimulationCatchesCrashesBeforeTheHandler shows that the audit finds a crash of an attempt whose handler was not to begin: with a
-// store that counts one from START on, kills before the handler are counted.
+// TestSimulationCatchesCrashesBeforeTheHandler shows that the audit finds a crash of an attempt whose handler was not
+// to begin: with a store that counts one from START on, kills before the handler are counted.
 func TestSimulationCatchesCrashesBeforeTheHandler(t *testing.T) {
 	repeatable(t)
 	found := 0

@@ -14,8 +14,8 @@ import (
 )
 
 // simWorld runs one schedule: a broker, a store and processes that run the code of this package, in virtual time.
-// Whatever a process asks of the world is parked as a simOp, and the seed decides which one is carried out next, and what
-// goes wrong before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
+// Whatever a process asks of the world is parked as a simOp, and the seed decides which one is carried out next, and
+// what goes wrong before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
 type simWorld struct {
 	rng     *rand.Rand
 	plan    simPlan
@@ -96,7 +96,8 @@ func (w *simWorld) waiting() []*simOp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.parked, func(a, b *simOp) int {
-		return cmp.Or(cmp.Compare(a.proc.id, b.proc.id), cmp.Compare(a.session, b.session), cmp.Compare(a.kind, b.kind), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.proc.id, b.proc.id), cmp.Compare(a.session, b.session), cmp.Compare(a.kind, b.kind),
+			cmp.Compare(a.number, b.number))
 	})
 	return slices.Clone(w.parked)
 }
@@ -146,7 +147,9 @@ func (w *simWorld) runaway() bool {
 }
 
 func (w *simWorld) settled() bool {
-	return len(w.broker.waiting) == 0 && !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool { return !m.gone }) && (!w.plan.hold || w.released())
+	return len(w.broker.waiting) == 0 && !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool {
+		return !m.gone
+	}) && (!w.plan.hold || w.released())
 }
 
 // end delivers what is late, stops every process, and waits for them to end as they should.
@@ -324,10 +327,11 @@ func (w *simWorld) fault() {
 	}
 }
 
-// besieges decides whether the sender of a step is killed from outside before it gets the reply. Most often the step is START isolated,
-// and rarely BEGUN: after that the store has to count it.
+// besieges decides whether the sender of a step is killed from outside before it gets the reply. Most often the step is
+// START isolated, and rarely BEGUN: after that the store has to count it.
 func (w *simWorld) besieges(r *simRequest) bool {
-	if w.sieges == 0 || w.calm || r.name == audit.StepStart && r.mode != counter.ModeIsolated || r.name != audit.StepStart && r.name != audit.StepBegun {
+	if w.sieges == 0 || w.calm || r.name == audit.StepStart && r.mode != counter.ModeIsolated ||
+		r.name != audit.StepStart && r.name != audit.StepBegun {
 		return false
 	}
 	if !w.chance(map[string]int{audit.StepStart: 2, audit.StepBegun: 12}[r.name]) {
@@ -338,7 +342,8 @@ func (w *simWorld) besieges(r *simRequest) bool {
 }
 
 // simLong are pauses of the whole machine, such as a slow store or a stopped clock.
-var simLong = []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 3 * time.Second, 7 * time.Second, 40 * time.Second}
+var simLong = []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 3 * time.Second, 7 * time.Second,
+	40 * time.Second}
 
 func (w *simWorld) sleep(d time.Duration) {
 	w.note(audit.Event{Kind: audit.Stalled, Err: d.String()})

@@ -77,8 +77,13 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	go func() { defer close(ended); r.consume(ctx, c, control) }()
 	synctest.Wait()
 	events := map[string]func(string){
-		"stop": func(string) { stop() }, "cancel": func(string) { r.broker().cancelled <- "consumer" }, "skip": func(id string) { r.skip(id) },
-		"lose": func(string) { r.lose(); r.broker().lost <- amqp.ErrClosed }, "pause": func(string) { r.pause(true) }, "resume": func(string) { r.pause(false) },
+		"stop": func(string) { stop() }, "cancel": func(string) {
+			r.broker().cancelled <- "consumer"
+		}, "skip": func(id string) { r.skip(id) },
+		"lose": func(string) {
+			r.lose()
+			r.broker().lost <- amqp.ErrClosed
+		}, "pause": func(string) { r.pause(true) }, "resume": func(string) { r.pause(false) },
 	}
 	for i, d := range r.of.Deliveries {
 		time.AfterFunc(time.Duration(d.At)*time.Millisecond, func() { r.deliver(i, d) })
@@ -113,7 +118,9 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, control *control) 
 			r.note(conductEntry{Do: "refuse", answered: true})
 			return
 		}
-		paused, err := s.unlessPaused(ctx, &amqp.Connection{}, func(ctx context.Context) error { return s.serve(ctx, r.open()) })
+		paused, err := s.unlessPaused(ctx, &amqp.Connection{}, func(ctx context.Context) error {
+			return s.serve(ctx, r.open())
+		})
 		if !paused || err != nil || ctx.Err() != nil {
 			return
 		}
@@ -122,7 +129,8 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, control *control) 
 
 // open begins a session on the broker. The trace has those that follow a pause.
 func (r *conductRun) open() *link {
-	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1), cancelled: make(chan string, 1)}
+	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1),
+		cancelled: make(chan string, 1)}
 	r.mu.Lock()
 	again := r.wire != nil || r.of.Settings.Paused
 	r.wire, r.closed = w, false
@@ -160,10 +168,12 @@ func (r *conductRun) consumer() Consumer {
 		}
 	}
 	c := Consumer{
-		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries, MaxAge: time.Duration(set.MaxAge) * time.Millisecond,
+		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries,
+		MaxAge:      time.Duration(set.MaxAge) * time.Millisecond,
 		Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
-		Retry:           map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
-		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "off": IsolationOff}[set.Isolation],
+		Retry: map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
+		Isolation: map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects,
+			"off": IsolationOff}[set.Isolation],
 		Observer:        slowObserver{r},
 		Backoff:         func(int) time.Duration { return time.Duration(backoff) * time.Millisecond },
 		HandlerTimeout:  time.Duration(set.HandlerTimeout) * time.Millisecond,
@@ -176,7 +186,8 @@ func (r *conductRun) consumer() Consumer {
 }
 
 func (r *conductRun) delivery(i int, d conductDelivery) amqp.Delivery {
-	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID, Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.Body)}
+	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID,
+		Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.Body)}
 	if d.Timestamp > 0 {
 		out.Timestamp = time.Unix(d.Timestamp, 0)
 	}
@@ -267,12 +278,14 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	r.note(e)
 	r.dawdle()
 	verdicts := map[string]counter.Verdict{
-		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect, "REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
+		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect,
+		"REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
 		"STALE": counter.VerdictStale, "BEGUN": counter.VerdictBegun, "GONE": counter.VerdictGone,
 	}
 	return counter.Reply{
-		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit), Fence: reply.Fence,
-		Wait: time.Duration(reply.Wait) * time.Millisecond, Cause: counter.Cause(reply.Cause), Reason: reply.Reason,
+		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),
+		Fence: reply.Fence,
+		Wait:  time.Duration(reply.Wait) * time.Millisecond, Cause: counter.Cause(reply.Cause), Reason: reply.Reason,
 	}, nil
 }
 
@@ -323,10 +336,12 @@ func (r *conductRun) next(e conductEntry) json.RawMessage {
 }
 
 func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
-	return conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First && do != "END", Floor: a.Floor}
+	return conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First &&
+		do != "END", Floor: a.Floor}
 }
 
-func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
+	error) {
 	e := r.entry("START", a)
 	e.Mode, e.Limit, e.MaxAge, e.Later = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Later.String()
 	return r.answer(ctx, e)

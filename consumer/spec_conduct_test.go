@@ -116,9 +116,17 @@ func TestSpecConductRunnerFails(t *testing.T) {
 		got := runConduct(t, tc)
 		n := i % len(tc.Trace)
 		for what, change := range map[string]func(*conductEntry){
-			"do": func(e *conductEntry) { e.Do += "x" }, "token": func(e *conductEntry) { e.Token++ }, "limit": func(e *conductEntry) { e.Limit = new(-1) },
-			"repeated": func(e *conductEntry) { e.Repeated = !e.Repeated }, "from": func(e *conductEntry) { e.From = new(int64(1 << 40)) },
-			"to": func(e *conductEntry) { e.To = new(int64(-1)) }, "succeeded": func(e *conductEntry) { e.Succeeded = !e.Succeeded },
+			"do": func(e *conductEntry) {
+				e.Do += "x"
+			}, "token": func(e *conductEntry) { e.Token++ }, "limit": func(e *conductEntry) {
+				e.Limit = new(-1)
+			},
+			"repeated": func(e *conductEntry) { e.Repeated = !e.Repeated }, "from": func(e *conductEntry) {
+				e.From = new(int64(1 << 40))
+			},
+			"to": func(e *conductEntry) { e.To = new(int64(-1)) }, "succeeded": func(e *conductEntry) {
+				e.Succeeded = !e.Succeeded
+			},
 			"id": func(e *conductEntry) { e.ID += "x" },
 		} {
 			wrong := slices.Clone(tc.Trace)
@@ -127,7 +135,8 @@ func TestSpecConductRunnerFails(t *testing.T) {
 				t.Errorf("%s: %s of entry %d was changed, and no difference was found", tc.Name, what, n)
 			}
 		}
-		if len(checkTrace(tc.Trace[1:], got)) == 0 || len(checkTrace(append(slices.Clone(tc.Trace), conductEntry{ID: "m1", Do: "ack"}), got)) == 0 {
+		if len(checkTrace(tc.Trace[1:], got)) == 0 ||
+			len(checkTrace(append(slices.Clone(tc.Trace), conductEntry{ID: "m1", Do: "ack"}), got)) == 0 {
 			t.Errorf("%s: an entry more or less makes no difference", tc.Name)
 		}
 	}
@@ -168,7 +177,10 @@ func checkMessage(want, got []conductEntry) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("entry %d came at %d ms", i, g.at))
 		}
 		w.From, w.To = nil, nil
-		if diff := cmp.Diff(w, g, cmp.FilterPath(func(p cmp.Path) bool { f := p.Last().String(); return f == ".at" || f == ".answered" }, cmp.Ignore())); diff != "" {
+		if diff := cmp.Diff(w, g, cmp.FilterPath(func(p cmp.Path) bool {
+			f := p.Last().String()
+			return f == ".at" || f == ".answered"
+		}, cmp.Ignore())); diff != "" {
 			wrong = append(wrong, fmt.Sprintf("entry %d: %s", i, diff))
 		}
 	}

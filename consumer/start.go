@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// begin leads a delivery to its next attempt. It returns stepRun once the handler is to be called; d then has a worker and its
-// units of the isolation lock. Any other step says what becomes of the delivery without an attempt.
+// begin leads a delivery to its next attempt. It returns stepRun once the handler is to be called; d then has a worker
+// and its units of the isolation lock. Any other step says what becomes of the delivery without an attempt.
 func (s *session) begin(ctx context.Context, d *delivery) step {
 	d.attempt = attempt{token: token(tokens.Add(1)), mode: startModes[s.Isolation]}
 	if s.lanes.isHalted() {
@@ -114,7 +114,8 @@ func (s *session) obey(ctx context.Context, d *delivery, next, again step) step 
 	}
 }
 
-// sendStart sends START, and returns the step for its verdict. Unless that is stepRun, no attempt is open and d holds no slot.
+// sendStart sends START, and returns the step for its verdict. Unless that is stepRun, no attempt is open and d holds
+// no slot.
 func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	var reply counter.Reply
 	var next step
@@ -171,16 +172,18 @@ func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 }
 
 // errGone is the error of an attempt that got RUN from START and GONE from BEGUN, so its handler is not called.
-var errGone = errors.New("the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it")
+var errGone = errors.New("the attempt is not open any more: the store lost it, another consumer has the message, or " +
+	"an operator decided about it")
 
 // Why a message is isolated.
 var (
 	errReported = errors.New("the process that handled it died, perhaps because of this message")
-	errLeftOpen = errors.New("an earlier attempt was not closed: its process died, perhaps because of this message, or lost the store")
+	errLeftOpen = errors.New("an earlier attempt was not closed: its process died, perhaps because of this message, or " +
+		"lost the store")
 )
 
-// enter waits for a worker and for one unit of the isolation lock. An attempt that START let begin also waits for the gate, with
-// neither, so that they serve first deliveries.
+// enter waits for a worker and for one unit of the isolation lock. An attempt that START let begin also waits for the
+// gate, with neither, so that they serve first deliveries.
 func (s *session) enter(ctx context.Context, d *delivery) step {
 	for {
 		s.workers.wait(d)
@@ -197,7 +200,8 @@ func (s *session) enter(ctx context.Context, d *delivery) step {
 	}
 }
 
-// lockAll waits until no other isolated attempt of the process is undecided, then for a worker and for the whole isolation lock.
+// lockAll waits until no other isolated attempt of the process is undecided, then for a worker and for the whole
+// isolation lock.
 func (s *session) lockAll(ctx context.Context, d *delivery) bool {
 	waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
 	defer cancel()
@@ -209,8 +213,8 @@ func (s *session) lockAll(ctx context.Context, d *delivery) bool {
 	return s.acquire(ctx, d, everything)
 }
 
-// takeSlot waits until one more attempt may be open, so that no more are open than soon run: each becomes a suspect if the process
-// dies. There are twice as many slots as workers, so that no worker waits for the reply to START.
+// takeSlot waits until one more attempt may be open, so that no more are open than soon run: each becomes a suspect if
+// the process dies. There are twice as many slots as workers, so that no worker waits for the reply to START.
 func (s *session) takeSlot(ctx context.Context, d *delivery) bool {
 	if ctx.Err() != nil {
 		return false
@@ -235,7 +239,8 @@ func (s *session) release(ctx context.Context, d *delivery) {
 	}
 }
 
-// giveBack returns what becomes of a delivery that got no further: it waited until ctx was done, or for as long as it may.
+// giveBack returns what becomes of a delivery that got no further: it waited until ctx was done, or for as long as it
+// may.
 func (s *session) giveBack(ctx context.Context, d *delivery) step {
 	s.release(ctx, d)
 	if ctx.Err() != nil {
@@ -244,8 +249,9 @@ func (s *session) giveBack(ctx context.Context, d *delivery) step {
 	return s.overdue(ctx, d)
 }
 
-// overdue returns what becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first:
-// the next receiver would take it for a crash. A dead letter gets no other attempt; leave closes its last one.
+// overdue returns what becomes of a delivery that was held for as long as it may be. An attempt that may be open is
+// closed first: the next receiver would take it for a crash. A dead letter gets no other attempt; leave closes its last
+// one.
 func (s *session) overdue(ctx context.Context, d *delivery) step {
 	if !d.open {
 		s.decided(d)
@@ -259,7 +265,8 @@ func (s *session) overdue(ctx context.Context, d *delivery) step {
 	}
 	d.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
 	if d.uncounted > 0 && d.failure != nil {
-		d.err = fmt.Errorf("consumer: queue %q: a delivery was held for half the consumer timeout, because its attempts are not counted: %w", s.Queue, d.failure)
+		d.err = fmt.Errorf("consumer: queue %q: a delivery was held for half the consumer timeout, because its attempts "+
+			"are not counted: %w", s.Queue, d.failure)
 	}
 	if d.broken != nil {
 		d.err = fmt.Errorf("consumer: queue %q: a dead letter was held until its session ends: %w", s.Queue, d.broken)

@@ -11,13 +11,15 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the message is
-// retried or dead-lettered; Reject, RetryAfter, RetryAtMost, NotCounted and Crashed steer that. A panic is counted like an error, with its stack.
+// A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the
+// message is retried or dead-lettered; Reject, RetryAfter, RetryAtMost, NotCounted and Crashed steer that. A panic is
+// counted like an error, with its stack.
 //
-// The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered again, to any
-// consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom returns the number of the
-// attempt. The delivery's Ack, Nack and Reject return ErrSettled. Its Headers and Body are shared with the next attempt in place,
-// and must not be changed. Several goroutines may call a Handler at the same time.
+// The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered
+// again, to any consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom
+// returns the number of the attempt. The delivery's Ack, Nack and Reject return ErrSettled. Its Headers and Body are
+// shared with the next attempt in place, and must not be changed. Several goroutines may call a Handler at the same
+// time.
 type Handler func(ctx context.Context, d amqp.Delivery) error
 
 // Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.
@@ -32,9 +34,10 @@ type rejection struct{ error }
 
 func (r *rejection) Unwrap() error { return r.error }
 
-// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait of a counted
-// attempt outlives its holder. The delivery is held unacked meanwhile, and a wait beyond half the ConsumerTimeout passes from one
-// holder to the next. If d is longer than Consumer.LaterAbove, the message waits in the later lane instead. RetryAfter(nil, d) is nil.
+// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait
+// of a counted attempt outlives its holder. The delivery is held unacked meanwhile, and a wait beyond half the
+// ConsumerTimeout passes from one holder to the next. If d is longer than Consumer.LaterAbove, the message waits in the
+// later lane instead. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -89,10 +92,11 @@ func fewestRetries(err error) (n int, found bool) {
 	return n, found
 }
 
-// NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the message. The delivery is
-// held unacked, for the Backoff or what RetryAfter says, and then the handler is called again in this process, whatever the
-// RetryMode. The Backoff grows with the attempts in a row that were not counted; the wait is 100 ms at least. It ends with its holder. A delivery that was
-// held for half the ConsumerTimeout returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
+// NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
+// message. The delivery is held unacked, for the Backoff or what RetryAfter says, and then the handler is called again
+// in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the wait
+// is 100 ms at least. It ends with its holder. A delivery that was held for half the ConsumerTimeout returns to the
+// queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
 func NotCounted(err error) error {
 	if err == nil {
 		return nil
@@ -104,11 +108,12 @@ type uncounted struct{ error }
 
 func (u *uncounted) Unwrap() error { return u.error }
 
-// Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work done by
-// another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this attempt was isolated,
-// the next START counts it as a crash; otherwise it is not counted. Isolated means that no other handler of this process ran; the
-// other process may have had more callers. The delivery is held like that of NotCounted. With IsolationOff such a message comes
-// back without end. A message without an id is dead-lettered. Crashed(nil) is nil.
+// Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work
+// done by another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this
+// attempt was isolated, the next START counts it as a crash; otherwise it is not counted. Isolated means that no other
+// handler of this process ran; the other process may have had more callers. The delivery is held like that of
+// NotCounted. With IsolationOff such a message comes back without end. A message without an id is dead-lettered.
+// Crashed(nil) is nil.
 func Crashed(err error) error {
 	if err == nil {
 		return nil
@@ -157,7 +162,9 @@ func origin(stack string) string {
 
 func errExhausted(r counter.Reply) error {
 	if r.Counted() < r.Limit {
-		return fmt.Errorf("dead-lettered after %d failures and %d crashes, before the limit of %d attempts (%s); the last: %s", r.Failures, r.Crashes, r.Limit, r.Cause, r.Reason)
+		return fmt.Errorf("dead-lettered after %d failures and %d crashes, before the limit of %d attempts (%s); the "+
+			"last: %s", r.Failures, r.Crashes, r.Limit, r.Cause, r.Reason)
 	}
-	return fmt.Errorf("%d failures and %d crashes reached the limit of %d attempts; the last: %s", r.Failures, r.Crashes, r.Limit, r.Reason)
+	return fmt.Errorf("%d failures and %d crashes reached the limit of %d attempts; the last: %s", r.Failures, r.Crashes,
+		r.Limit, r.Reason)
 }

@@ -21,16 +21,35 @@ func TestHandlerSteers(t *testing.T) {
 		reason  string
 	}{
 		{"reject", func(context.Context, amqp.Delivery) error { return Reject(errBoom) }, OutcomeDeadLetter, 0, "boom"},
-		{"reject, wrapped", func(context.Context, amqp.Delivery) error { return fmt.Errorf("parsing: %w", Reject(errBoom)) }, OutcomeDeadLetter, 0, "parsing: boom"},
-		{"retry after", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, 7*time.Second) }, OutcomeRequeue, 7 * time.Second, "boom"},
-		{"retry after a negative time", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, -1) }, OutcomeRequeue, 0, "boom"},
+		{"reject, wrapped", func(context.Context, amqp.Delivery) error {
+			return fmt.Errorf("parsing: %w", Reject(errBoom))
+		}, OutcomeDeadLetter, 0, "parsing: boom"},
+		{"retry after", func(context.Context, amqp.Delivery) error {
+			return RetryAfter(errBoom, 7*time.Second)
+		}, OutcomeRequeue, 7 * time.Second, "boom"},
+		{"retry after a negative time", func(context.Context, amqp.Delivery) error {
+			return RetryAfter(errBoom, -1)
+		}, OutcomeRequeue, 0, "boom"},
 		{"panic", func(context.Context, amqp.Delivery) error { panic("ouch") }, OutcomeRequeue, time.Second, "panic: ouch"},
-		{"panic with an error", func(context.Context, amqp.Delivery) error { panic(errBoom) }, OutcomeRequeue, time.Second, "panic: boom"},
-		{"its goroutine's end", func(context.Context, amqp.Delivery) error { exitGoroutine(); return nil }, OutcomeRequeue, time.Second, errGoexit.Error()},
+		{"panic with an error", func(context.Context, amqp.Delivery) error {
+			panic(errBoom)
+		}, OutcomeRequeue, time.Second, "panic: boom"},
+		{"its goroutine's end", func(context.Context, amqp.Delivery) error {
+			exitGoroutine()
+			return nil
+		}, OutcomeRequeue, time.Second, errGoexit.Error()},
 		{"reject nothing", func(context.Context, amqp.Delivery) error { return Reject(nil) }, OutcomeAck, 0, ""},
-		{"retry nothing", func(context.Context, amqp.Delivery) error { return RetryAfter(nil, time.Hour) }, OutcomeAck, 0, ""},
-		{"obeys its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return ctx.Err() }, OutcomeRequeue, 5*time.Minute + time.Second, context.DeadlineExceeded.Error()},
-		{"done in spite of its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return nil }, OutcomeAck, 5 * time.Minute, ""},
+		{"retry nothing", func(context.Context, amqp.Delivery) error {
+			return RetryAfter(nil, time.Hour)
+		}, OutcomeAck, 0, ""},
+		{"obeys its deadline", func(ctx context.Context, _ amqp.Delivery) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, OutcomeRequeue, 5*time.Minute + time.Second, context.DeadlineExceeded.Error()},
+		{"done in spite of its deadline", func(ctx context.Context, _ amqp.Delivery) error {
+			<-ctx.Done()
+			return nil
+		}, OutcomeAck, 5 * time.Minute, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

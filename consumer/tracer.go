@@ -8,12 +8,12 @@ import (
 
 // A Tracer follows attempts: a trace has a span for each. Many goroutines may call it at the same time.
 type Tracer interface {
-	// AttemptStart is called before the handler, which gets the context that AttemptStart returns. That must be derived from ctx,
-	// in which AttemptFrom finds the attempt. The delivery cannot be settled.
+	// AttemptStart is called before the handler, which gets the context that AttemptStart returns. That must be derived
+	// from ctx, in which AttemptFrom finds the attempt. The delivery cannot be settled.
 	AttemptStart(ctx context.Context, d amqp.Delivery) context.Context
 
-	// AttemptEnd is called with that context when the handler has returned or was abandoned. The Event has the Cause and the Err
-	// of a failed attempt. It has no Outcome, which the store decides; an Observer gets that.
+	// AttemptEnd is called with that context when the handler has returned or was abandoned. The Event has the Cause and
+	// the Err of a failed attempt. It has no Outcome, which the store decides; an Observer gets that.
 	AttemptEnd(ctx context.Context, e Event)
 }
 

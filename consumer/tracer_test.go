@@ -65,7 +65,8 @@ func TestTracerFollowsEachAttempt(t *testing.T) {
 		if outcome != OutcomeAck || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
-		want := "start m1 1, end 1 failed, start m1 2, end 2 panicked, start m1 3, end 3 failed, start m1 4, end 4 timed-out, start m1 5, end 5 "
+		want := "start m1 1, end 1 failed, start m1 2, end 2 panicked, start m1 3, end 3 failed, start m1 4, end 4 " +
+			"timed-out, start m1 5, end 5 "
 		if got := strings.Join(seen.got, ", "); got != want {
 			t.Errorf("traced %s\nwant %s", got, want)
 		}

@@ -33,7 +33,8 @@ func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
 					return nil
 				}}
 				wire := lostWire{quietWire{new([]string)}, lost}
-				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err, ErrUncleanStop) {
+				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err,
+					ErrUncleanStop) {
 					t.Errorf("the session ended with %v", err)
 				}
 			})

@@ -55,17 +55,27 @@ func TestNotCounted(t *testing.T) {
 			"any number of them", false, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 6), "1s 2s 3s 4s 5s 6s",
 			strings.Repeat("not-counted ", 6) + "ack", "ack multiple=false", `"done" 0+0 marked false`,
 		},
-		{"of a redelivery", true, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 1), "1s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
-		{"a wait that it asks for", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Minute)}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
-		{"no wait", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), 0)}, "100ms", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
-		{"wrapped the other way", false, RetryRequeue, "m1", []error{NotCounted(RetryAfter(errBoom, time.Minute))}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
-		{"then a failure", false, RetryRequeue, "m1", []error{NotCounted(errBoom), errBoom}, "1s", "not-counted retry requeue", "nack requeue=true", `"" 1+0 marked false`},
-		{"between failures", false, RetryInPlace, "m1", []error{errBoom, NotCounted(errBoom), errBoom}, "1s 2s 2s", "retry not-counted retry ack", "ack multiple=false", `"done" 2+0 marked false`},
-		{"without an id", false, RetryRequeue, "", slicesOf(NotCounted(errBoom), 3), "1s 2s 3s", "not-counted not-counted not-counted ack", "ack multiple=false", "none"},
-		{"without an id, then a failure", false, RetryRequeue, "", []error{NotCounted(errBoom), errBoom}, "1s", "not-counted dead-letter", "nack requeue=false", "none"},
-		{"and rejected", false, RetryRequeue, "m1", []error{NotCounted(Reject(errBoom))}, "", "dead-letter", "nack requeue=false", `"exhausted" 1+0 marked false`},
+		{"of a redelivery", true, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 1), "1s", "not-counted ack",
+			"ack multiple=false", `"done" 0+0 marked false`},
+		{"a wait that it asks for", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Minute)}, "1m0s",
+			"not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"no wait", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), 0)}, "100ms", "not-counted ack",
+			"ack multiple=false", `"done" 0+0 marked false`},
+		{"wrapped the other way", false, RetryRequeue, "m1", []error{NotCounted(RetryAfter(errBoom, time.Minute))}, "1m0s",
+			"not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"then a failure", false, RetryRequeue, "m1", []error{NotCounted(errBoom), errBoom}, "1s",
+			"not-counted retry requeue", "nack requeue=true", `"" 1+0 marked false`},
+		{"between failures", false, RetryInPlace, "m1", []error{errBoom, NotCounted(errBoom), errBoom}, "1s 2s 2s",
+			"retry not-counted retry ack", "ack multiple=false", `"done" 2+0 marked false`},
+		{"without an id", false, RetryRequeue, "", slicesOf(NotCounted(errBoom), 3), "1s 2s 3s",
+			"not-counted not-counted not-counted ack", "ack multiple=false", "none"},
+		{"without an id, then a failure", false, RetryRequeue, "", []error{NotCounted(errBoom), errBoom}, "1s",
+			"not-counted dead-letter", "nack requeue=false", "none"},
+		{"and rejected", false, RetryRequeue, "m1", []error{NotCounted(Reject(errBoom))}, "", "dead-letter",
+			"nack requeue=false", `"exhausted" 1+0 marked false`},
 		{"of nothing", false, RetryRequeue, "m1", []error{NotCounted(nil)}, "", "ack", "ack multiple=false", "none"},
-		{"longer than a delivery may be held", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Hour)}, "", "not-counted requeue", "nack requeue=true", "none"},
+		{"longer than a delivery may be held", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Hour)},
+			"", "not-counted requeue", "nack requeue=true", "none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,16 +113,20 @@ func spell(waits []time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// TestNotCountedIsNoEarlierUse: the id was dead-lettered moments before. This delivery is a new use of it, and stays one.
+// TestNotCountedIsNoEarlierUse: the id was dead-lettered moments before. This delivery is a new use of it, and stays
+// one.
 func TestNotCountedIsNoEarlierUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return Reject(errBoom) }); err != nil {
+		if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+			return Reject(errBoom)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		o := &outcomes{errs: slicesOf(NotCounted(errBoom), 2)}
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil || len(o.at) != 3 {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil ||
+			len(o.at) != 3 {
 			t.Errorf("%v, %v after %d attempts", outcome, err, len(o.at))
 		}
 	})
@@ -185,7 +199,8 @@ func TestCrashed(t *testing.T) {
 				if records[0].Cause != counter.CauseCrashed || records[0].Reason != errBoom.Error() {
 					t.Errorf("the cause is %s: %s", records[0].Cause, records[0].Reason)
 				}
-				if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) || !b.isolation.lock.TryAcquire(everything) {
+				if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) ||
+					!b.isolation.lock.TryAcquire(everything) {
 					t.Error("the isolation lock or the gate is still held")
 				}
 			})
@@ -203,7 +218,8 @@ func TestCrashEvents(t *testing.T) {
 		if _, err := b.Handle(t.Context(), b.delivery(false), o.handle); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"crash false " + errBoom.Error(), "isolate false " + errReported.Error(), "crash true " + errBoom.Error(), "isolate false " + errReported.Error(), "ack false <nil>"}
+		want := []string{"crash false " + errBoom.Error(), "isolate false " + errReported.Error(),
+			"crash true " + errBoom.Error(), "isolate false " + errReported.Error(), "ack false <nil>"}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -225,7 +241,8 @@ func TestCrashedThenFine(t *testing.T) {
 	})
 }
 
-// TestCrashedBesideAnother: the next attempt waits for the handler that runs beside it, and a message without an id is not tried again.
+// TestCrashedBesideAnother: the next attempt waits for the handler that runs beside it, and a message without an id is
+// not tried again.
 func TestCrashedBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -286,7 +303,8 @@ func TestOtherProcessGoesOn(t *testing.T) {
 		}
 		b.expect(t, "", `"" 0+0 marked true`)
 		o := &outcomes{}
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), o.handle); outcome != OutcomeAck || err != nil || !o.attempts[0].Isolated {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), o.handle); outcome != OutcomeAck || err != nil ||
+			!o.attempts[0].Isolated {
 			t.Errorf("%v, %v, %+v", outcome, err, o.attempts)
 		}
 		b.expect(t, "ack multiple=false", `"done" 0+1 marked false`)
@@ -296,7 +314,9 @@ func TestOtherProcessGoesOn(t *testing.T) {
 // TestHeldForTooLong: an ordered session ends with the reason of the delivery that it held.
 func TestHeldForTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, Consumer{Ordered: true, Retry: RetryInPlace, Handler: func(context.Context, amqp.Delivery) error { return NotCounted(errBoom) }},
+		g := newGated(t, Consumer{Ordered: true, Retry: RetryInPlace, Handler: func(context.Context, amqp.Delivery) error {
+			return NotCounted(errBoom)
+		}},
 			func(c *Consumer) { c.Retry = RetryInPlace })
 		g.deliver("m1", false)
 		time.Sleep(DefaultConsumerTimeout/2 + time.Minute)

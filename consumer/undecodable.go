@@ -20,8 +20,9 @@ import (
 // is.
 var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
 
-// careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than the longest
-// pause between two sessions. So in a fleet the message returns while the other processes still prefetch one.
+// careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than
+// the longest pause between two sessions. So in a fleet the message returns while the other processes still prefetch
+// one.
 const careFor = 10 * time.Second
 
 var errPassed = errors.New("the undecodable message did not come again: prefetching again")
@@ -39,8 +40,8 @@ func (s *session) lost(why error, says *amqp.Error) error {
 	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.undecoded, why, says, fix)
 }
 
-// position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before it that it
-// has not handed over. So only a prefetch of one gives the exact position.
+// position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before
+// it that it has not handed over. So only a prefetch of one gives the exact position.
 func (s *session) position() string {
 	switch {
 	case s.received == 0 && s.Prefetch == 1:
@@ -92,8 +93,8 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 }
 
-// passed reports whether a careful session has lasted long enough to end, so that the next one prefetches again. It is asked when
-// a delivery comes: then everything before it is settled.
+// passed reports whether a careful session has lasted long enough to end, so that the next one prefetches again. It is
+// asked when a delivery comes: then everything before it is settled.
 func (s *session) passed() bool {
 	return s.careful && s.received > 0 && time.Since(s.began) > careFor
 }

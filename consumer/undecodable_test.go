@@ -30,20 +30,22 @@ func TestSessionEndedByAFrame(t *testing.T) {
 		{lostTo(amqp.ErrFrame), "could not be parsed", false, false},
 		{lostTo(amqp.ErrSyntax), "nested deeper than 32 levels", false, true},
 		{lostTo(amqp.ErrFrameTooLarge), "outgrown a frame", true, true},
-		{&amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}, "cannot convert to AMQP 0.9.1", false, true},
+		{&amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}, "cannot convert to AMQP 0.9.1",
+			false, true},
 		{&amqp.Error{Code: amqp.InternalError, Reason: "x"}, "x", false, false},
 		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
 	} {
 		err := (&session{Consumer: Consumer{Queue: "orders"}}).lost(errLost, tc.says)
 		advises := strings.Contains(err.Error(), "frame_max in the broker's configuration")
-		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) || !strings.Contains(err.Error(), tc.tells) {
+		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) ||
+			!strings.Contains(err.Error(), tc.tells) {
 			t.Errorf("%v: %v", tc.says, err)
 		}
 	}
 }
 
-// TestUndecodableIsReported has a session end so after two deliveries; the handler of the second finds that it cannot be settled
-// before the reason is told.
+// TestUndecodableIsReported has a session end so after two deliveries; the handler of the second finds that it cannot
+// be settled before the reason is told.
 func TestUndecodableIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -66,7 +68,8 @@ func TestUndecodableIsReported(t *testing.T) {
 		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
 			t.Errorf("the session ended with %v", err)
 		}
-		if len(events) != 1 || events[0].Queue != "orders" || events[0].VHost != "/" || !errors.Is(events[0].Err, ErrUndecodable) {
+		if len(events) != 1 || events[0].Queue != "orders" || events[0].VHost != "/" ||
+			!errors.Is(events[0].Err, ErrUndecodable) {
 			t.Errorf("events: %+v", events)
 		}
 		u, err := b.store.Undecodable(t.Context(), "/", "orders")
@@ -76,7 +79,8 @@ func TestUndecodableIsReported(t *testing.T) {
 	})
 }
 
-// TestUnconvertedIsReportedByACarefulSession holds that a 541 is blamed on a message only where the session had no other.
+// TestUnconvertedIsReportedByACarefulSession holds that a 541 is blamed on a message only where the session had no
+// other.
 func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
 	for prefetch, reported := range map[int]bool{1: true, 20: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,9 +88,11 @@ func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
 			s := b.session(Consumer{Prefetch: prefetch, Handler: ok})
 			lost := make(chan *amqp.Error, 1)
 			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
-			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery), lost: lost})
+			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery),
+				lost: lost})
 			u, _ := b.store.Undecodable(t.Context(), "/", "orders")
-			if !errors.Is(err, ErrUndecodable) || !decideCareful(false, err) || strings.Contains(u, "cannot convert") != reported {
+			if !errors.Is(err, ErrUndecodable) || !decideCareful(false, err) || strings.Contains(u,
+				"cannot convert") != reported {
 				t.Errorf("prefetch %d: %v, noted %q", prefetch, err, u)
 			}
 		})
@@ -113,7 +119,8 @@ func TestABrokerThatCannotDeliver(t *testing.T) {
 	}
 }
 
-// TestCareEnds: the sessions of Run prefetch one after an undecodable message until one has received others for a while.
+// TestCareEnds: the sessions of Run prefetch one after an undecodable message until one has received others for a
+// while.
 func TestCareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		careful := false

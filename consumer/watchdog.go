@@ -8,8 +8,8 @@ import (
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
 const abandonAfter = 2 * time.Second
 
-// watchdog finds the handlers of a session that do not return when their context ends. All have the same timeout, so the one that
-// began first is due first, and one timer serves all.
+// watchdog finds the handlers of a session that do not return when their context ends. All have the same timeout, so
+// the one that began first is due first, and one timer serves all.
 type watchdog struct {
 	limit   time.Duration // from the begin of a handler until it is abandoned
 	abandon func(*call)

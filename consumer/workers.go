@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// workers are the right to run a handler, one for each of the Concurrency. A delivery without one waits its turn: as a goroutine
-// if it is under way, else in the queue, from which the goroutine of a finished delivery takes it.
+// workers are the right to run a handler, one for each of the Concurrency. A delivery without one waits its turn: as a
+// goroutine if it is under way, else in the queue, from which the goroutine of a finished delivery takes it.
 type workers struct {
 	idle func() // called when a worker finds nothing to do
 
@@ -58,8 +58,8 @@ func (w *workers) take(d *delivery) bool {
 	return true
 }
 
-// leave takes d's worker, if it has one, and gives it to the next that is ready. It returns that one unless its own goroutine
-// goes on with it.
+// leave takes d's worker, if it has one, and gives it to the next that is ready. It returns that one unless its own
+// goroutine goes on with it.
 func (w *workers) leave(d *delivery) *delivery {
 	if !d.worker {
 		return nil

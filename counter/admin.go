@@ -31,9 +31,10 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values that
-// another program wrote to a record's key are among them, with StateForeign. Get scans the queue's index on the server, a few
-// thousand entries per round trip. A generation that succeeded within the last ten minutes is found only if it was the first.
+// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values
+// that another program wrote to a record's key are among them, with StateForeign. Get scans the queue's index on the
+// server, a few thousand entries per round trip. A generation that succeeded within the last ten minutes is found only
+// if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
 	var records []Record
@@ -51,9 +52,9 @@ func newestFirst(a, b Record) int {
 	return cmp.Or(b.LastTime.Compare(a.LastTime), b.OpenSince.Compare(a.OpenSince))
 }
 
-// Forget deletes the records of all generations of an id in a queue, counts and tombstones, and returns how many there were. It
-// does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error the records may or
-// may not be deleted; it is safe to repeat.
+// Forget deletes the records of all generations of an id in a queue, counts and tombstones, and returns how many there
+// were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error
+// the records may or may not be deleted; it is safe to repeat.
 func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
 	if err != nil {
@@ -70,7 +71,8 @@ func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("counter: forget, queue %q: %w: it may or may not be done; list the records, then try again", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return 0, fmt.Errorf("counter: forget, queue %q: %w: it may or may not be done; list the records, then try again",
+			queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	n := 0
 	for _, cmd := range deleted {

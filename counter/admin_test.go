@@ -84,7 +84,8 @@ func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []str
 	for i := range n {
 		m := message(fmt.Sprintf("message %05d", i))
 		k := c.opts.keys(m)
-		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 0 .;a=f %d 0 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
+		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 0 .;a=f %d 0 0 0 0\n%s", len(m.ID),
+			m.ID), time.Hour)
 		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
 		ids = append(ids, m.ID)
 	}
@@ -222,7 +223,8 @@ func TestReset(t *testing.T) {
 		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
 			t.Errorf("again: %d, %v", n, err)
 		}
-		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared, testLimit))); got != "RUN 0+0 fence 1" {
+		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared,
+			testLimit))); got != "RUN 0+0 fence 1" {
 			t.Errorf("the tombstone binds after Reset: %s", got)
 		}
 	}
@@ -275,7 +277,8 @@ func TestNotesAreReplaced(t *testing.T) {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			mustFail(t, s, m, "b"+why[:1])
-			if r := s.look(t, m).Record; r.Reset.Why != strings.TrimRight(why, "\n") || r.Reset.By != "reset 1 2 3\n" || r.Skipped != (Note{}) {
+			if r := s.look(t, m).Record; r.Reset.Why != strings.TrimRight(why, "\n") || r.Reset.By != "reset 1 2 3\n" ||
+				r.Skipped != (Note{}) {
 				t.Errorf("%s: %+v", s.name, r)
 			}
 		}
@@ -287,7 +290,8 @@ func TestUnreadableRecord(t *testing.T) {
 	notes := "skip 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
 	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
-	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
+	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" ||
+		r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
 	}
 	for n := range len(whole) - len("because") {
@@ -301,7 +305,8 @@ func TestUnreadableRecord(t *testing.T) {
 		}
 	}
 	for n := range len(notes) {
-		short := strings.Replace(whole[:len(whole)-len(notes)-len("because")]+notes[:n], fmt.Sprint(" ", len(notes), " 0\n"), fmt.Sprint(" ", n, " 0\n"), 1)
+		short := strings.Replace(whole[:len(whole)-len(notes)-len("because")]+notes[:n], fmt.Sprint(" ", len(notes), " 0\n"),
+			fmt.Sprint(" ", n, " 0\n"), 1)
 		if r := parseRecord(Message{}, short, time.Hour); r.ID != "i" || r.Reset.Why != "" {
 			t.Errorf("notes of %d bytes: %+v", n, r)
 		}
@@ -321,8 +326,9 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 			"own limit without id":     s.LimitMessage(t.Context(), Message{Queue: "orders"}, 9, why),
 			"reset without reason":     s.Reset(t.Context(), m, Note{By: "op"}),
 			"limit below 0":            s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(-1), Note: why}),
-			"limit too long":           s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(MaxOverride + 1), Note: why}),
-			"limit without reason":     s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(1)}),
+			"limit too long": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(MaxOverride + 1),
+				Note: why}),
+			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(1)}),
 		} {
 			if err == nil {
 				t.Errorf("%s: accepted: %s", s.name, what)
@@ -336,7 +342,8 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 
 // TestLimitIsWhatConsumersObey: what Limit reads is what the steps go by, and what they ignore is an error.
 func TestLimitIsWhatConsumersObey(t *testing.T) {
-	for _, set := range []string{"0", "7", "-5", "007", "999999999", "", "many", "2.5", "1e3", " 7", "+7", "-", "--1", "9999999999", "1\x00", "1\n"} {
+	for _, set := range []string{"0", "7", "-5", "007", "999999999", "", "many", "2.5", "1e3", " 7", "+7", "-", "--1",
+		"9999999999", "1\x00", "1\n"} {
 		for _, c := range servers(t) {
 			m := message("of " + set)
 			mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", set)
@@ -361,7 +368,8 @@ func TestLimitIsWhatConsumersObey(t *testing.T) {
 	}
 }
 
-// TestIndexIsTrimmed: entries whose records expired leave it as new ones come, and those of a queue that is idle with it.
+// TestIndexIsTrimmed: entries whose records expired leave it as new ones come, and those of a queue that is idle with
+// it.
 func TestIndexIsTrimmed(t *testing.T) {
 	for _, c := range servers(t) {
 		var past []Message

@@ -15,13 +15,16 @@ func checkAttempt(a Attempt) error {
 	case a.Queue == "":
 		return fmt.Errorf("counter: %w", setting.New("Queue", "", "the name of the message's queue"))
 	case a.ID == "":
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "", "the id of the message, which cannot be counted without one"))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "",
+			"the id of the message, which cannot be counted without one"))
 	case a.Floor < 0 || a.Floor > MaxFloor:
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Floor", a.Floor, fmt.Sprintf("0 to %d", int64(MaxFloor))))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Floor", a.Floor,
+			fmt.Sprintf("0 to %d", int64(MaxFloor))))
 	case a.MaxAge < 0:
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("MaxAge", a.MaxAge, "0s at least"))
 	case !validToken(a.Token):
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -"))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token,
+			"1 to 64 characters of A-Z a-z 0-9 _ -"))
 	}
 	if err := checkLater(a.Later); err != nil {
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, err)

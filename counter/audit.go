@@ -21,21 +21,24 @@ const (
 	auditTTL  = 90 * 24 * time.Hour
 )
 
-// AuditEntry is one change that an operator made to a queue. Its strings come from people: do not print them on a terminal
-// unescaped. Audit cuts them to 512 bytes, Subject and Reason to MaxReason bytes.
+// AuditEntry is one change that an operator made to a queue. Its strings come from people: do not print them on a
+// terminal unescaped. Audit cuts them to 512 bytes, Subject and Reason to MaxReason bytes.
 type AuditEntry struct {
-	ID      string    `json:"id"`                // of the store; orders the entries of a queue; ignored where an entry is given
+	// of the store; orders the entries of a queue; ignored where an entry is given
+	ID      string    `json:"id"`
 	Time    time.Time `json:"time"`              // by the store's clock; ignored where an entry is given
 	Actor   string    `json:"actor,omitempty"`   // who did it; may be empty
 	Verb    string    `json:"verb"`              // what was done, such as pause, skip or replay; must not be empty
 	Subject string    `json:"subject,omitempty"` // the message id or the filter of messages; empty for the whole queue
 	Reason  string    `json:"reason,omitempty"`  // why; may be empty
-	Result  string    `json:"result"`            // what came of it, such as done or an error; begun if that is not known yet
-	Count   int64     `json:"count,omitempty"`   // messages changed
+	// what came of it, such as done or an error; begun if that is not known yet
+	Result string `json:"result"`
+	Count  int64  `json:"count,omitempty"` // messages changed
 }
 
 func (e AuditEntry) kept() AuditEntry {
-	e.Actor, e.Verb, e.Result = printable.Cut(e.Actor, rules.MaxStoredID), printable.Cut(e.Verb, rules.MaxStoredID), printable.Cut(e.Result, rules.MaxStoredID)
+	e.Actor, e.Verb, e.Result = printable.Cut(e.Actor, rules.MaxStoredID), printable.Cut(e.Verb, rules.MaxStoredID),
+		printable.Cut(e.Result, rules.MaxStoredID)
 	e.Subject, e.Reason = printable.Cut(e.Subject, MaxReason), printable.Cut(e.Reason, MaxReason)
 	return e
 }
@@ -47,8 +50,8 @@ func (e AuditEntry) validate(queue string) error {
 	return nil
 }
 
-// Audit adds an entry to the audit log of a queue. The log keeps the last 1,000 entries, for 90 days after the last one. After an
-// error the entry may or may not be added.
+// Audit adds an entry to the audit log of a queue. The log keeps the last 1,000 entries, for 90 days after the last
+// one. After an error the entry may or may not be added.
 func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) error {
 	if err := e.validate(queue); err != nil {
 		return err
@@ -71,8 +74,8 @@ func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) er
 	return nil
 }
 
-// AuditLog returns up to limit entries of the audit log of a queue, newest first: those older than the entry with the ID before,
-// or the last ones if before is empty.
+// AuditLog returns up to limit entries of the audit log of a queue, newest first: those older than the entry with the
+// ID before, or the last ones if before is empty.
 func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error) {
 	if err := checkPage(queue, before, limit); err != nil {
 		return nil, err
@@ -137,7 +140,8 @@ func entryIDBefore(a, b string) bool {
 
 func (a *Admin) auditError(vhost, queue string, err error) error {
 	if isForeign(err) {
-		return fmt.Errorf("%w: %q is no stream; inspect it with redis-cli TYPE, and remove it with DEL", ErrForeign, a.auditKey(vhost, queue))
+		return fmt.Errorf("%w: %q is no stream; inspect it with redis-cli TYPE, and remove it with DEL", ErrForeign,
+			a.auditKey(vhost, queue))
 	}
 	return a.storeError(err)
 }

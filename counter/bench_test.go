@@ -20,8 +20,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The benchmarks need a Redis that is theirs alone: REDIS_URL, and the database after the one it names is emptied. Those that compare run both sides in turn, several times,
-// and report the ratio of the medians; the time that they report besides is of a round of both.
+// The benchmarks need a Redis that is theirs alone: REDIS_URL, and the database after the one it names is emptied.
+// Those that compare run both sides in turn, several times, and report the ratio of the medians; the time that they
+// report besides is of a round of both.
 //
 //	REDIS_URL=redis://127.0.0.1:6379/9 go test ./counter -run '^$' -bench . -benchtime 1x
 
@@ -44,8 +45,10 @@ func benchCounter(b *testing.B) *Counter {
 func benchID(i int64) string { return fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i) }
 
 func benchFail(b *testing.B, c *Counter, id, run int64) {
-	a := Attempt{Message: message(benchID(id)), Token: "Ab1Cd2Ef" + strconv.FormatInt(run, 36), Holder: "worker-1.example.com, pid 12345"}
-	if _, err := c.Fail(context.Background(), a, Failure{Limit: 1000, Wait: time.Second, Reason: "connection refused by upstream service 1"}); err != nil {
+	a := Attempt{Message: message(benchID(id)), Token: "Ab1Cd2Ef" + strconv.FormatInt(run, 36),
+		Holder: "worker-1.example.com, pid 12345"}
+	if _, err := c.Fail(context.Background(), a, Failure{Limit: 1000, Wait: time.Second,
+		Reason: "connection refused by upstream service 1"}); err != nil {
 		b.Error(err)
 	}
 }
@@ -179,7 +182,8 @@ func populate(b *testing.B, c *Counter, n int) {
 		for i := range min(1000, n-from) {
 			args = append(args, member(benchID(int64(from+i)), ""))
 		}
-		if err := clone.Run(b.Context(), c.rdb, []string{k.record, k.index}, args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		if err := clone.Run(b.Context(), c.rdb, []string{k.record, k.index}, args...).Err(); err != nil &&
+			!errors.Is(err, redis.Nil) {
 			b.Fatal(err)
 		}
 	}
@@ -215,7 +219,8 @@ func BenchmarkMemorySuccess(b *testing.B) {
 		var at atomic.Int64
 		each(4*benchCallers, messages, func() {
 			n := at.Add(1)
-			a := Attempt{Message: message(benchID(n)), Token: "Ab1Cd2Ef-" + strconv.FormatInt(n, 36), Holder: "worker-1.example.com, pid 12345"}
+			a := Attempt{Message: message(benchID(n)), Token: "Ab1Cd2Ef-" + strconv.FormatInt(n, 36),
+				Holder: "worker-1.example.com, pid 12345"}
 			if _, err := c.Start(b.Context(), a, ModeShared, 4); err != nil {
 				b.Error(err)
 			}

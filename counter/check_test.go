@@ -34,7 +34,8 @@ func fakeStore(t *testing.T, info, save string) *Counter {
 
 func TestCheck(t *testing.T) {
 	info := func(policy, aof string) string {
-		return "# Memory\r\nused_memory:1\r\nmaxmemory_policy:" + policy + "\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:" + aof + "\r\n"
+		return "# Memory\r\nused_memory:1\r\nmaxmemory_policy:" + policy +
+			"\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:" + aof + "\r\n"
 	}
 	const snapshots = "3600 1 300 100"
 	for name, tc := range map[string]struct {

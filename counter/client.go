@@ -75,7 +75,8 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if err := checkAttempt(a); err != nil {
 		return Reply{}, err
 	}
-	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, rules.MaxStoredID), printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Holder, rules.MaxStoredID), limit, ageOf(a))
+	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, rules.MaxStoredID),
+		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Holder, rules.MaxStoredID), limit, ageOf(a))
 	all = append(all, args...)
 	if a.HoldsQueue && (s == stepStart || s == stepFail) {
 		all = append(all, "hold")
@@ -95,8 +96,9 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	return reply, nil
 }
 
-// run sends a step by the hash of its script. If the server does not know the script (NOSCRIPT: nothing was run), run sends the
-// source with EVAL, which the server keeps. SCRIPT LOAD would go to every master of a Cluster, and fail while any one is down.
+// run sends a step by the hash of its script. If the server does not know the script (NOSCRIPT: nothing was run), run
+// sends the source with EVAL, which the server keeps. SCRIPT LOAD would go to every master of a Cluster, and fail while
+// any one is down.
 func (c *client) run(ctx context.Context, s step, m Message, args []any) (any, error) {
 	reply, err := c.pipe.do(ctx, script{"evalsha", s.sha1}, m, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -105,8 +107,8 @@ func (c *client) run(ctx context.Context, s step, m Message, args []any) (any, e
 	return reply, err
 }
 
-// reload makes a Cluster client ask for the new masters immediately. Without it, that took 59 s after the death of a master;
-// with it, 3 s (measured, go-redis 9.23).
+// reload makes a Cluster client ask for the new masters immediately. Without it, that took 59 s after the death of a
+// master; with it, 3 s (measured, go-redis 9.23).
 func (c *client) reload(ctx context.Context, err error) {
 	if c.cluster != nil && !errors.Is(err, context.Canceled) {
 		c.cluster.ReloadState(ctx)

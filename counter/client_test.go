@@ -11,7 +11,8 @@ import (
 
 func TestParseReply(t *testing.T) {
 	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom", int64(0)}
-	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Cause: CausePanicked, Reason: "boom"}
+	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond,
+		Cause: CausePanicked, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -74,7 +75,8 @@ func FuzzParseReply(f *testing.F) {
 			return
 		}
 		known, _ := rules.ParseVerdict(verdict)
-		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 8 {
+		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 ||
+			got.Fence < 0 || n != 8 {
 			t.Errorf("%q of %d values was read as %+v", reply, n, got)
 		}
 	})

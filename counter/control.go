@@ -41,8 +41,8 @@ type Control struct {
 	skips  map[string]bool
 }
 
-// Skips reports whether an operator skipped a message in the last ten minutes: its next step need not wait. VHost and Queue of the
-// message are those of the Control.
+// Skips reports whether an operator skipped a message in the last ten minutes: its next step need not wait. VHost and
+// Queue of the message are those of the Control.
 func (c Control) Skips(m Message) bool {
 	return len(c.skips) > 0 && c.skips[member(m.ID, m.Generation)]
 }
@@ -52,8 +52,9 @@ var controlLua string
 
 var readControl = redis.NewScript(controlLua)
 
-// Control reads what operators want of the consumers of a queue, and reports the reader to them. A process sends it once a
-// second for each queue that it consumes. After an error the last Control stays in force. A Token that is refused is a *FieldError.
+// Control reads what operators want of the consumers of a queue, and reports the reader to them. A process sends it
+// once a second for each queue that it consumes. After an error the last Control stays in force. A Token that is
+// refused is a *FieldError.
 func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
 	if c.refuse != nil {
 		return Control{}, c.refuse
@@ -62,7 +63,8 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 		return Control{}, err
 	}
 	keys := c.opts.controlKeys(vhost, queue)
-	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, rules.MaxStoredID), r.state(), rules.PauseTTL.Milliseconds()).StringSlice()
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, rules.MaxStoredID), r.state(),
+		rules.PauseTTL.Milliseconds()).StringSlice()
 	if err == nil {
 		_ = c.reportHeld(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
 	}
@@ -89,7 +91,8 @@ func parseControl(words []string) Control {
 // controlError distinguishes keys that another program wrote from a failed store.
 func (c *client) controlError(vhost, queue string, err error) error {
 	if isForeign(err) {
-		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL", ErrForeign, c.opts.controlKeys(vhost, queue))
+		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL",
+			ErrForeign, c.opts.controlKeys(vhost, queue))
 	}
 	return c.storeError(err)
 }

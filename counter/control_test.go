@@ -124,7 +124,8 @@ func TestControlKeysExpire(t *testing.T) {
 		if err := a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}); err != nil {
 			t.Fatal(err)
 		}
-		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute, keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
+		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute,
+			keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
 			if ttl := c.rdb.PTTL(t.Context(), key).Val(); ttl > want || ttl < want-30*time.Second {
 				t.Errorf("%s expires in %v, want %v", key, ttl, want)
 			}
@@ -132,7 +133,8 @@ func TestControlKeysExpire(t *testing.T) {
 	}
 }
 
-// TestConsumersAfterTheClockWasSetBack: a process that has ended is forgotten a minute later, not when the clock is where it was.
+// TestConsumersAfterTheClockWasSetBack: a process that has ended is forgotten a minute later, not when the clock is
+// where it was.
 func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
 	for _, c := range servers(t) {
 		consumers := c.opts.controlKeys("/", "orders")[1]
@@ -140,7 +142,8 @@ func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
 		if _, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if score := c.rdb.ZScore(t.Context(), consumers, "0 dead host").Val(); time.Until(time.UnixMilli(int64(score))) > time.Minute {
+		if score := c.rdb.ZScore(t.Context(), consumers,
+			"0 dead host").Val(); time.Until(time.UnixMilli(int64(score))) > time.Minute {
 			t.Errorf("a process that has ended was seen in %v", time.Until(time.UnixMilli(int64(score))))
 		}
 	}
@@ -168,7 +171,8 @@ func TestSkip(t *testing.T) {
 			why = Note{By: "op", Why: "the first note stays"}
 		}
 		why = Note{By: "op", Why: "known bad"}
-		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed || r.Holder != "test" {
+		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed ||
+			r.Holder != "test" {
 			t.Errorf("%s: %+v", s.name, r.Record)
 		}
 		if err := s.LimitMessage(ctx, m, 9, why); !errors.Is(err, ErrOver) {
@@ -185,7 +189,8 @@ func TestSkip(t *testing.T) {
 			}
 		}
 		got := s.look(t, m)
-		if got.State != StateDeadLetter || got.Failures != 1 || got.Skipped.By != "op" || got.Cause != CauseSkipped || got.Reason != why.Why || got.tombstones.Count != 1 {
+		if got.State != StateDeadLetter || got.Failures != 1 || got.Skipped.By != "op" || got.Cause != CauseSkipped ||
+			got.Reason != why.Why || got.tombstones.Count != 1 {
 			t.Errorf("%s: %+v, %+v", s.name, got.Record, got.tombstones)
 		}
 		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrOver) {
@@ -194,7 +199,8 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestSkipOfARunningAttempt: if it fails it is counted, and the message is dead-lettered; if it succeeds, the skip is forgotten.
+// TestSkipOfARunningAttempt: if it fails it is counted, and the message is dead-lettered; if it succeeds, the skip is
+// forgotten.
 func TestSkipOfARunningAttempt(t *testing.T) {
 	hostile := Note{By: "skip 1 2 3\n", Why: "why\nremoved 1 0 0\n"}
 	for _, s := range stores(t) {
@@ -209,11 +215,13 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 		}
 		for range 2 {
 			reply, err := s.Fail(ctx, attempt(fails, "a"), again)
-			if err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped || reply.Reason != "why\nremoved 1 0 0" {
+			if err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped ||
+				reply.Reason != "why\nremoved 1 0 0" {
 				t.Errorf("%s: fails: %+v, %v", s.name, reply, err)
 			}
 		}
-		if got := s.look(t, fails); got.Skipped.By != hostile.By || got.Removed != (time.Time{}) || got.tombstones.Count != 1 {
+		if got := s.look(t, fails); got.Skipped.By != hostile.By || got.Removed != (time.Time{}) ||
+			got.tombstones.Count != 1 {
 			t.Errorf("%s: fails: %+v, %+v", s.name, got.Record, got.tombstones)
 		}
 		if err := errors.Join(s.End(ctx, attempt(succeeds, "a"), true), s.End(ctx, attempt(stops, "a"), false)); err != nil {
@@ -223,7 +231,8 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 		if err != nil || reply.Verdict != VerdictRun || s.look(t, succeeds).Skipped != (Note{}) {
 			t.Errorf("%s: succeeds: %+v, %v", s.name, reply, err)
 		}
-		if reply, err := s.Start(ctx, attempt(stops, "b"), ModeShared, testLimit); err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 0 {
+		if reply, err := s.Start(ctx, attempt(stops, "b"), ModeShared, testLimit); err != nil ||
+			reply.Verdict != VerdictExhausted || reply.Failures != 0 {
 			t.Errorf("%s: stops: %+v, %v", s.name, reply, err)
 		}
 	}
@@ -236,7 +245,8 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("%s: at first: %v, %v", s.name, got, err)
 		}
 		for i := range 5 {
-			e := AuditEntry{Actor: "op", Verb: "skip", Subject: fmt.Sprint(i, " \x1b\x00\xff"), Reason: strings.Repeat("x", 2*MaxReason), Result: "done", Count: int64(i)}
+			e := AuditEntry{Actor: "op", Verb: "skip", Subject: fmt.Sprint(i, " \x1b\x00\xff"),
+				Reason: strings.Repeat("x", 2*MaxReason), Result: "done", Count: int64(i)}
 			if err := s.Audit(ctx, "/", "orders", e); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
@@ -252,7 +262,8 @@ func TestAuditLog(t *testing.T) {
 				break
 			}
 			for _, e := range entries {
-				if e.Actor != "op" || e.Verb != "skip" || len(e.Reason) != MaxReason || e.Result != "done" || time.Since(e.Time).Abs() > time.Minute {
+				if e.Actor != "op" || e.Verb != "skip" || len(e.Reason) != MaxReason || e.Result != "done" ||
+					time.Since(e.Time).Abs() > time.Minute {
 					t.Errorf("%s: %+v", s.name, e)
 				}
 				got, before = append(got, fmt.Sprint(e.Subject, e.Count)), e.ID
@@ -306,7 +317,8 @@ func TestNewestSkipsAreAnnounced(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond) // a time of its own
 		}
-		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) || r.Skips(message("0")) {
+		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) ||
+			r.Skips(message("0")) {
 			t.Errorf("the last of 101 skips is not announced: %v", err)
 		}
 	}

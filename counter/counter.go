@@ -1,18 +1,20 @@
 // Package counter counts, outside the broker, the failed attempts of each message of a queue.
 //
-// A message is counted by its id, in one queue, for one generation: from its first delivery to its dead-lettering. Its record
-// is one Redis string. Four steps write it. Each step is one script and one round trip, which concurrent steps share:
+// A message is counted by its id, in one queue, for one generation: from its first delivery to its dead-lettering. Its
+// record is one Redis string. Four steps write it. Each step is one script and one round trip, which concurrent steps
+// share:
 //
 //   - START, before the handler of a redelivered message runs, says whether it may;
 //   - BEGUN, after START of an attempt that runs isolated, says that its handler is called now;
 //   - FAIL, after the handler failed, counts the attempt and says whether to requeue or to dead-letter;
 //   - END, after a STARTed attempt ended and is not counted, closes it.
 //
-// A message that succeeds on its first delivery takes no step. A step is identified by the token of its attempt, so it is safe
-// to repeat if its reply was lost. The scripts are the files under scripts; their headers describe them for other languages.
+// A message that succeeds on its first delivery takes no step. A step is identified by the token of its attempt, so it
+// is safe to repeat if its reply was lost. The scripts are the files under scripts; their headers describe them for
+// other languages.
 //
-// [Counter] takes the steps on Redis, [Memory] in this process, for tests. Package consumer takes them at the right time; most
-// programs only construct a Counter and pass it on. [Admin] is for operators.
+// [Counter] takes the steps on Redis, [Memory] in this process, for tests. Package consumer takes them at the right
+// time; most programs only construct a Counter and pass it on. [Admin] is for operators.
 package counter
 
 import (
@@ -29,7 +31,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// DefaultPrefix begins the keys of a Counter whose Options have no Prefix. Its number is the version of the record's layout.
+// DefaultPrefix begins the keys of a Counter whose Options have no Prefix. Its number is the version of the record's
+// layout.
 const DefaultPrefix = "strikes:1"
 
 // DefaultTTL is how long a record outlives its last write.
@@ -37,13 +40,13 @@ const DefaultTTL = 7 * 24 * time.Hour
 
 // Options of a Counter or a Memory. A nil *Options and the zero value mean the defaults.
 type Options struct {
-	// Prefix of every key; if empty, DefaultPrefix. Two brokers that share a Redis need one each, because a queue of the same
-	// name may exist on both. It must not contain braces, which would change the slot of a key in a Cluster.
+	// Prefix of every key; if empty, DefaultPrefix. Two brokers that share a Redis need one each, because a queue of the
+	// same name may exist on both. It must not contain braces, which would change the slot of a key in a Cluster.
 	Prefix string
 
-	// TTL of a record, renewed by each write; if zero, DefaultTTL. A record that expires takes its counts with it, so the TTL
-	// must be longer than the longest time between two attempts: include a weekend without consumers. At least a minute. A
-	// consumer requires the sum of its HandlerTimeout, three quarters of its ConsumerTimeout and a minute.
+	// TTL of a record, renewed by each write; if zero, DefaultTTL. A record that expires takes its counts with it, so the
+	// TTL must be longer than the longest time between two attempts: include a weekend without consumers. At least a
+	// minute. A consumer requires the sum of its HandlerTimeout, three quarters of its ConsumerTimeout and a minute.
 	TTL time.Duration
 }
 
@@ -66,13 +69,14 @@ func (o Options) validate() error {
 	case containsBrace(o.Prefix):
 		return fmt.Errorf("counter: %w", setting.New("Prefix", o.Prefix, "without { and }"))
 	case o.TTL < time.Minute:
-		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL, "1m0s at least, and longer than the longest time between two attempts"))
+		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL,
+			"1m0s at least, and longer than the longest time between two attempts"))
 	}
 	return nil
 }
 
-// Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for concurrent use by goroutines
-// and processes.
+// Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for concurrent use by
+// goroutines and processes.
 type Counter struct {
 	*client
 	owned bool // Dial opened rdb, so Close closes it
@@ -80,16 +84,18 @@ type Counter struct {
 
 // New returns a Counter that uses the caller's client. The caller closes the client.
 //
-// The client's settings decide how an outage of Redis shows. New refuses settings that it recognises as unsafe: every method
-// of the Counter then returns an error that wraps ErrUnsafeClient and names the setting. Measured with go-redis 9.23:
+// The client's settings decide how an outage of Redis shows. New refuses settings that it recognises as unsafe: every
+// method of the Counter then returns an error that wraps ErrUnsafeClient and names the setting. Measured with go-redis
+// 9.23:
 //
-//   - MaxRetries other than -1: the client repeats a command whose reply is lost up to three times, unseen by the consumer.
+//   - MaxRetries other than -1: the client repeats a command whose reply is lost up to three times, unseen by the
+//     consumer.
 //     The consumer repeats steps itself, because it knows for how long a delivery may be held.
 //   - ContextTimeoutEnabled false: a context of 300 ms returned after 5 s.
 //   - a Ring: it moves keys to another server while theirs is down, and their counts start again.
 //
-// Other settings are best set as Dial sets them: ReadTimeout and WriteTimeout 250 ms, DialerRetries 1, and for a Cluster
-// MaxRedirects 1. A nil opts means the defaults.
+// Other settings are best set as Dial sets them: ReadTimeout and WriteTimeout 250 ms, DialerRetries 1, and for a
+// Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	c := &client{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
@@ -113,16 +119,17 @@ func (c *Counter) Close() error {
 	return c.rdb.Close()
 }
 
-// Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this process
-// meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger one counts as
-// 1001. The Reply's Verdict is VerdictRun, VerdictWait, VerdictSuspect or VerdictExhausted. After an error the attempt may or
-// may not be open: call Start again with the same token, or End. ModeIsolated only reserves the attempt: call Begun
-// before its handler.
+// Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this
+// process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger
+// one counts as 1001. The Reply's Verdict is VerdictRun, VerdictWait, VerdictSuspect or VerdictExhausted. After an
+// error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
+// the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Floor, rules.CeilMillis(a.MaxAge), crashArg(a))
+	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Floor, rules.CeilMillis(a.MaxAge),
+		crashArg(a))
 }
 
 func checkLimit(limit int) error {
@@ -140,26 +147,27 @@ func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 	return c.step(ctx, stepBegun, a, 0)
 }
 
-// Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may not be
-// counted: call Fail again with the same token, which counts it once however often it arrives.
+// Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may
+// not be counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := checkFailure(f); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait), string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
+		string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
 }
 
-// Moved records that the broker has confirmed the copy of a message. hop is Reply.Hop of the Start or Fail that asked for the move.
-// One call is enough, even if its reply is lost: the Start of the copy records the same.
+// Moved records that the broker has confirmed the copy of a message. hop is Reply.Hop of the Start or Fail that asked
+// for the move. One call is enough, even if its reply is lost: the Start of the copy records the same.
 func (c *Counter) Moved(ctx context.Context, a Attempt, hop int64) error {
 	_, err := c.step(ctx, stepMoved, a, 0, hop)
 	return err
 }
 
-// End closes an attempt that Start let run and that is not counted: it succeeded, and its delivery is about to be acked; or it
-// was stopped. If it was counted as a crash meanwhile, End reverses that. After an error it may or may not be closed: call End
-// again with the same token.
+// End closes an attempt that Start let run and that is not counted: it succeeded, and its delivery is about to be
+// acked; or it was stopped. If it was counted as a crash meanwhile, End reverses that. After an error it may or may not
+// be closed: call End again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), rules.KeepDone.Milliseconds())
 	return err

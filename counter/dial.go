@@ -21,24 +21,26 @@ const timeout = 250 * time.Millisecond
 // onePool gives a client no second pool for pipelines: after a failover each pool must find the new master by itself.
 const onePool = -1
 
-// Dial returns a Counter with its own client. The client reports an outage of the store immediately; the consumer handles it,
-// because it knows for how long a delivery may be held. Dial does not connect yet: use Check. Close closes the client.
+// Dial returns a Counter with its own client. The client reports an outage of the store immediately; the consumer
+// handles it, because it knows for how long a delivery may be held. Dial does not connect yet: use Check. Close closes
+// the client.
 //
 //	redis://[user:password@]host[:port][/db]                               one server; rediss for TLS, unix for a socket
 //	redis+sentinel://[user:password@]host[:port][/db]?master_name=NAME     behind Sentinel; host is a sentinel
 //	redis+cluster://[user:password@]host[:port]?addr=HOST:PORT             a Cluster
 //
-// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The certificate of
-// each server must match the name or address that the others announce for it. With Sentinel, user and password are those of the
-// sentinels; the parameters username and password are those of the servers.
+// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The
+// certificate of each server must match the name or address that the others announce for it. With Sentinel, user and
+// password are those of the sentinels; the parameters username and password are those of the servers.
 //
-// Timeouts are 250 ms (read, write) and 1 s (dial); the parameters read_timeout, write_timeout and dial_timeout change them. The
-// other parameters are client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns, max_idle_conns,
-// max_active_conns, conn_max_idle_time, conn_max_lifetime; db except for a Cluster; and skip_verify for rediss and
-// rediss+sentinel, which trusts any certificate (the environment variable SSL_CERT_FILE names authorities to trust).
+// Timeouts are 250 ms (read, write) and 1 s (dial); the parameters read_timeout, write_timeout and dial_timeout change
+// them. The other parameters are client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns,
+// max_idle_conns, max_active_conns, conn_max_idle_time, conn_max_lifetime; db except for a Cluster; and skip_verify for
+// rediss and rediss+sentinel, which trusts any certificate (the environment variable SSL_CERT_FILE names authorities to
+// trust).
 //
-// A FieldError reports a part of the URL that is invalid or would be ignored. In a password, percent-encode / ? # and @. No
-// error contains the password. A nil opts means the defaults.
+// A FieldError reports a part of the URL that is invalid or would be ignored. In a password, percent-encode / ? # and
+// @. No error contains the password. A nil opts means the defaults.
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
@@ -60,7 +62,8 @@ func open(rawURL string) (redis.UniversalClient, error) {
 		return nil, &setting.FieldError{Field: "scheme", Value: "none", Want: schemes}
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
-	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"}, base) {
+	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"},
+		base) {
 		return nil, &setting.FieldError{Field: "scheme", Value: "another", Want: schemes}
 	}
 	plain := base + "://" + rest
@@ -116,8 +119,8 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	return redis.NewClusterClient(o), nil
 }
 
-// nameEachHost compares the certificate of each server with the name or address that is dialled. go-redis would compare all of
-// them with the first host in the URL.
+// nameEachHost compares the certificate of each server with the name or address that is dialled. go-redis would compare
+// all of them with the first host in the URL.
 func nameEachHost(config *tls.Config) {
 	if config != nil {
 		config.ServerName = ""
@@ -154,17 +157,20 @@ func refuseClient(rdb redis.UniversalClient) error {
 		}
 		return refuseSettings(c.Options().MaxRetries, c.Options().ContextTimeoutEnabled)
 	case *redis.Ring:
-		return fmt.Errorf("%w: a Ring moves keys to another server while theirs is down, and their counts start again; use a Cluster or Sentinel", ErrUnsafeClient)
+		return fmt.Errorf("%w: a Ring moves keys to another server while theirs is down, and their counts start again; use "+
+			"a Cluster or Sentinel", ErrUnsafeClient)
 	}
 	return nil
 }
 
 func refuseSettings(maxRetries int, contextTimeout bool) error {
 	if maxRetries > 0 {
-		return fmt.Errorf("%w: MaxRetries is %d; set it to -1, the consumer repeats steps itself", ErrUnsafeClient, maxRetries)
+		return fmt.Errorf("%w: MaxRetries is %d; set it to -1, the consumer repeats steps itself", ErrUnsafeClient,
+			maxRetries)
 	}
 	if !contextTimeout {
-		return fmt.Errorf("%w: ContextTimeoutEnabled is false; set it to true, or the client ignores the deadline of a context", ErrUnsafeClient)
+		return fmt.Errorf("%w: ContextTimeoutEnabled is false; set it to true, or the client ignores the deadline of "+
+			"a context", ErrUnsafeClient)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func calls(ctx context.Context, c *Counter) map[string]error {
 	_, reset := c.Admin().Forget(ctx, "/", "orders", "1")
 	_, checked := c.Check(ctx)
 	errs := map[string]error{
-		"Start": started, "Fail": failed, "End": c.End(ctx, a, true), "Get": got, "Reset": reset, "Check": checked, "List": nil,
+		"Start": started, "Fail": failed, "End": c.End(ctx, a, true), "Get": got, "Reset": reset, "Check": checked,
+		"List": nil,
 	}
 	for _, err := range c.Admin().List(ctx, "/", "orders") {
 		errs["List"] = err
@@ -41,20 +42,24 @@ func TestNewRefusesUnsafeClients(t *testing.T) {
 		rdb  redis.UniversalClient
 		says string // empty: it is safe
 	}{
-		"nil":                          {nil, "nil"},
-		"nil *redis.Client":            {(*redis.Client)(nil), "nil *redis.Client"},
-		"nil *redis.ClusterClient":     {(*redis.ClusterClient)(nil), "nil *redis.ClusterClient"},
-		"nil *redis.Ring":              {(*redis.Ring)(nil), "Ring"},
-		"defaults":                     {client(redis.Options{}), "MaxRetries is 3"},
-		"one retry":                    {client(redis.Options{MaxRetries: 1, ContextTimeoutEnabled: true}), "MaxRetries is 1"},
-		"deadlines not obeyed":         {client(redis.Options{MaxRetries: -1}), "ContextTimeoutEnabled"},
-		"Ring":                         {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": at}, MaxRetries: -1, ContextTimeoutEnabled: true}), "Ring"},
-		"Cluster, retries":             {cluster(redis.ClusterOptions{MaxRetries: 2, ContextTimeoutEnabled: true}), "MaxRetries is 2"},
-		"Cluster, deadlines":           {cluster(redis.ClusterOptions{}), "ContextTimeoutEnabled"},
-		"as asked":                     {client(redis.Options{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
-		"Cluster, as asked":            {cluster(redis.ClusterOptions{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
-		"Cluster, its own no retries":  {cluster(redis.ClusterOptions{ContextTimeoutEnabled: true}), ""},
-		"universal client, as default": {redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{at}}), "MaxRetries is 3"},
+		"nil":                      {nil, "nil"},
+		"nil *redis.Client":        {(*redis.Client)(nil), "nil *redis.Client"},
+		"nil *redis.ClusterClient": {(*redis.ClusterClient)(nil), "nil *redis.ClusterClient"},
+		"nil *redis.Ring":          {(*redis.Ring)(nil), "Ring"},
+		"defaults":                 {client(redis.Options{}), "MaxRetries is 3"},
+		"one retry": {client(redis.Options{MaxRetries: 1, ContextTimeoutEnabled: true}),
+			"MaxRetries is 1"},
+		"deadlines not obeyed": {client(redis.Options{MaxRetries: -1}), "ContextTimeoutEnabled"},
+		"Ring": {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": at}, MaxRetries: -1,
+			ContextTimeoutEnabled: true}), "Ring"},
+		"Cluster, retries": {cluster(redis.ClusterOptions{MaxRetries: 2, ContextTimeoutEnabled: true}),
+			"MaxRetries is 2"},
+		"Cluster, deadlines":          {cluster(redis.ClusterOptions{}), "ContextTimeoutEnabled"},
+		"as asked":                    {client(redis.Options{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
+		"Cluster, as asked":           {cluster(redis.ClusterOptions{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
+		"Cluster, its own no retries": {cluster(redis.ClusterOptions{ContextTimeoutEnabled: true}), ""},
+		"universal client, as default": {redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{at}}),
+			"MaxRetries is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.rdb != nil && !strings.HasPrefix(name, "nil") {
@@ -89,7 +94,8 @@ func TestOptionsAreRefused(t *testing.T) {
 			if c, err := Dial(at, &tc.Options); !errors.As(err, &fe) || fe.Value != tc.says {
 				t.Errorf("Dial: %v, %v, want an error that says %s", c, err, tc.says)
 			}
-			if _, err := NewMemory(&tc.Options).Fail(t.Context(), attempt(message("1"), "a"), again); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := NewMemory(&tc.Options).Fail(t.Context(), attempt(message("1"), "a"), again); err == nil ||
+				!strings.Contains(err.Error(), tc.says) {
 				t.Errorf("NewMemory: %v, want an error that says %s", err, tc.says)
 			}
 			rdb := redis.NewClient(&redis.Options{Addr: at, MaxRetries: -1, ContextTimeoutEnabled: true})
@@ -160,18 +166,22 @@ func settingsOf(rdb redis.UniversalClient) settings {
 
 func TestDialURLs(t *testing.T) {
 	single := settings{
-		client: "single", addr: "localhost:6379", obeysContext: true, read: timeout, write: timeout, dial: time.Second, dialerRetries: 1,
+		client: "single", addr: "localhost:6379", obeysContext: true, read: timeout, write: timeout, dial: time.Second,
+		dialerRetries: 1,
 	}
 	cluster := settings{
-		client: "cluster", addrs: "a:7000", obeysContext: true, read: timeout, write: timeout, dial: time.Second, dialerRetries: 1, redirects: 1,
+		client: "cluster", addrs: "a:7000", obeysContext: true, read: timeout, write: timeout, dial: time.Second,
+		dialerRetries: 1, redirects: 1,
 		retries: -1,
 	}
 	with := func(s settings, change func(*settings)) settings { change(&s); return s }
 	for raw, want := range map[string]settings{
-		"redis://":                              single,
-		"redis://localhost":                     single,
-		"redis://h:1/2":                         with(single, func(s *settings) { s.addr, s.db = "h:1", 2 }),
-		"redis://u:p%40ss@h:1":                  with(single, func(s *settings) { s.addr, s.user, s.password = "h:1", "u", "p@ss" }),
+		"redis://":          single,
+		"redis://localhost": single,
+		"redis://h:1/2":     with(single, func(s *settings) { s.addr, s.db = "h:1", 2 }),
+		"redis://u:p%40ss@h:1": with(single, func(s *settings) {
+			s.addr, s.user, s.password = "h:1", "u", "p@ss"
+		}),
 		"redis://:pass@h":                       with(single, func(s *settings) { s.addr, s.password = "h:6379", "pass" }),
 		"redis://[::1]:1":                       with(single, func(s *settings) { s.addr = "[::1]:1" }),
 		"rediss://h:1":                          with(single, func(s *settings) { s.addr, s.tls = "h:1", true }),
@@ -186,9 +196,13 @@ func TestDialURLs(t *testing.T) {
 		"rediss+sentinel://s:26379?master_name=m&read_timeout=2s": with(single, func(s *settings) {
 			s.addr, s.tls, s.read = "FailoverClient", true, 2*time.Second
 		}),
-		"redis+cluster://a:7000":                               cluster,
-		"redis+cluster://u:p@a:7000?addr=b:7001&addr=c:7002":   with(cluster, func(s *settings) { s.addrs, s.user, s.password = "a:7000 b:7001 c:7002", "u", "p" }),
-		"rediss+cluster://a:7000?read_timeout=2s":              with(cluster, func(s *settings) { s.tls, s.read = true, 2*time.Second }),
+		"redis+cluster://a:7000": cluster,
+		"redis+cluster://u:p@a:7000?addr=b:7001&addr=c:7002": with(cluster, func(s *settings) {
+			s.addrs, s.user, s.password = "a:7000 b:7001 c:7002", "u", "p"
+		}),
+		"rediss+cluster://a:7000?read_timeout=2s": with(cluster, func(s *settings) {
+			s.tls, s.read = true, 2*time.Second
+		}),
 		"redis+cluster://a:7000/0?pool_size=9&dial_timeout=5s": with(cluster, func(s *settings) { s.dial = 5 * time.Second }),
 	} {
 		t.Run(raw, func(t *testing.T) {
@@ -252,19 +266,27 @@ func TestDialRefusesURLs(t *testing.T) {
 
 // urlForms are well-formed and malformed URLs; %s is where the password goes.
 var urlForms = []string{
-	"redis://:%s@localhost:6379/0", "redis://user:%s@localhost", "rediss://user:%s@[::1]:6379", "unix://user:%s@/run/redis.sock",
-	"redis+sentinel://:%s@localhost:26379?master_name=m", "redis+sentinel://:%s@localhost", "redis+cluster://:%s@localhost?addr=x",
-	"redis://:%s@localhost/zero", "redis://:%s@localhost/0/1", "redis://:%s@localhost:port", "redis://:%s@localhost?no_such=1",
-	"redis://:%s@localhost?read_timeout=soon", "redis://:%s@local host", "redis://:%s@%%zz", "redis://:%s@", "redis://:%s@:6379:6379",
-	"redis://user:pass:%s@localhost", "redis://user:@%s@localhost", "http://:%s@localhost", "redis:// :%s@localhost", "redis:/:%s@localhost",
-	"redis:///:%s@localhost", "://:%s@localhost", ":%s@localhost", "redis:%s@localhost:6379", "user:%s@localhost://", "redis://:%s@localhost\x7f",
-	"redis+ring://:%s@localhost", "red is://:%s@localhost", "redis://12:%s@localhost", "redis://1/%s@localhost", "redis://1?%s@localhost",
+	"redis://:%s@localhost:6379/0", "redis://user:%s@localhost", "rediss://user:%s@[::1]:6379",
+	"unix://user:%s@/run/redis.sock",
+	"redis+sentinel://:%s@localhost:26379?master_name=m", "redis+sentinel://:%s@localhost",
+	"redis+cluster://:%s@localhost?addr=x",
+	"redis://:%s@localhost/zero", "redis://:%s@localhost/0/1", "redis://:%s@localhost:port",
+	"redis://:%s@localhost?no_such=1",
+	"redis://:%s@localhost?read_timeout=soon", "redis://:%s@local host", "redis://:%s@%%zz", "redis://:%s@",
+	"redis://:%s@:6379:6379",
+	"redis://user:pass:%s@localhost", "redis://user:@%s@localhost", "http://:%s@localhost", "redis:// :%s@localhost",
+	"redis:/:%s@localhost",
+	"redis:///:%s@localhost", "://:%s@localhost", ":%s@localhost", "redis:%s@localhost:6379", "user:%s@localhost://",
+	"redis://:%s@localhost\x7f",
+	"redis+ring://:%s@localhost", "red is://:%s@localhost", "redis://12:%s@localhost", "redis://1/%s@localhost",
+	"redis://1?%s@localhost",
 }
 
 // FuzzDialRedacts: whatever the URL and the password in it, no error shows the password.
 func FuzzDialRedacts(f *testing.F) {
 	for form := range urlForms {
-		for _, around := range []string{"", "/", "?", "#", "@", "%", ":", "://", "[", "1/", "\"", " ", "\n", "&=", "%zz", "1?addr="} {
+		for _, around := range []string{"", "/", "?", "#", "@", "%", ":", "://", "[", "1/", "\"", " ", "\n", "&=", "%zz",
+			"1?addr="} {
 			f.Add(uint(form), around, around, false)
 			f.Add(uint(form), around, around, true)
 		}

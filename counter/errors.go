@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnsafeClient is wrapped by every method of a Counter whose client has unsafe settings. The text names the setting: change
-// it, or use Dial.
+// ErrUnsafeClient is wrapped by every method of a Counter whose client has unsafe settings. The text names the setting:
+// change it, or use Dial.
 var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
 
 // StoreFault is why the store failed.
@@ -32,9 +32,9 @@ const (
 	FaultOther       StoreFault = "error"
 )
 
-// StoreError is returned by every method if the store failed. Its text contains no password, even if a server quotes the
-// arguments of a command that it does not know. FaultDenied and FaultNotRedis need an operator; wait for the other faults to
-// pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
+// StoreError is returned by every method if the store failed. Its text contains no password, even if a server quotes
+// the arguments of a command that it does not know. FaultDenied and FaultNotRedis need an operator; wait for the other
+// faults to pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
 type StoreError struct {
 	Fault StoreFault
 	Err   error
@@ -55,11 +55,15 @@ var replyFaults = []struct {
 	fault StoreFault
 }{
 	{"READONLY", FaultReadOnly}, {"OOM", FaultOutOfMemory}, {"LOADING", FaultLoading}, {"BUSY", FaultBusy},
-	{"MASTERDOWN", FaultFailover}, {"CLUSTERDOWN", FaultFailover}, {"TRYAGAIN", FaultFailover}, {"MOVED", FaultFailover}, {"ASK", FaultFailover},
+	{"MASTERDOWN", FaultFailover}, {"CLUSTERDOWN", FaultFailover}, {"TRYAGAIN", FaultFailover}, {"MOVED", FaultFailover},
+	{"ASK", FaultFailover},
 	{"NOREPLICAS", FaultFailover}, {"MISCONF", FaultOutOfMemory},
-	{"NOAUTH", FaultDenied}, {"WRONGPASS", FaultDenied}, {"NOPERM", FaultDenied}, {"ERR AUTH", FaultDenied}, {"ERR invalid password", FaultDenied},
-	{"ERR Protocol error: unauthenticated", FaultDenied},                                                 // more arguments than a server takes before AUTH
-	{"ERR The user executing the script can't", FaultDenied}, {"ERR ACL failure in script", FaultDenied}, // Redis 7.0; 7.2 and later
+	{"NOAUTH", FaultDenied}, {"WRONGPASS", FaultDenied}, {"NOPERM", FaultDenied}, {"ERR AUTH", FaultDenied},
+	{"ERR invalid password", FaultDenied},
+	// more arguments than a server takes before AUTH
+	{"ERR Protocol error: unauthenticated", FaultDenied},
+	// Redis 7.0; 7.2 and later
+	{"ERR The user executing the script can't", FaultDenied}, {"ERR ACL failure in script", FaultDenied},
 	{"ERR unknown command", FaultNotRedis},
 }
 
@@ -83,9 +87,11 @@ func faultOf(err error) StoreFault {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return FaultOther
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), errors.Is(err, redis.ErrPoolTimeout):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(),
+		errors.Is(err, redis.ErrPoolTimeout):
 		return FaultSlow
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, redis.ErrClosed):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, redis.ErrClosed):
 		return FaultUnreachable
 	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid"):
 		return FaultNotRedis

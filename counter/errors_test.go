@@ -107,7 +107,8 @@ func TestCausesOfOthers(t *testing.T) {
 		closes bool
 		want   StoreFault
 	}{
-		"HTTP":                  {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request", true, FaultNotRedis},
+		"HTTP": {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 " +
+			"Bad Request", true, FaultNotRedis},
 		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, FaultNotRedis},
 		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, FaultNotRedis},
 		"hangs up":              {"", true, FaultUnreachable},
@@ -198,7 +199,8 @@ func TestWhatIsNoReplyOfTheScript(t *testing.T) {
 func TestUnknownScript(t *testing.T) {
 	for _, c := range servers(t) {
 		for i, token := range []string{"a", "b", "c"} {
-			if got := show(c.Fail(t.Context(), attempt(message("1"), token), Failure{Limit: 9})); got != fmt.Sprintf("REQUEUE %d+0 fence 0", i+1) {
+			if got := show(c.Fail(t.Context(), attempt(message("1"), token), Failure{Limit: 9})); got != fmt.Sprintf(
+				"REQUEUE %d+0 fence 0", i+1) {
 				t.Errorf("token %s: %s", token, got)
 			}
 			mustDo(t, c.rdb, "SCRIPT", "FLUSH")
@@ -206,8 +208,8 @@ func TestUnknownScript(t *testing.T) {
 	}
 }
 
-// TestNoPasswordInErrors: a server that does not know AUTH or HELLO repeats their arguments, cut short, and others do it in
-// words of their own.
+// TestNoPasswordInErrors: a server that does not know AUTH or HELLO repeats their arguments, cut short, and others do
+// it in words of their own.
 func TestNoPasswordInErrors(t *testing.T) {
 	const password = "correct-horse-battery-staple"
 	for name, say := range map[string]func(cmd string, args []string) string{

@@ -80,7 +80,8 @@ func ExampleAdmin() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%q %s: %d of %d attempts, %q\n", record.ID, record.Cause, record.Counted(), record.InForce(nil), record.Reason)
+		fmt.Printf("%q %s: %d of %d attempts, %q\n", record.ID, record.Cause, record.Counted(), record.InForce(nil),
+			record.Reason)
 	}
 	// Output: "order-17" failed: 1 of 13 attempts, "no such customer"
 }
@@ -115,7 +116,8 @@ func counted(ctx context.Context, ids ...string) (counts *counter.Counter, stop 
 		log.Fatal(err)
 	}
 	for _, id := range ids {
-		first := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "attempt-1", First: true}
+		first := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "attempt-1",
+			First: true}
 		if _, err := counts.Fail(ctx, first, counter.Failure{Limit: 3, Reason: "no such customer"}); err != nil {
 			log.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrForeign is wrapped if another program wrote a value of another kind to a key of this package. The text names the key, or
-// the keys that it may be, and how to remove it. ClearLimit removes an override's.
+// ErrForeign is wrapped if another program wrote a value of another kind to a key of this package. The text names the
+// key, or the keys that it may be, and how to remove it. ClearLimit removes an override's.
 var ErrForeign = errors.New("another program wrote to a key of the store")
 
 // What Redis replies for a value of another type, and record.lua for a string that is no record.
@@ -26,7 +26,8 @@ func (c *client) errorAt(m Message, err error) error {
 	if m.ID != "" {
 		where += fmt.Sprintf(" and %q (a record of strikes)", k.record)
 	}
-	return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: one of %s has another type; inspect each with redis-cli TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}
+	return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: one of %s has another type; inspect each with redis-cli "+
+		"TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}
 }
 
 // isForeign searches the whole text, because Redis 6 begins it with the name of the script.

@@ -36,7 +36,8 @@ func TestForeignValues(t *testing.T) {
 		if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
 			t.Errorf("list -want +got:\n%s", diff)
 		}
-		found, err := c.Admin().Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
+		found, err := c.Admin().Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"),
+			message("ours")})
 		if len(found) != 1 || err != nil {
 			t.Errorf("lookup: %v, %v", found, err)
 		}
@@ -51,7 +52,8 @@ func TestForeignLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := c.Admin().Limit(t.Context(), "/", "orders")
-		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}})} {
+		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/",
+			"orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}})} {
 			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) {
 				t.Errorf("%s: %v", doing, err)
 			}
@@ -59,19 +61,22 @@ func TestForeignLimit(t *testing.T) {
 		if was, err := c.Admin().ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
 			t.Errorf("clear: %v, %v", was, err)
 		}
-		if err := c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}}); err != nil {
+		if err := c.Admin().SetLimit(t.Context(), "/",
+			"orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}}); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// A value of another type at any key that a step needs: its error says which keys those are and what fixes it, and so do
-// those of who looks.
+// A value of another type at any key that a step needs: its error says which keys those are and what fixes it, and so
+// do those of who looks.
 func TestForeignKeys(t *testing.T) {
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("a"))
-		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "exhaust list-tombstones take", k.record: "fail", k.dead: "exhaust list list-dead"} {
-			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record, k.dead).Err(), c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
+		for key, by := range map[string]string{k.index: "fail list", k.override: "fail",
+			k.tombstones: "exhaust list-tombstones take", k.record: "fail", k.dead: "exhaust list list-dead"} {
+			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record, k.dead).Err(),
+				c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
 				t.Fatal(err)
 			}
 			for _, doing := range strings.Fields(by) {

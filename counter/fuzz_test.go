@@ -18,13 +18,14 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// FuzzSteps takes every step with names and texts that a publisher or a handler chose, in memory and on a fake Redis: both
-// answer alike and keep alike, and a message that is named otherwise is left alone.
+// FuzzSteps takes every step with names and texts that a publisher or a handler chose, in memory and on a fake Redis:
+// both answer alike and keep alike, and a message that is named otherwise is left alone.
 func FuzzSteps(f *testing.F) {
 	f.Add("/", "orders", "1", "", "t-1", "host, pid 1", "boom", 4, int64(0))
 	f.Add("\x00", "%", "\xff\xfe", "1@-62135596800", "_", "", "\x1b[31m\r\n", 1, int64(-1))
 	f.Add("a/b}{", "{}", "=;:", "header:;=", "a=f;b", "=", ";", 0, int64(math.MaxInt64))
-	f.Add("", "q", strings.Repeat("é", 300), strings.Repeat("l", 600), strings.Repeat("t", 64), "0", strings.Repeat("\xe2\x82", 600), -1, int64(math.MinInt64))
+	f.Add("", "q", strings.Repeat("é", 300), strings.Repeat("l", 600), strings.Repeat("t", 64),
+		"0", strings.Repeat("\xe2\x82", 600), -1, int64(math.MinInt64))
 	f.Add("nil", "-0", "nan", "inf", "1e9", "false", "0x10", math.MaxInt, int64(time.Hour))
 	server := miniredis.RunT(f)
 	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, token, holder, reason string, limit int, wait int64) {
@@ -35,7 +36,8 @@ func FuzzSteps(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer redis.Close()
-		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}, Token: token, Holder: holder}
+		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}, Token: token,
+			Holder: holder}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
 		for i, take := range []func(attempts) (Reply, error){
 			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
@@ -66,7 +68,8 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
 	want := memory.look(t, m).Record
-	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation, rules.MaxStoredID), printable.Cut(want.Holder, rules.MaxStoredID)
+	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation,
+		rules.MaxStoredID), printable.Cut(want.Holder, rules.MaxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
 		t.Errorf("-memory +redis:\n%s", diff)
 	}
@@ -75,8 +78,10 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 // FuzzReplies: a reply of any form and depth is read or refused.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
-		`["RUN",0,0,4,1,0,"failed",""]`, `["RUN",0,0,4,1,0,"","",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null,null]`,
-		`["WAIT",-1,0,4,1,0,"failed",""]`, `["SUSPECT",0.5,0,4,1,0,"failed",""]`, `[["RUN"],[0],{},4,1,0,"failed",""]`, `[null,null,null,null,null,null,null,null]`,
+		`["RUN",0,0,4,1,0,"failed",""]`, `["RUN",0,0,4,1,0,"","",0]`, `["RUN",0,0,4,1,0]`,
+		`["RUN",0,0,4,1,9223372036854775807,null,null]`,
+		`["WAIT",-1,0,4,1,0,"failed",""]`, `["SUSPECT",0.5,0,4,1,0,"failed",""]`, `[["RUN"],[0],{},4,1,0,"failed",""]`,
+		`[null,null,null,null,null,null,null,null]`,
 		`"OK"`, `0`, `null`, `[]`, `{"RUN":0}`, `[[[[[[[]]]]]]]`,
 	} {
 		f.Add(seed)
@@ -117,8 +122,10 @@ func integers(v any) any {
 
 // FuzzRecord: a record that something else wrote is read as far as it can be.
 func FuzzRecord(f *testing.F) {
-	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 isolated 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
-	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
+	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 isolated 1700000000000 0 4 0 " +
+		".;p-1=f 1 0 4 0\na host.boom")
+	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 " +
+		"9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "reset 1700000000000 3 4\njoe" + "whyreason")
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Fuzz(func(t *testing.T, text string) {

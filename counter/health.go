@@ -19,9 +19,9 @@ type Finding struct {
 	Fix    string
 }
 
-// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence. It does not
-// warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or three round trips
-// per server.
+// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence. It
+// does not warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or
+// three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	if c.refuse != nil {
 		return nil, c.refuse
@@ -42,9 +42,10 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// Examine examines the store further than Check, without writing: which commands this user lacks, and whether each server (each
-// master of a Cluster) is a master, evicts, saves, has room, and is new enough. It returns nothing if all is well. What the user
-// may not ask is a finding too. After an error nothing is known. Clocks are not compared: times are the store's own.
+// Examine examines the store further than Check, without writing: which commands this user lacks, and whether each
+// server (each master of a Cluster) is a master, evicts, saves, has room, and is new enough. It returns nothing if all
+// is well. What the user may not ask is a finding too. After an error nothing is known. Clocks are not compared: times
+// are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -225,7 +226,8 @@ func memoryRule(i serverInfo) (Finding, bool) {
 		Code: "store-memory", Severe: most > 0 && used >= most,
 		Seen:   fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
 		Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session ends",
-		Fix:    "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record takes about 600 bytes",
+		Fix: "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record " +
+			"takes about 600 bytes",
 	}, most > 0 && used*100 >= most*nearlyFull
 }
 
@@ -257,8 +259,10 @@ func replicasRule(i serverInfo) (Finding, bool) {
 	good := i.size(goodReplicas)
 	return Finding{
 		Code: "store-few-replicas", Severe: true,
-		Seen:   fmt.Sprintf("the store %s has %d of the %d replicas that it needs to write (min-replicas-to-write)", i.at, good, i.leastReplicas),
-		Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their session ends",
-		Fix:    "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
+		Seen: fmt.Sprintf("the store %s has %d of the %d replicas that it needs to write (min-replicas-to-write)", i.at,
+			good, i.leastReplicas),
+		Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their " +
+			"session ends",
+		Fix: "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
 	}, good < i.leastReplicas
 }

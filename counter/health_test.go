@@ -10,8 +10,11 @@ import (
 
 func TestExamineServer(t *testing.T) {
 	sound := map[string]string{
-		"redis_version": "7.0.15", "role": "master", "used_memory": "1000000", "maxmemory": "0", "maxmemory_policy": "noeviction",
-		"aof_enabled": "1", "rdb_last_bgsave_status": "ok", "aof_last_bgrewrite_status": "ok", "aof_last_write_status": "ok", goodReplicas: "1",
+		"redis_version": "7.0.15", "role": "master", "used_memory": "1000000", "maxmemory": "0",
+		"maxmemory_policy": "noeviction",
+		"aof_enabled":      "1", "rdb_last_bgsave_status": "ok", "aof_last_bgrewrite_status": "ok",
+		"aof_last_write_status": "ok",
+		goodReplicas:            "1",
 	}
 	for name, tc := range map[string]struct {
 		fields map[string]string
@@ -23,15 +26,16 @@ func TestExamineServer(t *testing.T) {
 		"6.0":                  {map[string]string{"redis_version": "6.0.16"}, true, ""},
 		"5.0":                  {map[string]string{"redis_version": "5.0.14"}, true, "store-version!"},
 		"version that is none": {map[string]string{"redis_version": "unstable"}, true, ""},
-		"replica":              {map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, true, "store-replica!"},
-		"evicts":               {map[string]string{"maxmemory_policy": "volatile-lru"}, true, "store-evicts"},
-		"half full":            {map[string]string{"maxmemory": "2000000"}, true, ""},
-		"nearly full":          {map[string]string{"maxmemory": "1100000"}, true, "store-memory"},
-		"full":                 {map[string]string{"maxmemory": "1000000"}, true, "store-memory!"},
-		"saves nothing":        {map[string]string{"aof_enabled": "0"}, false, "store-volatile"},
-		"too few replicas":     {map[string]string{goodReplicas: "0"}, true, "store-few-replicas!"},
-		"enough replicas":      {map[string]string{goodReplicas: "1"}, true, ""},
-		"saving fails":         {map[string]string{"rdb_last_bgsave_status": "err"}, true, "store-save-failed!"},
+		"replica": {map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, true,
+			"store-replica!"},
+		"evicts":           {map[string]string{"maxmemory_policy": "volatile-lru"}, true, "store-evicts"},
+		"half full":        {map[string]string{"maxmemory": "2000000"}, true, ""},
+		"nearly full":      {map[string]string{"maxmemory": "1100000"}, true, "store-memory"},
+		"full":             {map[string]string{"maxmemory": "1000000"}, true, "store-memory!"},
+		"saves nothing":    {map[string]string{"aof_enabled": "0"}, false, "store-volatile"},
+		"too few replicas": {map[string]string{goodReplicas: "0"}, true, "store-few-replicas!"},
+		"enough replicas":  {map[string]string{goodReplicas: "1"}, true, ""},
+		"saving fails":     {map[string]string{"rdb_last_bgsave_status": "err"}, true, "store-save-failed!"},
 		"all together": {map[string]string{"role": "slave", "maxmemory": "1000001", "maxmemory_policy": "allkeys-lru"}, false,
 			"store-replica! store-evicts store-memory store-volatile"},
 	} {
@@ -50,7 +54,8 @@ func TestExamineServer(t *testing.T) {
 			if tc.fields[goodReplicas] != "" {
 				least = 1
 			}
-			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves, leastReplicas: least}).judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule) {
+			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves, leastReplicas: least}).
+				judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule) {
 				code := f.Code
 				if f.Severe {
 					code += "!"
@@ -70,10 +75,12 @@ func TestExamineServer(t *testing.T) {
 // The fix gives a user every command of the scripts, and beyond those only what Counter sends itself.
 func TestNeededCommandsAreTheScripts(t *testing.T) {
 	used := map[string]bool{}
-	for _, name := range []string{"ping", "evalsha", "eval", "hgetall", "zrevrangebyscore", "zremrangebyscore", "zscan", "zcount", "mget", "del", "multi", "exec", "xadd", "xrevrange", "zrange", "hdel"} {
+	for _, name := range []string{"ping", "evalsha", "eval", "hgetall", "zrevrangebyscore", "zremrangebyscore", "zscan",
+		"zcount", "mget", "del", "multi", "exec", "xadd", "xrevrange", "zrange", "hdel"} {
 		used[name] = true
 	}
-	for _, source := range []string{recordLua, startLua, failLua, endLua, ownLua, resetLua, limitLua, removedLua, skipLua, pauseLua, controlLua, lanesLua, lanePageLua, laneLua, laneListLua, laneReadLua, laneLettersLua, laneDropLua} {
+	for _, source := range []string{recordLua, startLua, failLua, endLua, ownLua, resetLua, limitLua, removedLua, skipLua,
+		pauseLua, controlLua, lanesLua, lanePageLua, laneLua, laneListLua, laneReadLua, laneLettersLua, laneDropLua} {
 		for _, call := range strings.Split(strings.ReplaceAll(source, "try('", "call('"), "call('")[1:] {
 			name, _, _ := strings.Cut(call, "'")
 			used[strings.ToLower(name)] = true

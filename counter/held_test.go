@@ -19,7 +19,8 @@ func TestHeld(t *testing.T) {
 				t.Fatalf("%s: %v, %v", s.name, all, err)
 			}
 			got := all[0].Held
-			if got.Messages != want.Messages || got.For != want.For || !strings.HasPrefix(want.Why, got.Why) || (got.Why == "") != (want.Why == "") || len(got.Why) > maxHeldReason {
+			if got.Messages != want.Messages || got.For != want.For || !strings.HasPrefix(want.Why, got.Why) ||
+				(got.Why == "") != (want.Why == "") || len(got.Why) > maxHeldReason {
 				t.Errorf("%s: %+v, want %+v", s.name, got, want)
 			}
 		}

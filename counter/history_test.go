@@ -26,7 +26,8 @@ func TestHistory(t *testing.T) {
 		fail := func(token, holder, reason string, ran time.Duration) {
 			t.Helper()
 			a := Attempt{Message: m, Token: token, Holder: holder}
-			if _, err := s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran, Cause: CausePanicked}); err != nil {
+			if _, err := s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran,
+				Cause: CausePanicked}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
@@ -54,7 +55,8 @@ func TestHistory(t *testing.T) {
 		fail("b", "web-1", "no stock\nanother stack", 2*time.Second)
 		fail("c", "web-2", "down\tfor\x00 a while", 0)
 		fail("c", "web-2", "repeated", 0) // its reply was lost
-		three := []string{"1 panicked 1s web-1: no stock", "2 panicked 2s web-1: no stock", "3 panicked 0s web-2: down for\x00 a while"}
+		three := []string{"1 panicked 1s web-1: no stock", "2 panicked 2s web-1: no stock",
+			"3 panicked 0s web-2: down for\x00 a while"}
 		want("three", three...)
 		start("d", "web-3", ModeIsolated)
 		start("e", "web-4", ModeShared) // a suspect: the holder stays that of the open attempt
@@ -69,7 +71,8 @@ func TestHistory(t *testing.T) {
 		start("f", "web-5", ModeIsolated)
 		start("g", "web-6", ModeIsolated)
 		fail("f", "web-5", "it was not dead", time.Minute)
-		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while", "5 panicked 1m0s web-5: it was not dead")...)
+		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while",
+			"5 panicked 1m0s web-5: it was not dead")...)
 		start("crashing", "web-5", ModeIsolated)
 		saw := Attempt{Message: m, Token: "seen", Holder: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
 		for range 2 { // a repeated START changes nothing
@@ -94,14 +97,17 @@ func TestHistory(t *testing.T) {
 			fail(fmt.Sprint("h", i), "web-7", fmt.Sprint(i, strings.Repeat("\u00e9", 200)), time.Millisecond)
 		}
 		got := s.look(t, m).History
-		if first, last := got[0], got[len(got)-1]; len(got) != rules.MaxHistory || first.Number != rules.MaxHistory+1 || last.Number != 2*rules.MaxHistory ||
+		if first, last := got[0], got[len(got)-1]; len(got) != rules.MaxHistory || first.Number != rules.MaxHistory+1 ||
+			last.Number != 2*rules.MaxHistory ||
 			first.Reason != "16"+strings.Repeat("\u00e9", 58) || last.At.Before(first.At) {
 			t.Errorf("%s: of many: %+v", s.name, got)
 		}
-		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Holder: "web-8"}, Failure{Reason: "hopeless"}); err != nil {
+		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Holder: "web-8"},
+			Failure{Reason: "hopeless"}); err != nil {
 			t.Fatal(err)
 		}
-		if r := s.look(t, m); r.State != StateDeadLetter || r.History[rules.MaxHistory-1].Reason != "hopeless" || r.History[rules.MaxHistory-1].Number != 2*rules.MaxHistory+1 {
+		if r := s.look(t, m); r.State != StateDeadLetter || r.History[rules.MaxHistory-1].Reason != "hopeless" ||
+			r.History[rules.MaxHistory-1].Number != 2*rules.MaxHistory+1 {
 			t.Errorf("%s: on the tombstone: %+v", s.name, r)
 		}
 		s.age(t, rules.TombstoneBinds+time.Minute, m)
@@ -123,7 +129,8 @@ func TestPossibleDuplicate(t *testing.T) {
 	}
 	later := func(token string) func(store, Message) (Reply, error) {
 		return func(s store, m Message) (Reply, error) {
-			if reply, err := s.Start(t.Context(), attempt(m, token), ModeUntracked, 9); err != nil || reply.Verdict != VerdictRun {
+			if reply, err := s.Start(t.Context(), attempt(m, token), ModeUntracked, 9); err != nil ||
+				reply.Verdict != VerdictRun {
 				return reply, err
 			}
 			return s.Fail(t.Context(), attempt(m, token), again)

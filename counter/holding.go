@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// Holding returns the message for which a queue is paused; nil without an error if the queue is not paused, or for no message.
+// Holding returns the message for which a queue is paused; nil without an error if the queue is not paused, or for no
+// message.
 func (a *Admin) Holding(ctx context.Context, vhost, queue string) (*Holding, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -24,8 +25,8 @@ func (a *Admin) Holding(ctx context.Context, vhost, queue string) (*Holding, err
 	}, nil
 }
 
-// HoldQueue pauses a queue for a message that cannot be counted, because it has no id. The Note says which consumer does it, and why.
-// Only Resume ends the pause. HoldQueue is safe to repeat after an error.
+// HoldQueue pauses a queue for a message that cannot be counted, because it has no id. The Note says which consumer
+// does it, and why. Only Resume ends the pause. HoldQueue is safe to repeat after an error.
 func (c *Counter) HoldQueue(ctx context.Context, vhost, queue string, n Note) error {
 	return unlessPaused(c.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n))
 }

@@ -48,13 +48,17 @@ func (d *taken) wrongHold() string {
 		return "a message holds its queue for a consumer that does not ask for it"
 	case d.reply.Verdict == VerdictHeld && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a message that holds its queue got a tombstone"
-	case d.reply.Verdict == VerdictHeld && live && d.before.Tokens.Of(d.Token) != KindNotCounted && (!holds || d.paused == nil):
+	case d.reply.Verdict == VerdictHeld && live && d.before.Tokens.Of(d.Token) != KindNotCounted &&
+		(!holds || d.paused == nil):
 		return "the queue of a message that holds it is not paused"
-	case d.HoldsQueue && d.reply.Verdict == VerdictExhausted && d.before.State != StateSkip && d.before.State != StateDeadLetter:
+	case d.HoldsQueue && d.reply.Verdict == VerdictExhausted && d.before.State != StateSkip &&
+		d.before.State != StateDeadLetter:
 		return "a message was dead-lettered instead of holding its queue"
-	case d.reply.Verdict == VerdictRun && d.HoldsQueue && d.step == "start" && holds && live && d.before.Tokens.Of(d.Token) == 0 && d.before.OpenToken != d.Token && d.after.Counted() > 0:
+	case d.reply.Verdict == VerdictRun && d.HoldsQueue && d.step == "start" && holds && live &&
+		d.before.Tokens.Of(d.Token) == 0 && d.before.OpenToken != d.Token && d.after.Counted() > 0:
 		return "a message that holds its queue may run"
-	case holds && (d.reply.Verdict == rules.VerdictLimited || d.reply.Verdict == rules.VerdictSkipped || d.reply.Verdict == rules.VerdictReset):
+	case holds && (d.reply.Verdict == rules.VerdictLimited || d.reply.Verdict == rules.VerdictSkipped ||
+		d.reply.Verdict == rules.VerdictReset):
 		return "a message that was decided about still holds its queue"
 	}
 	return ""

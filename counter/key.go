@@ -11,7 +11,8 @@ type keys struct{ record, index, override, tombstones, dead string }
 
 func (o Options) keys(m Message) keys {
 	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones", dead: q + "dead"}
+	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones", dead: q +
+		"dead"}
 }
 
 // recordKey is the key of a message's record in the queue whose keys begin with q.
@@ -23,14 +24,14 @@ func (o Options) controlKeys(vhost, queue string) []string {
 	return []string{q + "pause", q + "consumers", q + "skips"}
 }
 
-// queueKey begins every key of a queue. Both names are encoded, so that no slash or brace in one makes two queues equal or
-// chooses another slot.
+// queueKey begins every key of a queue. Both names are encoded, so that no slash or brace in one makes two queues equal
+// or chooses another slot.
 func (o Options) queueKey(vhost, queue string) string {
 	return o.Prefix + ":{" + encode(vhost) + "/" + encode(queue) + "}:"
 }
 
-// member is a record's name in the index. The id is hashed, so that a publisher chooses neither the length of a key nor the key
-// of another message.
+// member is a record's name in the index. The id is hashed, so that a publisher chooses neither the length of a key nor
+// the key of another message.
 func member(id, generation string) string { return hashID(id) + ":" + hashGeneration(generation) }
 
 func hashID(id string) string {

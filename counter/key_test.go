@@ -15,13 +15,16 @@ func TestKeys(t *testing.T) {
 		"plain": {"", Message{VHost: "/", Queue: "orders", ID: "test"},
 			"strikes:1:{%2F/orders}:r:" + id + ":0", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
 		"generation": {"", Message{VHost: "/", Queue: "orders", ID: "test", Generation: "test"},
-			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
+			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index",
+			"strikes:1:{%2F/orders}:limit"},
 		"names that need encoding": {"eu", Message{VHost: "a/b", Queue: "{q} \x00\u00e9%", ID: "test"},
-			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},
+			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index",
+			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := (&Options{Prefix: tc.prefix}).withDefaults()
-			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") + "tombstones", strings.TrimSuffix(tc.index, "index") + "dead"}); got != want {
+			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") +
+				"tombstones", strings.TrimSuffix(tc.index, "index") + "dead"}); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		})

@@ -17,11 +17,12 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers renew held lanes once an hour.
+// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers renew held lanes once an
+// hour.
 const laneTTL = 30 * 24 * time.Hour
 
-// Place is the position of a message in its lane. A message gets it when it is first parked, and keeps it through replays. The zero
-// value is that of a message which was never parked.
+// Place is the position of a message in its lane. A message gets it when it is first parked, and keeps it through
+// replays. The zero value is that of a message which was never parked.
 type Place struct {
 	Since  int64 // when the store began to number the lane, in µs since 1970: a store that lost its memory begins again
 	Number int64 // from 1
@@ -57,8 +58,8 @@ func (a LaneAct) String() string {
 	return map[LaneAct]string{LaneEnter: "enter", LanePark: "park", LaneLeave: "leave"}[a]
 }
 
-// LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one of the lane
-// was sent.
+// LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one
+// of the lane was sent.
 type LaneStep struct {
 	Message     // the ID of one without an id is its fingerprint
 	Lane        string
@@ -88,12 +89,14 @@ type LaneVerdict int
 
 // The verdicts.
 const (
-	LaneFree    LaneVerdict = iota + 1 // the lane is not held. LaneEnter: the message may run
-	LaneRun                            // LaneEnter: the lane is held, and it is the turn of this message, which may run
-	LaneHeld                           // LaneEnter: the message is parked: dead-letter it. LanePark, LaneLeave: done; the lane is held
-	LaneStale                          // the place of the message was left or dropped. LaneEnter: ack it without an attempt
-	LaneUnowned                        // nothing is done: another consumer owns the lanes now. End the session
-	LaneUnknown                        // nothing is done: the store has lost its memory of the lanes. End the session
+	LaneFree LaneVerdict = iota + 1 // the lane is not held. LaneEnter: the message may run
+	LaneRun                         // LaneEnter: the lane is held, and it is the turn of this message, which may run
+	// LaneEnter: the message is parked: dead-letter it. LanePark, LaneLeave: done; the lane is held
+	LaneHeld
+	// the place of the message was left or dropped. LaneEnter: ack it without an attempt
+	LaneStale
+	LaneUnowned // nothing is done: another consumer owns the lanes now. End the session
+	LaneUnknown // nothing is done: the store has lost its memory of the lanes. End the session
 )
 
 var laneVerdicts = map[string]LaneVerdict{
@@ -141,8 +144,9 @@ var (
 // session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
 // may be another. If owner is empty, it only reads. It costs the same however many lanes are held.
 //
-// Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure that it
-// still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile fails one of the two.
+// Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure
+// that it still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile
+// fails one of the two.
 func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
 	if c.refuse != nil {
 		return OwnedLanes{}, c.refuse
@@ -162,7 +166,8 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 			return OwnedLanes{Owner: now, Held: int(held)}, nil
 		}
 	}
-	return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w: got %.80q, want the owner and a number", queue, ErrReply, fmt.Sprint(reply))
+	return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w: got %.80q, want the owner and a number", queue,
+		ErrReply, fmt.Sprint(reply))
 }
 
 // lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
@@ -215,8 +220,10 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 		return LaneReply{}, err
 	}
 	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
-	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxLane), hashID(s.Lane),
-		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Place.Since, s.Place.Number, s.Redelivered).Slice()
+	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number,
+		printable.Cut(s.Lane, maxLane), hashID(s.Lane),
+		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Place.Since, s.Place.Number,
+		s.Redelivered).Slice()
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
 	}
@@ -238,8 +245,8 @@ func parseLaneReply(reply []any) (LaneReply, error) {
 // maxLane is how much of a lane's name the store keeps, in bytes.
 const maxLane = 1024
 
-// LaneName returns the name of a lane, shortened if it is over 1 KiB: a hash of the whole replaces its end. The store keeps
-// the result whole, and finds the lane only by that.
+// LaneName returns the name of a lane, shortened if it is over 1 KiB: a hash of the whole replaces its end. The store
+// keeps the result whole, and finds the lane only by that.
 func LaneName(lane string) string {
 	if len(lane) <= maxLane {
 		return lane
@@ -262,7 +269,8 @@ func (o Options) laneKeys(vhost, queue, lane string) []string {
 
 func (c *client) laneError(keys []string, err error) error {
 	if isForeign(err) {
-		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL", ErrForeign, keys)
+		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL",
+			ErrForeign, keys)
 	}
 	return c.storeError(err)
 }

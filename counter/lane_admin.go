@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// HeldLane is a lane of a queue that is held: its messages are dead-lettered without an attempt until those before them are handled
-// or dropped.
+// HeldLane is a lane of a queue that is held: its messages are dead-lettered without an attempt until those before them
+// are handled or dropped.
 type HeldLane struct {
 	Lane     string    // its name, of which the store keeps 1 KiB
 	By       string    // id of the message that holds it now; empty if that has none, or is being replayed
@@ -55,9 +55,10 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, err
 	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }
 
-// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most limits its length.
-// It also returns how many lanes are held. It costs less than Lanes if a queue has many held lanes.
-func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, all int, err error) {
+// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most
+// limits its length. It also returns how many lanes are held. It costs less than Lanes if a queue has many held lanes.
+func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, all int,
+	err error) {
 	if a.refuse != nil {
 		return nil, 0, a.refuse
 	}
@@ -88,7 +89,8 @@ func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most i
 }
 
 // listLanes also returns how many entries it read: lanes lacks the expired ones.
-func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, read int, err error) {
+func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, read int,
+	err error) {
 	keys := a.opts.lanesKeys(vhost, queue)
 	reply, err := listLanes.Run(ctx, a.rdb, keys, skip, most).Slice()
 	if err != nil {
@@ -152,7 +154,8 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 	for _, text := range texts(reply[4]) {
 		words := strings.SplitN(text, " ", 4)
 		if len(words) == 4 {
-			s.letters = append(s.letters, parked{place: number(words[2]), name: words[1], id: words[3], published: words[0] == "p"})
+			s.letters = append(s.letters, parked{place: number(words[2]), name: words[1], id: words[3],
+				published: words[0] == "p"})
 		}
 	}
 	for _, text := range texts(reply[5]) {
@@ -190,8 +193,8 @@ func (a *Admin) NotePublishing(ctx context.Context, vhost, queue, lane string, l
 	return a.noteLetters(ctx, vhost, queue, lane, "publishing", letters)
 }
 
-// NoteReplayed notes that dead letters of a lane were published again and are off the dead-letter queue. It is safe to repeat. If it
-// is not called, they count as duplicates if they are found again.
+// NoteReplayed notes that dead letters of a lane were published again and are off the dead-letter queue. It is safe to
+// repeat. If it is not called, they count as duplicates if they are found again.
 func (a *Admin) NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
 	return a.noteLetters(ctx, vhost, queue, lane, "replayed", letters)
 }
@@ -213,8 +216,9 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 	return nil
 }
 
-// DropPlaces gives up the messages at these places of a lane: those after them need not wait for them any more. It reports whether the
-// lane is released, because no other message holds it. Places that are not open are ignored, so it is safe to repeat.
+// DropPlaces gives up the messages at these places of a lane: those after them need not wait for them any more. It
+// reports whether the lane is released, because no other message holds it. Places that are not open are ignored, so it
+// is safe to repeat.
 func (a *Admin) DropPlaces(ctx context.Context, vhost, queue, lane string, places []Place) (released bool, err error) {
 	if a.refuse != nil {
 		return false, a.refuse

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Behind are the dead letters of held lanes that were dead-lettered without an attempt, behind another of their lane. They have no
-// tombstone.
+// Behind are the dead letters of held lanes that were dead-lettered without an attempt, behind another of their lane.
+// They have no tombstone.
 type Behind struct {
 	Lanes  int64 // that are held
 	Count  int64

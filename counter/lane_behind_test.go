@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestBehind parks a message with a tombstone and two behind it, replays one of these, which dies again, and drops the lane.
+// TestBehind parks a message with a tombstone and two behind it, replays one of these, which dies again, and drops the
+// lane.
 func TestBehind(t *testing.T) {
 	for _, c := range servers(t) {
 		testBehind(t, c)
@@ -25,7 +26,8 @@ func testBehind(t *testing.T, c *Counter) {
 				t.Errorf("%s: %+v, %v; want %d", when, got, err, count)
 			}
 			all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, recent)
-			if err != nil || all[0].HeldLanes != 0 || all[1].HeldLanes != int(lanes) || all[1].Behind.Count != count || all[1].Behind.Recent != lately {
+			if err != nil || all[0].HeldLanes != 0 || all[1].HeldLanes != int(lanes) || all[1].Behind.Count != count ||
+				all[1].Behind.Recent != lately {
 				t.Errorf("%s: %+v, %v; want %d behind in %d lanes", when, all, err, count, lanes)
 			}
 		}
@@ -38,7 +40,8 @@ func testBehind(t *testing.T, c *Counter) {
 	step := func(act LaneAct, id, generation string, place Place) LaneReply {
 		t.Helper()
 		number++
-		r, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Place: place})
+		r, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
+			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Place: place})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +83,8 @@ func testBehind(t *testing.T, c *Counter) {
 	if err := c.rdb.Set(t.Context(), c.opts.lanesKeys("/", "bills")[0], "no set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil || !errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
+	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil ||
+		!errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
 		t.Errorf("a key of another type: %+v, %v", all, err)
 	}
 }
@@ -93,7 +97,8 @@ func TestLanePage(t *testing.T) {
 		}
 		const held = lanesListed + 10 // more than one round trip reads
 		for i := range held {
-			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LanePark, Owner: "o", Number: 1}
+			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LanePark,
+				Owner: "o", Number: 1}
 			if _, err := c.StepLane(t.Context(), step); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +124,8 @@ func TestLanePage(t *testing.T) {
 			t.Errorf("a long page has %d lanes, %v", len(got), err)
 		}
 		for _, bad := range [][2]int{{-1, 3}, {0, 0}} {
-			if got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", bad[0], bad[1]); got != nil || all != held || err != nil {
+			if got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", bad[0], bad[1]); got != nil || all != held ||
+				err != nil {
 				t.Errorf("%v: %v of %d, %v", bad, got, all, err)
 			}
 		}

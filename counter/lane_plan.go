@@ -130,7 +130,8 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 // each are lacking. The nacks of a session arrive in their order, so those that it loses are the last. A letter that
 // allows one answer only tells by this what became of others.
 func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
-	lost, arrived := map[string]int64{}, map[string]int64{} // by session: from which place on its nacks were lost, and up to which not
+	// by session: from which place on its nacks were lost, and up to which not
+	lost, arrived := map[string]int64{}, map[string]int64{}
 	for name, n := range lacking {
 		sessions := s.sessionsOf(name)
 		if n <= 0 {
@@ -171,7 +172,8 @@ func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (o
 			for n > 0 && len(sessions[i]) > 0 {
 				last := sessions[i][len(sessions[i])-1]
 				from, isLost := lost[last.owner]
-				if isLost = isLost && last.place >= from; !isLost && (only.lost || last.place <= arrived[last.owner]) || !replace(i, only.redelivered) {
+				if isLost = isLost && last.place >= from; !isLost && (only.lost || last.place <= arrived[last.owner]) ||
+					!replace(i, only.redelivered) {
 					break
 				}
 				out = append(out, last.place)
@@ -222,5 +224,6 @@ func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
 	}
 	n, _ := slices.BinarySearch(now.Open, upTo+1)
 	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p parked) bool { return p.place > upTo })
-	return &LaneState{Since: now.Since, Last: now.Last, Messages: now.Messages, Open: now.Open[:n], letters: letters, names: now.names}
+	return &LaneState{Since: now.Since, Last: now.Last, Messages: now.Messages, Open: now.Open[:n], letters: letters,
+		names: now.names}
 }

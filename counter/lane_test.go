@@ -115,7 +115,8 @@ func TestLanesModel(t *testing.T) {
 		number := int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"own": func(t *rapid.T) {
-				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t, "owner")
+				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t,
+					"owner")
 				both(t, "own", func(s *laneStore) string {
 					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
 					held, errHeld := s.HeldLanes(t.Context(), "/", queue)
@@ -126,10 +127,12 @@ func TestLanesModel(t *testing.T) {
 			},
 			"step": func(t *rapid.T) {
 				number += rapid.SampledFrom([]int64{0, 1, 1, 1}).Draw(t, "later")
-				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t, "old") == 0
+				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t,
+					"old") == 0
 				step := LaneStep{
-					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}, Lane: lane,
-					Act: LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
+					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")},
+					Lane:    lane,
+					Act:     LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
 					Redelivered: rapid.Bool().Draw(t, "again"),
 				}
 				both(t, fmt.Sprintf("%+v at %d", step, place), func(s *laneStore) string {
@@ -150,9 +153,11 @@ func TestLanesModel(t *testing.T) {
 				})
 			},
 			"drop": func(t *rapid.T) {
-				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t, "old") == 0
+				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t,
+					"old") == 0
 				both(t, "drop", func(s *laneStore) string {
-					released, err := s.DropPlaces(t.Context(), "/", queue, lane, []Place{s.place(lane, place, old), s.place(lane, place+1, old)})
+					released, err := s.DropPlaces(t.Context(), "/", queue, lane, []Place{s.place(lane, place, old),
+						s.place(lane, place+1, old)})
 					return fmt.Sprint(released, err)
 				})
 			},
@@ -170,7 +175,8 @@ func TestPlaceText(t *testing.T) {
 			t.Errorf("%v is read as %v", p, got)
 		}
 	}
-	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.-1", "1.1.1", "a.b", "1.99999999999999999999", " 1.1"} {
+	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.-1", "1.1.1", "a.b",
+		"1.99999999999999999999", " 1.1"} {
 		if got := ParsePlace(text); got != (Place{}) {
 			t.Errorf("%q is read as %v", text, got)
 		}
@@ -219,8 +225,9 @@ func planned(s *LaneState, found []LaneDeadLetter) LanePlan {
 	return plan
 }
 
-// TestLanePlanOfOneID covers lanes in which one id has several places: its message was published again, or a nack was lost and a later
-// session parked it again, or both. Sessions are letters; an upper-case one parked a redelivered message.
+// TestLanePlanOfOneID covers lanes in which one id has several places: its message was published again, or a nack was
+// lost and a later session parked it again, or both. Sessions are letters; an upper-case one parked a redelivered
+// message.
 func TestLanePlanOfOneID(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -264,17 +271,20 @@ func TestLanePlanOfOneID(t *testing.T) {
 		for _, p := range plan.Publish {
 			publish = append(publish, p.Place.Number)
 		}
-		if !slices.Equal(publish, tt.publish) || !slices.Equal(plan.Replaced, tt.replaced) || !slices.Equal(plan.Missing, tt.missing) || len(plan.Doubles) > 0 {
-			t.Errorf("%s: %+v, want %v published, %v replaced and %v missing", tt.name, plan, tt.publish, tt.replaced, tt.missing)
+		if !slices.Equal(publish, tt.publish) || !slices.Equal(plan.Replaced, tt.replaced) || !slices.Equal(plan.Missing,
+			tt.missing) || len(plan.Doubles) > 0 {
+			t.Errorf("%s: %+v, want %v published, %v replaced and %v missing", tt.name, plan, tt.publish, tt.replaced,
+				tt.missing)
 		}
 	}
 }
 
-// A request that arrives twice parks its message once, though an operator has replayed the message in between. The second place would
-// have no dead letter, and would hold the lane until it is dropped.
+// A request that arrives twice parks its message once, though an operator has replayed the message in between. The
+// second place would have no dead letter, and would hold the lane until it is dropped.
 func TestRepeatedLaneStep(t *testing.T) {
 	for _, s := range laneStores(t) {
-		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LanePark, Owner: "o", Number: 1}
+		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LanePark, Owner: "o",
+			Number: 1}
 		if _, err := s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner); err != nil {
 			t.Fatal(err)
 		}
@@ -295,12 +305,15 @@ func TestRepeatedLaneStep(t *testing.T) {
 	}
 }
 
-// A replay that sees a message parked again, at a later place than it looked for, leaves its dead letter for the next pass.
+// A replay that sees a message parked again, at a later place than it looked for, leaves its dead letter for the next
+// pass.
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
-	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{place: 2, name: member("behind", ""), id: "behind"}, {place: 3, name: member("again", ""), id: "again"}}}
+	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{place: 2, name: member("behind", ""),
+		id: "behind"}, {place: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
-	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}}, {Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
+	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}},
+		{Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
 		if diff := gocmp.Diff(want, planned((&LaneState{Since: 5}).ForTaken(int64(upTo), state), found)); diff != "" {
 			t.Errorf("up to place %d: %s", upTo, diff)
 		}
@@ -316,7 +329,8 @@ func TestLanePlanForTaken(t *testing.T) {
 func TestLaneName(t *testing.T) {
 	kept := strings.Repeat("ä", maxLane/2)
 	seen := map[string]string{}
-	for _, lane := range []string{"", "7", kept, kept + "a", kept + "b", kept[:len(kept)-1] + "xx", strings.Repeat("\x80", 2*maxLane)} {
+	for _, lane := range []string{"", "7", kept, kept + "a", kept + "b", kept[:len(kept)-1] + "xx",
+		strings.Repeat("\x80", 2*maxLane)} {
 		got := LaneName(lane)
 		if len(got) > maxLane || got != LaneName(lane) || len(lane) <= maxLane && got != lane {
 			t.Errorf("a lane of %d bytes has a name of %d bytes, %.60q", len(lane), len(got), got)

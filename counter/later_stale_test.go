@@ -9,7 +9,8 @@ import (
 // A stale failure writes no tombstone: its copy takes its place, and is dead-lettered once.
 func TestStaleFailureIsNoDeadLetter(t *testing.T) {
 	for _, s := range stores(t) {
-		for name, f := range map[string]Failure{"limit": reject, "at most": {Limit: testLimit, AtMost: 1, Reason: "boom"}, "skip": again} {
+		for name, f := range map[string]Failure{"limit": reject, "at most": {Limit: testLimit, AtMost: 1, Reason: "boom"},
+			"skip": again} {
 			m := Message{VHost: "/", Queue: name, ID: "1"}
 			a := attempt(m, "a")
 			a.Later = Later{Body: "ab", Lease: rules.MoveLease}
@@ -31,11 +32,13 @@ func TestStaleFailureIsNoDeadLetter(t *testing.T) {
 				t.Errorf("%s: %s: a failure of the original: %v, %v", s.name, name, reply.Verdict, err)
 			}
 			if got := s.look(t, m); got.tombstones.Count != 0 || got.State == StateDeadLetter || got.Failures != 1 {
-				t.Errorf("%s: %s: after a stale failure: state %q, %d failures, %d tombstones", s.name, name, got.State, got.Failures, got.tombstones.Count)
+				t.Errorf("%s: %s: after a stale failure: state %q, %d failures, %d tombstones", s.name, name, got.State,
+					got.Failures, got.tombstones.Count)
 			}
 			reply, err = s.Fail(t.Context(), copied, reject)
 			if got := s.look(t, m); err != nil || reply.Verdict != VerdictExhausted || got.tombstones.Count != 1 {
-				t.Errorf("%s: %s: a failure of the copy: %v, %d tombstones, %v", s.name, name, reply.Verdict, got.tombstones.Count, err)
+				t.Errorf("%s: %s: a failure of the copy: %v, %d tombstones, %v", s.name, name, reply.Verdict,
+					got.tombstones.Count, err)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrOverride is wrapped by Admin.Limit if another program wrote the override and consumers ignore it. Set it again, or clear it.
+// ErrOverride is wrapped by Admin.Limit if another program wrote the override and consumers ignore it. Set it again, or
+// clear it.
 var ErrOverride = errors.New("consumers ignore the override")
 
 func checkOverride(o Override) error {
@@ -29,7 +30,8 @@ func checkOverride(o Override) error {
 }
 
 // errNoOverride refuses an Override that changes only the Note, for a queue that has no override.
-var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet", MaxOverride))
+var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet",
+	MaxOverride))
 
 //go:embed scripts/limit.lua
 var limitLua string
@@ -80,9 +82,9 @@ func overrideOf(h map[string]string) (*Override, error) {
 	return o, nil
 }
 
-// SetLimit sets the override of a queue. Fields that are nil stay as they are. The override is in force from the next step of each
-// message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is dead-lettered at its next step.
-// After an error it may or may not be set; it is safe to repeat.
+// SetLimit sets the override of a queue. Fields that are nil stay as they are. The override is in force from the next
+// step of each message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is
+// dead-lettered at its next step. After an error it may or may not be set; it is safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
 	if a.refuse != nil {
 		return a.refuse
@@ -108,8 +110,9 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 	return nil
 }
 
-// ClearLimit removes the override of a queue, also an invalid one, and reports whether there was one. The consumers' own limits
-// are in force from the next step of each message. After an error it may or may not be removed; it is safe to repeat.
+// ClearLimit removes the override of a queue, also an invalid one, and reports whether there was one. The consumers'
+// own limits are in force from the next step of each message. After an error it may or may not be removed; it is safe
+// to repeat.
 func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, error) {
 	if a.refuse != nil {
 		return false, a.refuse
@@ -124,7 +127,8 @@ func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, erro
 // limitError distinguishes a key that holds no override from a failed store.
 func (a *Admin) limitError(vhost, queue string, err error) error {
 	if isForeign(err) {
-		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails; clear the limit, which removes it", ErrForeign, a.overrideKey(vhost, queue))
+		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails; clear the limit, which "+
+			"removes it", ErrForeign, a.overrideKey(vhost, queue))
 	}
 	return a.storeError(err)
 }

@@ -14,10 +14,10 @@ import (
 // page is how many records a list reads in one round trip.
 const page = 200
 
-// List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second: the
-// newest failure, unless an attempt began since. It omits those that NoteRemoved noted. List reads page by page, so it
-// neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may be missed.
-// List yields an error once and stops.
+// List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second:
+// the newest failure, unless an attempt began since. It omits those that NoteRemoved noted. List reads page by page, so
+// it neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may
+// be missed. List yields an error once and stops.
 func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
 	return a.list(ctx, vhost, queue, &walk{key: k.index}, &walk{key: k.dead, dead: true})
@@ -48,7 +48,8 @@ func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) i
 }
 
 // nextPage reads the next records of all walks; more reports whether others may follow.
-func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk) (records []Record, more bool, err error) {
+func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk) (records []Record, more bool,
+	err error) {
 	entries, err := a.newest(ctx, walks)
 	if err != nil {
 		return nil, false, a.listError(vhost, queue, err)
@@ -58,7 +59,8 @@ func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk
 		members[i] = e.member
 	}
 	err = a.readEach(ctx, vhost, queue, members, func(i int, r Record) {
-		if r.State == StateForeign || entries[i].dead == (r.State == StateDeadLetter) { // else the entry is of an expired record
+		// else the entry is of an expired record
+		if r.State == StateForeign || entries[i].dead == (r.State == StateDeadLetter) {
 			records = append(records, r)
 		}
 	})
@@ -71,9 +73,9 @@ type Dead struct {
 	After  string // as the argument of Admin.Dead it continues the list after this one
 }
 
-// Dead yields the tombstones of a queue with dead letters that were not removed, the newest first; after is empty, or the After
-// of the last one seen. A tombstone that is renewed because its message cannot leave the queue moves to the front. Dead reads page
-// by page, and no other records. It yields an error once and stops.
+// Dead yields the tombstones of a queue with dead letters that were not removed, the newest first; after is empty, or
+// the After of the last one seen. A tombstone that is renewed because its message cannot leave the queue moves to the
+// front. Dead reads page by page, and no other records. It yields an error once and stops.
 func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[Dead, error] {
 	return func(yield func(Dead, error) bool) {
 		w, err := walkAfter(a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, after)
@@ -100,7 +102,8 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 }
 
 // deadPage reads the next tombstones; more reports whether others may follow.
-func (a *Admin) deadPage(ctx context.Context, vhost, queue string, w *walk, size int) (dead []Dead, more bool, err error) {
+func (a *Admin) deadPage(ctx context.Context, vhost, queue string, w *walk, size int) (dead []Dead, more bool,
+	err error) {
 	entries, err := a.fill(ctx, w, size)
 	if err != nil || len(entries) == 0 {
 		return nil, false, a.listError(vhost, queue, err)
@@ -132,7 +135,8 @@ func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error)
 	if a.refuse != nil {
 		return 0, a.refuse
 	}
-	n, err := a.rdb.ZCount(ctx, a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf").Result()
+	n, err := a.rdb.ZCount(ctx, a.opts.keys(Message{VHost: vhost, Queue: queue}).dead,
+		strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf").Result()
 	if err != nil {
 		return 0, fmt.Errorf("counter: count dead, queue %q: %w", queue, a.listError(vhost, queue, err))
 	}

@@ -25,8 +25,8 @@ func deadIDs(t *testing.T, c *Counter, after string, limit int) (ids []string, l
 	return ids, last
 }
 
-// TestDead: the newest come first, what lives or was removed is not among them, and a place continues where it ended whatever is
-// added or removed meanwhile.
+// TestDead: the newest come first, what lives or was removed is not among them, and a place continues where it ended
+// whatever is added or removed meanwhile.
 func TestDead(t *testing.T) {
 	for _, c := range servers(t) {
 		var want []string
@@ -55,7 +55,8 @@ func TestDead(t *testing.T) {
 		if _, err := c.Fail(t.Context(), attempt(message("new"), "a"), reject); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message(want[4]), message(want[5])}); err != nil {
+		if err := c.Admin().NoteRemoved(t.Context(), "/",
+			"orders", []Message{message(want[4]), message(want[5])}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := deadIDs(t, c, place, 0); !slices.Equal(got, want[6:]) {

@@ -10,9 +10,9 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Lookup returns the records of generations that are known by name, such as those that dead letters carry. It ignores the VHost
-// and Queue of the messages. The map's keys are the messages with the given vhost and queue; a generation without a record is
-// missing. Lookup takes one round trip for 200 messages, and unlike Get it searches nothing.
+// Lookup returns the records of generations that are known by name, such as those that dead letters carry. It ignores
+// the VHost and Queue of the messages. The map's keys are the messages with the given vhost and queue; a generation
+// without a record is missing. Lookup takes one round trip for 200 messages, and unlike Get it searches nothing.
 func (a *Admin) Lookup(ctx context.Context, vhost, queue string, messages []Message) (map[Message]Record, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -42,16 +42,17 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 		}
 	}
 	for _, m := range messages {
-		if r, ok := kept[Message{ID: printable.Cut(m.ID, rules.MaxStoredID), Generation: printable.Cut(m.Generation, rules.MaxStoredID)}]; ok {
+		if r, ok := kept[Message{ID: printable.Cut(m.ID, rules.MaxStoredID), Generation: printable.Cut(m.Generation,
+			rules.MaxStoredID)}]; ok {
 			found[Message{VHost: of.VHost, Queue: of.Queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}
 	return nil
 }
 
-// Generations yields the records of a queue whose generation is not empty: those of messages that were dead-lettered and
-// published again, which are few. It searches the queue's sorted sets in the store and reads no other record. A record that is written
-// meanwhile may be missed, or come twice. Generations yields an error once and stops.
+// Generations yields the records of a queue whose generation is not empty: those of messages that were dead-lettered
+// and published again, which are few. It searches the queue's sorted sets in the store and reads no other record. A
+// record that is written meanwhile may be missed, or come twice. Generations yields an error once and stops.
 func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if a.refuse != nil {
@@ -81,7 +82,8 @@ func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[
 const namedMembers = "*:??*"
 
 // named scans a set from a cursor and returns the records whose generation is not empty, and the next cursor.
-func (a *Admin) named(ctx context.Context, vhost, queue, set string, cursor uint64) (out []Record, next uint64, err error) {
+func (a *Admin) named(ctx context.Context, vhost, queue, set string, cursor uint64) (out []Record, next uint64,
+	err error) {
 	found, next, err := a.rdb.ZScan(ctx, set, cursor, namedMembers, scanned).Result()
 	if err != nil {
 		return nil, 0, a.errorAt(Message{VHost: vhost, Queue: queue}, err)

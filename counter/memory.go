@@ -78,7 +78,8 @@ func (m *Memory) Moved(ctx context.Context, a Attempt, hop int64) error {
 }
 
 // step checks the arguments of a step and takes it on the message's record, a new one if there is none.
-func (m *Memory) step(ctx context.Context, a Attempt, take func(*Record, *rules.Queue, Attempt, time.Time) (Reply, time.Duration)) (Reply, error) {
+func (m *Memory) step(ctx context.Context, a Attempt, take func(*Record, *rules.Queue, Attempt, time.Time) (Reply,
+	time.Duration)) (Reply, error) {
 	if m.refuse != nil {
 		return Reply{}, m.refuse
 	}

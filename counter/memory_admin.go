@@ -120,8 +120,10 @@ func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 }
 
 // byOperator takes a step that belongs to no attempt.
-func (m *Memory) byOperator(ctx context.Context, msg Message, take func(*Record, *rules.Queue, time.Time) (Reply, time.Duration)) (Reply, error) {
-	return m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(r *Record, q *rules.Queue, _ Attempt, now time.Time) (Reply, time.Duration) {
+func (m *Memory) byOperator(ctx context.Context, msg Message, take func(*Record, *rules.Queue, time.Time) (Reply,
+	time.Duration)) (Reply, error) {
+	return m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(r *Record, q *rules.Queue, _ Attempt,
+		now time.Time) (Reply, time.Duration) {
 		return take(r, q, now)
 	})
 }
@@ -133,7 +135,8 @@ func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones,
 	now := time.Now()
 	dead := int64(0)
 	for key, e := range m.records {
-		if key.VHost == vhost && key.Queue == queue && e.State == StateDeadLetter && e.Removed.IsZero() && now.Before(e.expires) {
+		if key.VHost == vhost && key.Queue == queue && e.State == StateDeadLetter && e.Removed.IsZero() &&
+			now.Before(e.expires) {
 			dead++
 		}
 	}

@@ -42,7 +42,8 @@ func (l *ledger) report(r Reader, now time.Time) {
 	}
 	delete(l.readers, r.Token)
 	if !r.Left {
-		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, rules.MaxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
+		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, rules.MaxStoredID),
+			Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
 	}
 }
 
@@ -123,7 +124,9 @@ func (m *Memory) Skip(ctx context.Context, msg Message, n Note) error {
 		return err
 	}
 	n = keptNote(n)
-	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) { return rules.Skip(r, q, n, now) })
+	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Skip(r, q, n, now)
+	})
 	if err = refusal("skip", msg, reply, err); err != nil {
 		return err
 	}

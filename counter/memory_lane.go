@@ -114,7 +114,8 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	}
 	b := l.lane(s.Lane)
 	if b == nil {
-		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[letterAt]bookLetter{}}
+		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{},
+			letters: map[letterAt]bookLetter{}}
 	}
 	switch {
 	case b.owner != s.Owner:
@@ -171,7 +172,8 @@ func (b *laneBook) park(s LaneStep, place int64, now time.Time) int64 {
 		place = b.last
 		b.open[place] = true
 	}
-	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID), owner: s.Owner, again: s.Redelivered}
+	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID),
+		owner: s.Owner, again: s.Redelivered}
 	return place
 }
 
@@ -189,7 +191,8 @@ func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]HeldLane, erro
 	var out []HeldLane
 	for _, b := range m.ledger(vhost, queue).lanes {
 		if len(b.open) > 0 {
-			out = append(out, HeldLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open), By: b.state().Dead()[b.first()]})
+			out = append(out, HeldLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open),
+				By: b.state().Dead()[b.first()]})
 		}
 	}
 	slices.SortFunc(out, bySince)
@@ -202,7 +205,8 @@ func bySince(a, b HeldLane) int {
 
 func (b *laneBook) state() *LaneState {
 	open := slices.Sorted(maps.Keys(b.open))
-	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(placesRead, len(open))], names: map[string][]parkedAt{}}
+	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(placesRead, len(open))],
+		names: map[string][]parkedAt{}}
 	for at, l := range b.letters {
 		if at.place <= s.lastOpen() {
 			s.letters = append(s.letters, parked{at.place, at.name, l.id, l.published})

@@ -91,10 +91,13 @@ var (
 	modes      = rapid.SampledFrom([]Mode{ModeShared, ModeIsolated, ModeUntracked, ModeBesideAbandoned})
 	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, longestWait})
 	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
-	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r", strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
-	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
-	maxAges    = rapid.SampledFrom([]time.Duration{0, 0, 0, 55 * time.Second, 9*time.Minute + 55*time.Second, 48*time.Hour + 55*time.Second}) // never as much as may have passed
-	runs       = rapid.SampledFrom([]time.Duration{-1, 0, 1500 * time.Microsecond, time.Hour})
+	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r",
+		strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
+	holders = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
+	// never as much as may have passed
+	maxAges = rapid.SampledFrom([]time.Duration{0, 0, 0, 55 * time.Second, 9*time.Minute + 55*time.Second, 48*time.Hour +
+		55*time.Second})
+	runs = rapid.SampledFrom([]time.Duration{-1, 0, 1500 * time.Microsecond, time.Hour})
 )
 
 const longestWait = 7 * time.Hour
@@ -115,7 +118,8 @@ func drawBegun(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
 
 func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
-	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason"), Ran: runs.Draw(t, "ran")}
+	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t,
+		"wait"), Reason: reasons.Draw(t, "reason"), Ran: runs.Draw(t, "ran")}
 	f.AtMost = rapid.SampledFrom([]int{0, 0, 1, 2, 9}).Draw(t, "at most")
 	did.step, did.limit, did.atMost = "fail", f.Limit, f.AtMost
 	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
@@ -145,7 +149,8 @@ func drawLater(t *rapid.T) Later {
 		return Later{}
 	}
 	return Later{
-		Hop: hops.Draw(t, "hop"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute, 4 * time.Minute}).Draw(t, "above"),
+		Hop: hops.Draw(t, "hop"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
+			4 * time.Minute}).Draw(t, "above"),
 		Lease: rapid.SampledFrom([]time.Duration{0, 2 * time.Minute, 100 * time.Hour}).Draw(t, "lease"),
 	}
 }
@@ -273,7 +278,8 @@ func (w *world) later(t *rapid.T) {
 	if w.aged++; w.aged+int(time.Since(w.began).Seconds()) > 45 {
 		t.Skip("nearly a minute over")
 	}
-	w.pass(t, time.Second+time.Minute*time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 9, 60, 24 * 60, 6 * 24 * 60, 8 * 24 * 60}).Draw(t, "minutes")))
+	w.pass(t, time.Second+time.Minute*time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 9, 60, 24 * 60, 6 * 24 * 60,
+		8 * 24 * 60}).Draw(t, "minutes")))
 }
 
 // pass makes everything that the stores keep older.
@@ -367,7 +373,8 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.reply.Verdict == VerdictExhausted && !d.staysExhausted() {
 		refuse("exhausted without a tombstone")
 	}
-	if len(a.History) != min(a.Counted(), rules.MaxHistory) && (!b.exists || len(b.History) != rules.MaxHistory || len(a.History) != rules.MaxHistory-1) {
+	if len(a.History) != min(a.Counted(), rules.MaxHistory) && (!b.exists || len(b.History) != rules.MaxHistory ||
+		len(a.History) != rules.MaxHistory-1) {
 		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
 	}
 	if why := d.wrongBegun(); why != "" {
@@ -385,17 +392,20 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.limit > 0 && d.reply.Limit != d.inForce() {
 		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.reply.Limit, d.inForce()))
 	}
-	if d.becameTooOld() != (a.Cause == CauseTooOld && (b.Cause != CauseTooOld || b.State != StateDeadLetter && a.State == StateDeadLetter)) {
+	if d.becameTooOld() != (a.Cause == CauseTooOld && (b.Cause != CauseTooOld || b.State != StateDeadLetter &&
+		a.State == StateDeadLetter)) {
 		refuse("dead-lettered for its age, or not")
 	}
 	if d.reply.Verdict == VerdictRequeue && a.Counted() >= d.reply.Limit {
 		refuse("requeued at the limit")
 	}
 	newly := b.State != StateDeadLetter || a.Tokens.Of(d.Token) == KindFailed && b.Tokens.Of(d.Token) == 0
-	if b.State == StateDeadLetter && a.State == StateDeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
+	if b.State == StateDeadLetter && a.State == StateDeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() &&
+		a.Removed.IsZero()) {
 		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
 	}
-	if n := a.tombstones.Removed - b.tombstones.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter && b.Removed.IsZero())) {
+	if n := a.tombstones.Removed - b.tombstones.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter &&
+		b.Removed.IsZero())) {
 		refuse(fmt.Sprintf("%d dead letters counted as taken", n))
 	}
 	cleared := d.step == "reset" && b.State == StateDeadLetter && b.Removed.IsZero() && b.tombstones.Count > 0
@@ -432,11 +442,13 @@ func (d *taken) wrongMove() string {
 		return "a hop was confirmed by no copy"
 	case a.Top > b.Top && d.step != "moved" && d.reply.Verdict != VerdictMove && a.Top != d.Later.Hop:
 		return "a hop was given to no move"
-	case d.reply.Verdict == VerdictMove && (d.reply.Hop != a.Top || a.Hop >= a.Top || a.Mover != d.Token || a.Until.IsZero()):
+	case d.reply.Verdict == VerdictMove && (d.reply.Hop != a.Top || a.Hop >= a.Top || a.Mover != d.Token ||
+		a.Until.IsZero()):
 		return "a move was not noted"
 	case d.reply.Verdict == VerdictMove && (d.Later.Above == 0 || d.after.Left(time.Now()) <= d.Later.Above-8*time.Second):
 		return "a message was moved that need not wait"
-	case d.reply.Verdict == VerdictStale && (a.Body != d.Later.Body || d.Later.Hop >= a.Hop && (d.Later.Hop == 0 || d.after.State != StateDone)):
+	case d.reply.Verdict == VerdictStale && (a.Body != d.Later.Body || d.Later.Hop >= a.Hop &&
+		(d.Later.Hop == 0 || d.after.State != StateDone)):
 		return "a delivery is stale that no copy replaces"
 	case d.reply.Verdict == VerdictStale && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a stale delivery got a tombstone"
@@ -453,7 +465,8 @@ func (d *taken) waitsForCopy() bool {
 	return d.step == "start" && d.reply.Verdict == VerdictWait && d.Later.Hop > 0 && d.before.OpenToken != ""
 }
 
-// skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL comes next.
+// skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL
+// comes next.
 func (d *taken) skipIgnored() bool {
 	if d.before.State != StateSkip {
 		return false
@@ -461,9 +474,11 @@ func (d *taken) skipIgnored() bool {
 	switch a := d.after; d.step {
 	case "start":
 		again := d.before.OpenToken == d.Token || d.before.Tokens.Of(d.Token) != 0
-		return !again && d.reply.Verdict != VerdictStale && !d.waitsForCopy() && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
+		return !again && d.reply.Verdict != VerdictStale && !d.waitsForCopy() && (d.reply.Verdict != VerdictExhausted ||
+			a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "fail":
-		return d.reply.Verdict != VerdictStale && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
+		return d.reply.Verdict != VerdictStale && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped ||
+			a.Reason != d.before.Skipped.Why)
 	case "end":
 		return a.State == StateLive || a.State == StateDeadLetter
 	case "skip":
@@ -549,7 +564,8 @@ func (d *taken) mayTurn(token string, was, kind Kind) bool {
 	case KindFailed:
 		return d.step == "fail" && own && was != KindNotCounted
 	case KindCrashed:
-		return d.step == "start" && isolated(d.mode) && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken && was == 0
+		return d.step == "start" && isolated(d.mode) && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken &&
+			was == 0
 	default:
 		dropped := d.step == "start" && d.before.OpenMode == ModeReserved && token == d.before.OpenToken && was == 0
 		return d.step == "end" && own && was != KindFailed || dropped || d.anew()
@@ -566,7 +582,8 @@ func (d *taken) mayMark() bool {
 	case b.OpenToken == d.Token:
 		return d.step != "start" || d.reply.Verdict == VerdictStale
 	case d.step == "start":
-		return d.anew() || b.State == StateDone || isolated(d.mode) && b.OpenMode == ModeIsolated || d.mode != ModeUntracked && b.OpenMode == ModeReserved
+		return d.anew() || b.State == StateDone || isolated(d.mode) && b.OpenMode == ModeIsolated ||
+			d.mode != ModeUntracked && b.OpenMode == ModeReserved
 	}
 	return d.anew()
 }
@@ -589,13 +606,15 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 	a := d.after
 	live := a.exists && (a.State == StateLive || a.State == StateSkip)
 	switch {
-	case a.exists && amongDead(a) != a.dead && (amongDead(a) || amongDead(d.before)): // else the entry is of a record that expired
+	case a.exists && amongDead(a) != a.dead && (amongDead(a) || amongDead(d.before)):
+		// else the entry is of a record that expired
 		t.Fatalf("%s: among the dead: %v, after %s of %q: %+v", where, a.dead, d.step, d.Token, a)
 	case a.exists && a.indexed && !live:
 		t.Fatalf("%s: what is over is in the index: %+v", where, a)
 	case live && (a.Counted() > 0 || a.OpenToken != "") && !a.indexed:
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
-	case (a.indexed || a.dead && amongDead(a)) && a.setTTL < a.TTL-time.Second: // an entry of an expired record may go with its set
+	case (a.indexed || a.dead && amongDead(a)) && a.setTTL < a.TTL-time.Second:
+		// an entry of an expired record may go with its set
 		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.setTTL, a)
 	case a.exists && a.State == StateDone && a.Move.Top == 0 && a.TTL > max(rules.KeepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)

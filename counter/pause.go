@@ -15,7 +15,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// ErrPaused is wrapped by Pause if the queue is paused already, and ErrNotPaused by Resume if it is not: nothing is done.
+// ErrPaused is wrapped by Pause if the queue is paused already, and ErrNotPaused by Resume if it is not: nothing is
+// done.
 var (
 	ErrPaused    = errors.New("the queue is paused already")
 	ErrNotPaused = errors.New("the queue is not paused")
@@ -23,10 +24,11 @@ var (
 
 // ConsumerState is a process that consumes a queue.
 type ConsumerState struct {
-	Holder string    // the process
-	Seen   time.Time // when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
-	Paused bool      // it has read the pause of the queue, takes no deliveries and holds none
-	Held   Held      // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
+	Holder string // the process
+	// when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
+	Seen   time.Time
+	Paused bool // it has read the pause of the queue, takes no deliveries and holds none
+	Held   Held // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
 }
 
 //go:embed scripts/pause.lua
@@ -34,9 +36,10 @@ var pauseLua string
 
 var setPaused = redis.NewScript(pauseLua)
 
-// Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count nothing;
-// running handlers finish. A pause for a message that holds the queue becomes the operator's, and lasts until Resume too. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads
-// it for 30 days, or if the store loses its memory. After an error of the store the queue may or may not be paused; it is safe to
+// Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count
+// nothing; running handlers finish. A pause for a message that holds the queue becomes the operator's, and lasts until
+// Resume too. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads it for 30
+// days, or if the store loses its memory. After an error of the store the queue may or may not be paused; it is safe to
 // repeat.
 func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	if err := checkNote(n); err != nil {
@@ -45,8 +48,8 @@ func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
 }
 
-// Resume ends the pause of a queue. If a message holds the queue, its next step pauses it again. The Note may be empty. After an error of the store the queue may or may not be paused; it is
-// safe to repeat.
+// Resume ends the pause of a queue. If a message holds the queue, its next step pauses it again. The Note may be empty.
+// After an error of the store the queue may or may not be paused; it is safe to repeat.
 func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
 }
@@ -100,8 +103,9 @@ func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) 
 	return &n, nil
 }
 
-// Consumers returns the processes that consumed a queue within the last minute, sorted by Holder. A process that has left is
-// not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not reach the store.
+// Consumers returns the processes that consumed a queue within the last minute, sorted by Holder. A process that has
+// left is not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not
+// reach the store.
 func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -135,7 +139,8 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	return out, nil
 }
 
-// since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier one.
+// since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier
+// one.
 func (c ConsumerState) since(paused *Note) ConsumerState {
 	c.Paused = c.Paused && paused != nil && !c.Seen.Before(paused.At)
 	return c

@@ -10,15 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// needed are the commands that the steps and an Admin send, including those of the scripts. %s is a key of one queue: a user may
-// be allowed a command but not the keys.
+// needed are the commands that the steps and an Admin send, including those of the scripts. %s is a key of one queue: a
+// user may be allowed a command but not the keys.
 var needed = []string{
-	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hget %s f", "hset %s f v", "hincrby %s f 1", "pexpire %s 1", "pttl %s",
-	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "hmget %s f", "zremrangebyscore %s 0 1", "xadd %s * f v", "xrevrange %s + -", "zrevrangebyscore %s 1 0", "zscan %s 0", "zcount %s 0 1", "zrange %s 0 1", "zcard %s", "zscore %s m", "zrank %s m", "zrangebylex %s - +", "zremrangebylex %s [a [b", "hdel %s f", "mget %s", "del %s", "multi", "exec",
+	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hget %s f", "hset %s f v", "hincrby %s f 1",
+	"pexpire %s 1", "pttl %s",
+	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "hmget %s f", "zremrangebyscore %s 0 1",
+	"xadd %s * f v", "xrevrange %s + -", "zrevrangebyscore %s 1 0", "zscan %s 0", "zcount %s 0 1", "zrange %s 0 1",
+	"zcard %s", "zscore %s m", "zrank %s m", "zrangebylex %s - +", "zremrangebylex %s [a [b", "hdel %s f", "mget %s",
+	"del %s", "multi", "exec",
 }
 
-// neededOfCluster are the other commands that go-redis sends to a Cluster: to find the masters, to follow a slot that moves, and
-// to learn where commands have their keys. It works without the last, but asks again at each step.
+// neededOfCluster are the other commands that go-redis sends to a Cluster: to find the masters, to follow a slot that
+// moves, and to learn where commands have their keys. It works without the last, but asks again at each step.
 var neededOfCluster = []string{"cluster slots", "asking", "command"}
 
 // needed are the commands that this store's user must be able to run.
@@ -66,8 +70,8 @@ func (c *client) lacking(ctx context.Context) ([]string, error) {
 	return lacking, err
 }
 
-// denied returns the command in the text of a NOPERM: a Cluster client sends others before the script. Without a command in the
-// text, the script's keys were denied.
+// denied returns the command in the text of a NOPERM: a Cluster client sends others before the script. Without a
+// command in the text, the script's keys were denied.
 func denied(err error) string {
 	if _, rest, ok := strings.Cut(err.Error(), "'"); ok {
 		command, _, _ := strings.Cut(rest, "'")
@@ -88,7 +92,8 @@ func (c *client) permissionRule(lacking []string) []Finding {
 	}
 	return []Finding{{
 		Code: "store-acl", Severe: true,
-		Seen:   "this user of the store may not run " + strings.Join(lacking, ", ") + fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
+		Seen: "this user of the store may not run " + strings.Join(lacking, ", ") +
+			fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
 		Impact: "the steps that need it fail, and failed messages are held until their session ends",
 		Fix:    "run as an administrator of the store: " + c.setUser(),
 	}}
@@ -101,5 +106,6 @@ func (c *client) setUser() string {
 		permissions = append(permissions, "+"+permission(command))
 	}
 	glob := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
-	return fmt.Sprintf("ACL SETUSER <user> ~%s:* +select +info %s", glob.Replace(c.opts.Prefix), strings.Join(permissions, " "))
+	return fmt.Sprintf("ACL SETUSER <user> ~%s:* +select +info %s", glob.Replace(c.opts.Prefix),
+		strings.Join(permissions, " "))
 }

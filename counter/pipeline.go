@@ -10,24 +10,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Two flushes keep the server busy while the client reads the replies of the other; the server replies to a batch well within
-// a read's timeout.
+// Two flushes keep the server busy while the client reads the replies of the other; the server replies to a batch well
+// within a read's timeout.
 const (
 	maxFlushes = 2
 	maxBatch   = 128
 )
 
-// brief is how near a caller's deadline must be for the caller to send its own step. The caller notices a cancelled context at
-// most this much later.
+// brief is how near a caller's deadline must be for the caller to send its own step. The caller notices a cancelled
+// context at most this much later.
 const brief = time.Second
 
-// pipeline sends the steps of concurrent callers in batches. Steps that arrive while their line flushes go with the next flush,
-// those of one kind on one queue as one command. A single caller does not wait, and sends its step itself if that is brief: a
-// goroutine for each such step cost an ordered consumer a seventh of its rate. No step is sent twice: a lost connection leaves
-// all steps of its batch undecided. A pipeline has goroutines only while steps are under way.
+// pipeline sends the steps of concurrent callers in batches. Steps that arrive while their line flushes go with the
+// next flush, those of one kind on one queue as one command. A single caller does not wait, and sends its step itself
+// if that is brief: a goroutine for each such step cost an ordered consumer a seventh of its rate. No step is sent
+// twice: a lost connection leaves all steps of its batch undecided. A pipeline has goroutines only while steps are
+// under way.
 //
-// (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, and may send a command again whose
-// connection broke.)
+// (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, and may send a command again
+// whose connection broke.)
 type pipeline struct {
 	rdb     redis.UniversalClient
 	cluster bool
@@ -40,8 +41,8 @@ type pipeline struct {
 	answered atomic.Bool // the server replied to the last batch
 }
 
-// slot is where a step goes. In a Cluster it is its queue, so that a master that is down delays only the steps of its queues;
-// else the zero value.
+// slot is where a step goes. In a Cluster it is its queue, so that a master that is down delays only the steps of its
+// queues; else the zero value.
 type slot struct{ vhost, queue string }
 
 type line struct {
@@ -71,8 +72,8 @@ func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipelin
 	return p
 }
 
-// do sends a step, in a batch with others for the same slot, and waits for its reply or the end of ctx. At the end of ctx the step
-// may or may not be taken; a step that still waits for a flush is not sent.
+// do sends a step, in a batch with others for the same slot, and waits for its reply or the end of ctx. At the end of
+// ctx the step may or may not be taken; a step that still waits for a flush is not sent.
 func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -93,8 +94,8 @@ func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any
 	}
 }
 
-// enter puts a request in its line, and begins a flush if one more is allowed. If it returns a line, the caller itself must
-// flush.
+// enter puts a request in its line, and begins a flush if one more is allowed. If it returns a line, the caller itself
+// must flush.
 func (p *pipeline) enter(r *request) (slot, *line) {
 	var to slot
 	if p.cluster {
@@ -119,13 +120,14 @@ func (p *pipeline) enter(r *request) (slot, *line) {
 	return to, nil
 }
 
-// isBrief reports whether a flush keeps its caller only briefly, and never beyond its deadline: the store has just replied, so
-// there is a connection, which obeys the caller's deadline.
+// isBrief reports whether a flush keeps its caller only briefly, and never beyond its deadline: the store has just
+// replied, so there is a connection, which obeys the caller's deadline.
 func (p *pipeline) isBrief(r *request) bool {
 	return p.answered.Load() && !r.deadline.IsZero() && time.Until(r.deadline) <= brief
 }
 
-// flushAlone sends the request of a caller that is alone, and leaves requests that arrive meanwhile to another goroutine.
+// flushAlone sends the request of a caller that is alone, and leaves requests that arrive meanwhile to another
+// goroutine.
 func (p *pipeline) flushAlone(ctx context.Context, to slot, l *line, r *request) {
 	p.sendWithin(ctx, []*request{r})
 	if batch := p.next(to, l); batch != nil {
@@ -195,8 +197,8 @@ type call struct {
 	of []*request
 }
 
-// NoRetry keeps a Cluster client from sending a batch again after an error that leaves undecided whether it was run. The client
-// still follows redirects: a node that replies MOVED or ASK has run nothing.
+// NoRetry keeps a Cluster client from sending a batch again after an error that leaves undecided whether it was run.
+// The client still follows redirects: a node that replies MOVED or ASK has run nothing.
 func (*call) NoRetry() bool { return true }
 
 func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
@@ -214,11 +216,13 @@ func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
 	return calls
 }
 
-// callFor finds the call that a request may join, if there is one: the script finds the arguments of a step by their number.
+// callFor finds the call that a request may join, if there is one: the script finds the arguments of a step by their
+// number.
 func callFor(calls []*call, r *request) *call {
 	for _, c := range calls {
 		first := c.of[0]
-		if first.script == r.script && len(first.args) == len(r.args) && first.message.Queue == r.message.Queue && first.message.VHost == r.message.VHost {
+		if first.script == r.script && len(first.args) == len(r.args) && first.message.Queue == r.message.Queue &&
+			first.message.VHost == r.message.VHost {
 			return c
 		}
 	}

@@ -53,7 +53,8 @@ func aloneOn(t *testing.T) (*Counter, *flushes, *proxy.Proxy) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
-	f := &flushes{begun: make(chan bool, 10), release: map[bool]chan struct{}{false: make(chan struct{}), true: make(chan struct{})}}
+	f := &flushes{begun: make(chan bool, 10), release: map[bool]chan struct{}{false: make(chan struct{}),
+		true: make(chan struct{})}}
 	c.rdb.AddHook(f)
 	return c, f, p
 }
@@ -78,7 +79,8 @@ func failWithin(t *testing.T, c *Counter, d time.Duration, i int) error {
 	return err
 }
 
-// TestLoneCallerSendsItsStepItself: it does so only if the store answered the last batch and the caller's deadline is near.
+// TestLoneCallerSendsItsStepItself: it does so only if the store answered the last batch and the caller's deadline is
+// near.
 func TestLoneCallerSendsItsStepItself(t *testing.T) {
 	c, f, p := aloneOn(t)
 	f.releaseAll()
@@ -113,7 +115,8 @@ func TestLoneCallerSendsItsStepItself(t *testing.T) {
 	}
 }
 
-// TestLoneCallerKeepsItsDeadline: a store that falls silent keeps a caller that sends its own step no longer than any other.
+// TestLoneCallerKeepsItsDeadline: a store that falls silent keeps a caller that sends its own step no longer than any
+// other.
 func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 	c, f, p := aloneOn(t)
 	f.releaseAll()

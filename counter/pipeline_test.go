@@ -169,8 +169,8 @@ func TestConcurrentStepsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// TestLostConnection: it leaves its batch undecided (a client for one server forgets even the replies that came before it
-// broke), and nothing is sent again.
+// TestLostConnection: it leaves its batch undecided (a client for one server forgets even the replies that came before
+// it broke), and nothing is sent again.
 func TestLostConnection(t *testing.T) {
 	for _, kind := range []string{"one server", "cluster"} {
 		t.Run(kind, func(t *testing.T) {
@@ -183,7 +183,8 @@ func TestLostConnection(t *testing.T) {
 			f.arrive(t)
 			for i, err := range f.errs {
 				var failed *StoreError
-				if i < maxFlushes && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Fault != FaultUnreachable) {
+				if i < maxFlushes && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) ||
+					failed.Fault != FaultUnreachable) {
 					t.Errorf("caller %d: %v", i, err)
 				}
 				if n := g.times(token(i)); n > 1 || i <= 6 && n != 1 {
@@ -227,7 +228,8 @@ func TestDeadlineOfABatch(t *testing.T) {
 		of   []time.Time
 		want time.Time
 	}{
-		"one": {[]time.Time{soon}, soon}, "the last": {[]time.Time{soon, late, soon}, late}, "none": {[]time.Time{late, {}}, time.Time{}},
+		"one": {[]time.Time{soon}, soon}, "the last": {[]time.Time{soon, late, soon}, late},
+		"none": {[]time.Time{late, {}}, time.Time{}},
 	} {
 		var batch []*request
 		for _, d := range tc.of {
@@ -254,7 +256,8 @@ func TestManyCallersMeetAnUnknownScript(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := show(c.Fail(t.Context(), attempt(message("1"), "last"), Failure{Limit: 99})); got != "REQUEUE 51+0 fence 0" {
+		if got := show(c.Fail(t.Context(), attempt(message("1"), "last"),
+			Failure{Limit: 99})); got != "REQUEUE 51+0 fence 0" {
 			t.Error(got)
 		}
 	}
@@ -298,7 +301,8 @@ func TestOneBadRecordOfMany(t *testing.T) {
 				mustDo(t, c.rdb, "HSET", key, "field", "value")
 			}
 			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "failed", "boom", 5}
-			batch = append(batch, &request{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
+			batch = append(batch, &request{script: script{"evalsha", stepFail.sha1}, message: m, args: args,
+				done: make(chan struct{})})
 		}
 		c.pipe.send(batch)
 		for i, p := range batch {
@@ -328,7 +332,8 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 				if err := c.End(t.Context(), a, i%4 == 0); err != nil {
 					t.Error(err)
 				}
-				if got := c.look(t, m); got.ID != m.ID || got.Failures != 1 || got.Crashes != 0 || got.OpenToken != "" || got.indexed != (i%4 != 0) {
+				if got := c.look(t, m); got.ID != m.ID || got.Failures != 1 || got.Crashes != 0 || got.OpenToken != "" ||
+					got.indexed != (i%4 != 0) {
 					t.Errorf("%d: %+v", i, got)
 				}
 			})

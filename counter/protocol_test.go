@@ -65,15 +65,18 @@ func TestProtocolValues(t *testing.T) {
 	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
 		t.Error(diff)
 	}
-	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) || rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
+	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) ||
+		rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
 		t.Error("a move in the package and in record.lua differ")
 	}
-	if rules.TombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) || rules.MaxLimit != number(lua("record", "MOST")) {
+	if rules.TombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) ||
+		rules.MaxLimit != number(lua("record", "MOST")) {
 		t.Error("the package and record.lua differ")
 	}
 }
 
-// documented returns the table of docs/protocol.md that follows this text: values by their names, up to what explains them.
+// documented returns the table of docs/protocol.md that follows this text: values by their names, up to what explains
+// them.
 func documented(t *testing.T, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/protocol.md")

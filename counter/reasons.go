@@ -10,7 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
-const reasonsPage = 1000 // tombstones that one round trip reads for their reasons: a longer reply would keep the store from its other clients
+// tombstones that one round trip reads for their reasons: a longer reply would keep the store from its other clients
+const reasonsPage = 1000
 
 // DeadReason is why and when a message was dead-lettered. Do not print its strings on a terminal unescaped.
 type DeadReason struct {
@@ -20,8 +21,9 @@ type DeadReason struct {
 	At     time.Time
 }
 
-// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. It takes about
-// a third of the time of Dead. It reads the next pages while the caller works. It yields an error once and stops.
+// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. It
+// takes about a third of the time of Dead. It reads the next pages while the caller works. It yields an error once and
+// stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
 		within, cancel := context.WithCancel(ctx)

@@ -85,12 +85,14 @@ func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
 	for _, moved := range []string{"", " 1:1:0:.:ab12"} {
 		text := strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", moved+"\n", 1) + "idwhy"
-		if r, ok := rules.DecodeDead(text); !ok || r.ID != "id" || r.Reason != "why" || !r.LastTime.Equal(time.UnixMilli(1020)) {
+		if r, ok := rules.DecodeDead(text); !ok || r.ID != "id" || r.Reason != "why" ||
+			!r.LastTime.Equal(time.UnixMilli(1020)) {
 			t.Errorf("%q: %+v, %v", text, r, ok)
 		}
 	}
 	for _, text := range []string{
-		"", "x", fmt.Sprintf(line, ".") + "idwhy", fmt.Sprintf(line, "exhausted") + "i", strings.Replace(fmt.Sprintf(line, "exhausted"), " 2 0", " 99999999999999999999 0", 1) + "id",
+		"", "x", fmt.Sprintf(line, ".") + "idwhy", fmt.Sprintf(line, "exhausted") + "i",
+		strings.Replace(fmt.Sprintf(line, "exhausted"), " 2 0", " 99999999999999999999 0", 1) + "id",
 		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 7\n", 1) + "id",
 		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 1:1:0:.:ab12 7\n", 1) + "id",
 	} {

@@ -8,8 +8,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// ErrReply is wrapped by every method if a server replies to a script with something else than the script's reply. The server
-// is no Redis, or something between it and this process changes replies. Decide nothing from such a reply.
+// ErrReply is wrapped by every method if a server replies to a script with something else than the script's reply. The
+// server is no Redis, or something between it and this process changes replies. Decide nothing from such a reply.
 var ErrReply = errors.New("unexpected reply")
 
 // parseReply reads a script's reply to one step.
@@ -47,6 +47,7 @@ func parseReply(reply any) (Reply, error) {
 	}
 	return Reply{
 		Hop: hop, Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason, PossibleDuplicate: double == 1,
+		Wait: time.Duration(min(n[4], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
+		PossibleDuplicate: double == 1,
 	}, nil
 }

@@ -46,11 +46,12 @@ func (e redactedError) Error() string { return string(e) }
 // RedisError makes it a redis.Error, like the server's own.
 func (redactedError) RedisError() {}
 
-// echo precedes the arguments of an unknown command in Redis's error. A server without AUTH or HELLO repeats the beginning of
-// their arguments, which may contain a part of a password.
+// echo precedes the arguments of an unknown command in Redis's error. A server without AUTH or HELLO repeats the
+// beginning of their arguments, which may contain a part of a password.
 const echo = "with args beginning with:"
 
-// withoutSecrets removes passwords from an error of a server. The client's own errors contain none and are returned unchanged.
+// withoutSecrets removes passwords from an error of a server. The client's own errors contain none and are returned
+// unchanged.
 func withoutSecrets(err error, secrets []string) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) && !strings.HasPrefix(err.Error(), "redis: ") {

@@ -13,8 +13,8 @@ import (
 // mostBytes is the promise of record.lua.
 const mostBytes = 24 * 1024
 
-// TestLargestRecord drives a message to the largest record that there is: every text as long as it may be, all notes, and as
-// many attempts as there may be, with the longest tokens.
+// TestLargestRecord drives a message to the largest record that there is: every text as long as it may be, all notes,
+// and as many attempts as there may be, with the longest tokens.
 func TestLargestRecord(t *testing.T) {
 	servertest.Long(t)
 	long := strings.Repeat("x", 2*MaxReason)
@@ -33,7 +33,8 @@ func TestLargestRecord(t *testing.T) {
 		}
 		fail := func(prefix string, i int) Reply {
 			t.Helper()
-			reply, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: fmt.Sprint(i, long), Ran: time.Duration(1 << 62)})
+			reply, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: fmt.Sprint(i, long),
+				Ran: time.Duration(1 << 62)})
 			must(reply, err)
 			return reply
 		}
@@ -95,7 +96,8 @@ func TestOldTokensAreForgotten(t *testing.T) {
 			}
 		}
 		r := s.look(t, m)
-		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != KindFailed || r.Tokens.Of(token(n-kept-1)) != 0 {
+		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != KindFailed ||
+			r.Tokens.Of(token(n-kept-1)) != 0 {
 			t.Errorf("%s: %d failures, %d tokens, want %d, %d", s.name, r.Failures, len(r.Tokens), n, kept)
 		}
 	}

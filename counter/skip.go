@@ -9,10 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its backoff. The
-// record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. A running attempt
-// may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped before keeps its first Note. After
-// an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is safe to repeat.
+// Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its
+// backoff. The record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. A
+// running attempt may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped
+// before keeps its first Note. After an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is
+// safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	if err := checkSkip(m, n); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSpecRunnerFails changes one expected value of each case in turn, and all of one. A runner that compares nothing would pass.
+// TestSpecRunnerFails changes one expected value of each case in turn, and all of one. A runner that compares nothing
+// would pass.
 func TestSpecRunnerFails(t *testing.T) {
 	raw, err := os.ReadFile("../spec/v1/steps.json")
 	if err != nil {

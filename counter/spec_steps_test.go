@@ -125,7 +125,8 @@ func TestSpecSteps(t *testing.T) {
 // runSteps returns what differs from the case.
 func runSteps(t *testing.T, on *Counter, tc stepsCase) []string {
 	t.Helper()
-	opts := &Options{Prefix: fmt.Sprintf("%s:%d", on.opts.Prefix, time.Now().UnixNano()), TTL: time.Duration(tc.TTL) * time.Millisecond}
+	opts := &Options{Prefix: fmt.Sprintf("%s:%d", on.opts.Prefix, time.Now().UnixNano()),
+		TTL: time.Duration(tc.TTL) * time.Millisecond}
 	r := &specRun{Counter: New(on.rdb, opts), t: t, of: tc, clocks: map[Message][]int64{}}
 	r.begin = r.now()
 	r.seed()
@@ -238,14 +239,16 @@ func (r *specRun) take(at int, steps []specStep) {
 func (s specStep) attempt() Attempt {
 	return Attempt{
 		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Floor: s.Floor,
-		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Later: s.later(), First: s.Age >= 0, Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
+		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Later: s.later(), First: s.Age >= 0,
+		Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
 	}
 }
 
 // later reads the argument of a later lane.
 func (s specStep) later() (l Later) {
 	if w := strings.Fields(s.Later); len(w) == 5 {
-		l = Later{Hop: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond, Lease: time.Duration(number(w[3])) * time.Millisecond, Body: w[4]}
+		l = Later{Hop: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond,
+			Lease: time.Duration(number(w[3])) * time.Millisecond, Body: w[4]}
 	}
 	return l
 }
@@ -263,7 +266,8 @@ func (s specStep) request() *request {
 	return &request{script: script{"eval", stepFail.source}, message: a.Message, args: args}
 }
 
-var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, "untracked": ModeUntracked, "beside-abandoned": ModeBesideAbandoned}
+var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, "untracked": ModeUntracked,
+	"beside-abandoned": ModeBesideAbandoned}
 
 func (r *specRun) one(s specStep) (Reply, error) {
 	ctx, a := r.t.Context(), s.attempt()
@@ -277,7 +281,8 @@ func (r *specRun) one(s specStep) (Reply, error) {
 			atMost = *s.AtMost
 		}
 		return r.Fail(ctx, a, Failure{
-			AtMost: atMost, Limit: s.Limit, Wait: time.Duration(s.Wait) * time.Millisecond, Cause: Cause(s.Cause), Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
+			AtMost: atMost, Limit: s.Limit, Wait: time.Duration(s.Wait) * time.Millisecond, Cause: Cause(s.Cause),
+			Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
 		})
 	case "END":
 		return r.step(ctx, stepEnd, a, 0, flag(s.Succeeded), s.Keep)
@@ -311,8 +316,9 @@ func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
 		return
 	}
 	got := specReply{
-		Verdict: reply.Verdict.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit, Fence: float64(reply.Fence),
-		Wait: reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, Hop: reply.Hop,
+		Verdict: reply.Verdict.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit,
+		Fence: float64(reply.Fence),
+		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, Hop: reply.Hop,
 	}
 	if reply.Cause != "" {
 		got.Cause = new(string(reply.Cause))
@@ -350,7 +356,8 @@ func (r *specRun) control(at int, s specStep) {
 		r.differ("step %d: its reply cannot be read: %v", at+1, err)
 		return
 	}
-	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Holder: s.Holder, Stopped: s.State == "stopped", Left: s.State == "left"})
+	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Holder: s.Holder,
+		Stopped: s.State == "stopped", Left: s.State == "left"})
 	skips := map[string]bool{}
 	for _, skip := range want.Skips {
 		skips[member(string(skip.ID), string(skip.Generation))] = true
@@ -359,7 +366,8 @@ func (r *specRun) control(at int, s specStep) {
 	if want.At != nil && r.within(*want.At, got.Note.At.UnixMilli()) || want.At == nil && got.Note.At.IsZero() {
 		note.At = got.Note.At
 	}
-	if err != nil || got.Paused != want.Paused || got.Note != note || !cmp.Equal(skips, got.skips) && len(skips)+len(got.skips) > 0 {
+	if err != nil || got.Paused != want.Paused || got.Note != note || !cmp.Equal(skips, got.skips) && len(skips)+
+		len(got.skips) > 0 {
 		r.differ("step %d: got %+v, %v, want %+v", at+1, got, err, want)
 	}
 }
@@ -410,7 +418,9 @@ func (r *specRun) checkRecords() {
 	for _, s := range r.of.Steps {
 		named = append(named, messageOf(s.ID, s.Generation))
 	}
-	slices.SortFunc(named, func(a, b Message) int { return strings.Compare(a.ID+"\x00"+a.Generation, b.ID+"\x00"+b.Generation) })
+	slices.SortFunc(named, func(a, b Message) int {
+		return strings.Compare(a.ID+"\x00"+a.Generation, b.ID+"\x00"+b.Generation)
+	})
 	for _, m := range slices.Compact(named) {
 		record, expected := want[m]
 		r.checkRecord(m, record, expected)

@@ -65,7 +65,8 @@ func TestSpecKeys(t *testing.T) {
 		k, control := o.keys(m), o.controlKeys(m.VHost, m.Queue)
 		got := map[string]string{
 			"index": k.index, "limit": k.override, "tombstones": k.tombstones, "dead": k.dead, "record": k.record,
-			"pause": control[0], "consumers": control[1], "skips": control[2], "undecodable": (&client{opts: o}).undecodableKey(m.VHost, m.Queue),
+			"pause": control[0], "consumers": control[1], "skips": control[2],
+			"undecodable": (&client{opts: o}).undecodableKey(m.VHost, m.Queue),
 		}
 		if diff := cmp.Diff(c.Keys, got); diff != "" {
 			t.Errorf("%s (%s):\n%s", c.Name, c.Why, diff)
@@ -172,8 +173,10 @@ func (r specRecord) text(begin int64) string {
 		fence = int64(r.Fence.(float64))
 	}
 	notes, history := r.notesText(begin), r.historyText()
-	line := fmt.Sprint(r.Failures, " ", r.Crashes, " ", r.Starts, " ", fence, " ", flag(r.Suspect), " ", word(r.State), " ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
-		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since), " ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
+	line := fmt.Sprint(r.Failures, " ", r.Crashes, " ", r.Starts, " ", fence, " ", flag(r.Suspect), " ", word(r.State),
+		" ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
+		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since),
+		" ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
 		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Holder), " ", len(notes), " ", len(history))
 	if m := r.Moved; m != nil {
 		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.Hop, m.Top, at(m.Until), word(m.Mover), m.Body)
@@ -234,8 +237,10 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	}
 	word := func(w string) string { return strings.TrimSuffix(w, ".") }
 	r := specRecord{
-		Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: float64(number(w[3])), Suspect: w[4] == "1", State: word(w[5]),
-		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]), Mode: word(w[13]), Since: at(w[14]),
+		Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: float64(number(w[3])),
+		Suspect: w[4] == "1", State: word(w[5]),
+		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]),
+		Mode: word(w[13]), Since: at(w[14]),
 		Listed: at(w[15]), Limit: int(number(w[16])), Own: int(number(w[17])), Firsts: int(number(w[18])),
 		ID: specText(parts[0]), Generation: specText(parts[1]), Holder: specText(parts[2]), Reason: specText(reason),
 	}
@@ -315,10 +320,14 @@ func (r specRecord) record() Record {
 		return time.UnixMilli(*ms).UTC()
 	}
 	out := Record{
-		Message: Message{VHost: "/", Queue: "orders", ID: string(r.ID), Generation: string(r.Generation)}, State: State(r.State),
-		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect, Starts: r.Starts,
-		Due: at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First), LastTime: at(r.Last),
-		Cause: Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Holder: string(r.Holder), FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
+		Message:  Message{VHost: "/", Queue: "orders", ID: string(r.ID), Generation: string(r.Generation)},
+		State:    State(r.State),
+		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect,
+		Starts: r.Starts,
+		Due:    at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First),
+		LastTime: at(r.Last),
+		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Holder: string(r.Holder),
+		FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
 	}
 	if r.Fence != nil {
 		out.Fence = int64(r.Fence.(float64))

@@ -30,8 +30,8 @@ func show(a Reply, err error) string {
 	return fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence)
 }
 
-// ordinals replaces the fences of one message, which are times, by their order: the first is 1. It finds one that is not
-// greater than those before.
+// ordinals replaces the fences of one message, which are times, by their order: the first is 1. It finds one that is
+// not greater than those before.
 type ordinals []int64
 
 func (o *ordinals) in(t *testing.T, text string) string {
@@ -151,7 +151,8 @@ func outcome(err error) string {
 	return ""
 }
 
-// failHolding is the failure of a consumer that keeps the order of its whole queue. It shows the cause in the reply too.
+// failHolding is the failure of a consumer that keeps the order of its whole queue. It shows the cause in the reply
+// too.
 func failHolding(token string, f Failure, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
@@ -203,7 +204,8 @@ func record(want string) op {
 			return fmt.Sprint(len(records), " records, ", err)
 		}
 		r := records[0]
-		return fmt.Sprintf("%q %d+%d open %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Cause, r.Reason)
+		return fmt.Sprintf("%q %d+%d open %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken,
+			r.Suspect, r.Cause, r.Reason)
 	}, want}
 }
 
@@ -226,10 +228,12 @@ func TestSteps(t *testing.T) {
 			record(`"exhausted" 3+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a token is counted once however often it arrives", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again,
+				"REQUEUE 1+0 fence 0"),
 		}},
 		{"a late repetition still counts nothing after others did", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), failFirst("a", again, "REQUEUE 2+0 fence 0"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), failFirst("a", again,
+				"REQUEUE 2+0 fence 0"),
 		}},
 		{"the last failure repeated is answered alike and starts nothing anew", []op{
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
@@ -237,7 +241,8 @@ func TestSteps(t *testing.T) {
 			record(`"exhausted" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a start repeated is the same start", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared, "RUN 1+0 fence 1"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared,
+				"RUN 1+0 fence 1"),
 		}},
 		{"the wait survives its holder", []op{
 			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "WAIT 1+0 fence 0"),
@@ -250,14 +255,16 @@ func TestSteps(t *testing.T) {
 			start("b", ModeShared, "RUN 1+0 fence 1"),
 		}},
 		{"a clock that is set back lowers no fence", []op{
-			start("a", ModeUntracked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeUntracked, "RUN 0+0 fence 3"),
+			start("a", ModeUntracked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", ModeUntracked, "RUN 0+0 fence 2"),
+			start("c", ModeUntracked, "RUN 0+0 fence 3"),
 		}},
 		{"a fence is greater than the one that the delivery carries", []op{
 			startAbove("a", inOneDay, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"),
 			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
 		}},
 		{"a redelivered message without a record is no suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 open "" suspect false cause "" error ""`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true),
+			record(`"done" 0+0 open "" suspect false cause "" error ""`),
 		}},
 		{"an open shared attempt makes a suspect and counts nothing", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
@@ -274,26 +281,31 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a reservation counts no crash, however often its process dies", []op{
 			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), reserve("b", "RUN 0+0 fence 2"),
-			reserve("c", "RUN 0+0 fence 3"), start("d", ModeShared, "SUSPECT 0+0 fence 3"), start("d", ModeBesideAbandoned, "RUN 0+0 fence 4"),
+			reserve("c", "RUN 0+0 fence 3"), start("d", ModeShared, "SUSPECT 0+0 fence 3"), start("d", ModeBesideAbandoned,
+				"RUN 0+0 fence 4"),
 			record(`"" 0+0 open "d" suspect true cause "" error ""`),
 		}},
 		{"a reservation of which BEGUN came is an isolated attempt", []op{
-			reserve("a", "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			reserve("a", "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"),
+			start("b", ModeShared, "SUSPECT 0+0 fence 1"),
 			reserve("b", "RUN 0+1 fence 2"),
 		}},
 		{"a reservation that another START ended does not begin any more", []op{
 			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"),
-			reserve("a", "RUN 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"), begun("a", "GONE 0+0 fence 2"),
+			reserve("a", "RUN 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
+			begun("a", "GONE 0+0 fence 2"),
 			isolate("c", "RUN 0+1 fence 3"),
 		}},
 		{"START untracked leaves a reservation", []op{
 			reserve("a", "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), begun("a", "BEGUN 0+0 fence 2"),
 		}},
 		{"BEGUN opens no attempt", []op{
-			begun("a", "GONE 0+0 fence 0"), start("a", ModeShared, "RUN 0+0 fence 1"), end("a", false), begun("a", "GONE 0+0 fence 1"),
+			begun("a", "GONE 0+0 fence 0"), start("a", ModeShared, "RUN 0+0 fence 1"), end("a", false),
+			begun("a", "GONE 0+0 fence 1"),
 		}},
 		{"BEGUN of an attempt that is open but shared changes nothing", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared,
+				"SUSPECT 0+0 fence 1"),
 			isolate("b", "RUN 0+0 fence 2"),
 		}},
 		{"what was decided before BEGUN does not begin", []op{
@@ -316,7 +328,8 @@ func TestSteps(t *testing.T) {
 			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
 		{"suspicion stays after a failure", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			isolate("b", "RUN 0+0 fence 2"),
 			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", ModeShared, "SUSPECT 1+0 fence 2"),
 		}},
 		{"a zombie reverses the crash that was counted", []op{
@@ -353,16 +366,19 @@ func TestSteps(t *testing.T) {
 			later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a success repeated late does not end a new use of the id", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"),
+			end("a", true),
 			record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a tombstone binds: a lost nack is repeated without the handler", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), isolate("c", "EXHAUSTED 1+0 fence 0"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
+			isolate("c", "EXHAUSTED 1+0 fence 0"),
 			fail("z", again, "EXHAUSTED 1+0 fence 0"),
 		}},
 		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
-			later(9 * time.Minute), start("c", ModeShared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("d", ModeShared, "RUN 0+0 fence 1"),
+			later(9 * time.Minute), start("c", ModeShared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute),
+			start("d", ModeShared, "RUN 0+0 fence 1"),
 		}},
 		{"after ten minutes a tombstone is history", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", ModeShared, "RUN 0+0 fence 1"),
@@ -373,15 +389,20 @@ func TestSteps(t *testing.T) {
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
-			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
+			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
+				"REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", ModeShared, "RUN 3+0 fence 1"), end("e", false), start("f", ModeShared, "RUN 3+0 fence 2"), end("f", true),
-			start("g", ModeShared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", ModeShared, "EXHAUSTED 4+0 fence 3"),
+			start("e", ModeShared, "RUN 3+0 fence 1"), end("e", false), start("f", ModeShared, "RUN 3+0 fence 2"),
+			end("f", true),
+			start("g", ModeShared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", ModeShared,
+				"EXHAUSTED 4+0 fence 3"),
 		}},
 		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
-			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
+			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
+				"REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"), isolate("f", "RUN 3+0 fence 2"),
+			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"),
+			isolate("f", "RUN 3+0 fence 2"),
 			isolate("g", "EXHAUSTED 3+1 fence 2"),
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
@@ -394,7 +415,8 @@ func TestSteps(t *testing.T) {
 			failFirstAfter(time.Minute, "c", again, "REQUEUE 2+0 fence 1"),
 		}},
 		{"a first delivery on a live record adds to it", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again, "EXHAUSTED 3+0 fence 0"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again,
+				"EXHAUSTED 3+0 fence 0"),
 		}},
 		{"a lower limit is met by the failed attempts so far", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
@@ -410,7 +432,8 @@ func TestSteps(t *testing.T) {
 			failFirst("c", again, "REQUEUE 1+0 fence 2"), isolate("d", "RUN 1+0 fence 3"),
 		}},
 		{"a zombie that stops after another's success does not prolong the record", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			isolate("b", "RUN 0+0 fence 2"),
 			end("b", true), end("a", false), later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
@@ -427,10 +450,12 @@ func TestSteps(t *testing.T) {
 			fail("e", again, "EXHAUSTED 5+0 fence 1"),
 		}},
 		{"the last limit of its own counts, and 0 takes it back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), own(4, ""), own(7, ""), inForce("b", "RUN limit 7 <nil>"), own(0, ""), inForce("c", "SUSPECT limit 3 <nil>"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), own(4, ""), own(7, ""), inForce("b", "RUN limit 7 <nil>"), own(0, ""),
+			inForce("c", "SUSPECT limit 3 <nil>"),
 		}},
 		{"a limit of its own may be lower than the count", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(1, ""), start("c", ModeShared, "EXHAUSTED 2+0 fence 0"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(1, ""), start("c", ModeShared,
+				"EXHAUSTED 2+0 fence 0"),
 		}},
 		{"a limit of its own is given while the message runs", []op{
 			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
@@ -448,13 +473,15 @@ func TestSteps(t *testing.T) {
 			later(11 * time.Minute), inForce("c", "RUN limit 3 <nil>"),
 		}},
 		{"a limit of its own neither wakes the dead nor what never failed", []op{
-			own(9, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), own(9, "over"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
+			own(9, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), own(9, "over"), start("b", ModeShared,
+				"EXHAUSTED 1+0 fence 0"),
 		}},
 		{"what was handled gets no limit of its own", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), own(9, "over"),
 		}},
 		{"a reset leaves all attempts and the fence", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), clearLimit(""),
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again,
+				"REQUEUE 2+0 fence 1"), clearLimit(""),
 			record(`"" 0+0 open "" suspect false cause "" error ""`),
 			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
@@ -467,8 +494,10 @@ func TestSteps(t *testing.T) {
 			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clearLimit(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
-			clearLimit(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), clearLimit(""),
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clearLimit(""), start("b", ModeShared, "RUN 0+0 fence 1"),
+			start("c", ModeShared, "SUSPECT 0+0 fence 1"),
+			clearLimit(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"),
+			clearLimit(""),
 			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"a reset takes the limit of its own back", []op{
@@ -480,7 +509,8 @@ func TestSteps(t *testing.T) {
 			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 2+0 fence 0, rejected"),
 		}},
 		{"unmarked attempts are never suspects", []op{
-			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared, "RUN 0+0 fence 3"),
+			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared,
+				"RUN 0+0 fence 3"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

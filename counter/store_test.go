@@ -87,8 +87,8 @@ type sight struct {
 	setTTL     time.Duration // of the index or the dead
 }
 
-// stores returns every implementation: the model, the scripts on a fake Redis, and on a real one where REDIS_URL names it.
-// (Package integration repeats the tests of the way on a real Redis of its own.)
+// stores returns every implementation: the model, the scripts on a fake Redis, and on a real one where REDIS_URL names
+// it. (Package integration repeats the tests of the way on a real Redis of its own.)
 func stores(t testing.TB) []store {
 	all := []store{memoryStore(), miniredisStore(t)}
 	if url := os.Getenv("REDIS_URL"); url != "" {
@@ -97,7 +97,8 @@ func stores(t testing.TB) []store {
 	return all
 }
 
-// storesForLong returns the stores for thousands of steps: miniredis, which is slow at large records, only without a Redis.
+// storesForLong returns the stores for thousands of steps: miniredis, which is slow at large records, only without a
+// Redis.
 func storesForLong(t testing.TB) []store {
 	all := stores(t)
 	if os.Getenv("REDIS_URL") != "" {
@@ -117,8 +118,8 @@ func servers(t testing.TB) []*Counter {
 	return all
 }
 
-// miniredisStore lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set, and a
-// machine that stalls for seconds would look like a store that differs.
+// miniredisStore lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set, and
+// a machine that stalls for seconds would look like a store that differs.
 func miniredisStore(t testing.TB) store {
 	server := miniredis.RunT(t)
 	s := redisStore(t, "miniredis", "redis://"+server.Addr())
@@ -146,7 +147,8 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Reset.At, &e.Skipped.At, &e.Removed, &e.Move.Until} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Reset.At,
+				&e.Skipped.At, &e.Removed, &e.Move.Until} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}
@@ -184,7 +186,8 @@ func dialTest(t testing.TB, url string) *Counter {
 	if strings.Contains(url, "?") {
 		separator = "&"
 	}
-	c, err := Dial(url+separator+"read_timeout=20s&write_timeout=20s&dial_timeout=20s", &Options{Prefix: fmt.Sprintf("strikes-test-%d", time.Now().UnixNano())})
+	c, err := Dial(url+separator+"read_timeout=20s&write_timeout=20s&dial_timeout=20s",
+		&Options{Prefix: fmt.Sprintf("strikes-test-%d", time.Now().UnixNano())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +239,8 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	for _, m := range ms {
 		keys = append(keys, c.opts.keys(m).record)
 	}
-	if err := older.Run(context.Background(), c.rdb, keys, d.Milliseconds()).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := older.Run(context.Background(), c.rdb, keys, d.Milliseconds()).Err(); err != nil &&
+		!errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
 }
@@ -256,7 +260,8 @@ func (c *client) look(t rapid.TB, m Message) sight {
 		t.Fatal(err)
 	}
 	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
-	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil, dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
+	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil,
+		dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
 		if again := rules.Encode(s.Record); again != text.Val() {

@@ -29,10 +29,13 @@ type Summary struct {
 	Queue string
 	Time  time.Time // by the store's clock
 
-	Retrying  int     // messages that failed, or run again, and are not dead-lettered
-	Forgotten int     // of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
-	Head      *Record // of Retrying, the one that began first; one that is forgotten, or waits in the later lane, only if all are; nil: there is none
-	Recent    int     // messages dead-lettered so recently that they may be on their way
+	Retrying int // messages that failed, or run again, and are not dead-lettered
+	// of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
+	Forgotten int
+	// of Retrying, the one that began first; one that is forgotten, or waits in the later lane, only if all are; nil:
+	// there is none
+	Head   *Record
+	Recent int // messages dead-lettered so recently that they may be on their way
 
 	Tombstones  Tombstones
 	Override    *Override // nil: none, or one that consumers ignore
@@ -52,8 +55,8 @@ var summaryLua string
 
 var summary = redis.NewScript(summaryLua)
 
-// Summaries returns a Summary of each queue, in their order. It sends batches of queues, and reads at most the 10,000 records of
-// a queue that were written last. Recent is how long a dead letter may be on its way.
+// Summaries returns a Summary of each queue, in their order. It sends batches of queues, and reads at most the 10,000
+// records of a queue that were written last. Recent is how long a dead letter may be on its way.
 func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, recent time.Duration) ([]Summary, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -147,7 +150,8 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
 	control := a.opts.controlKeys(vhost, queue)
-	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, control[0], control[1], a.opts.lanesKeys(vhost, queue)[0]}
+	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, control[0], control[1],
+		a.opts.lanesKeys(vhost, queue)[0]}
 }
 
 // add adds the reply for one page, and reports whether the page was full.

@@ -36,11 +36,14 @@ func TestSummaries(t *testing.T) {
 		if err := a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.rdb.Set(t.Context(), c.opts.keys(Message{VHost: "/", Queue: "foreign"}).index, "no set", 0).Err(); err != nil {
+		if err := c.rdb.Set(t.Context(), c.opts.keys(Message{VHost: "/", Queue: "foreign"}).index,
+			"no set", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		for i, h := range []Held{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour, Why: "out of reach"}, {}} {
-			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Holder: "host", Held: h}); err != nil {
+		for i, h := range []Held{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
+			Why: "out of reach"}, {}} {
+			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Holder: "host",
+				Held: h}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -50,16 +53,20 @@ func TestSummaries(t *testing.T) {
 				t.Fatal(err)
 			}
 			orders, none, foreign, idle := got[0], got[1], got[2], got[3]
-			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 || orders.Head == nil || orders.Head.ID != "old" {
+			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 ||
+				orders.Head == nil || orders.Head.ID != "old" {
 				t.Errorf("orders: %+v, head %+v", orders, orders.Head)
 			}
-			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil || none.Time.IsZero() {
+			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil ||
+				none.Time.IsZero() {
 				t.Errorf("none: %+v", none)
 			}
 			if !errors.Is(foreign.Err, ErrForeign) || foreign.Queue != "foreign" {
 				t.Errorf("foreign: %+v", foreign)
 			}
-			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 || idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" || orders.Paused != nil {
+			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 ||
+				idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" ||
+				orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)
 			}
 			if want := (Held{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Held != want || orders.Held != (Held{}) {
@@ -86,17 +93,20 @@ func TestSummariesReadPages(t *testing.T) {
 			write(fmt.Sprint("new ", n), again)
 		}
 		// the index has whole milliseconds: the head is the last one for certain
-		if err := c.rdb.ZIncrBy(t.Context(), c.opts.keys(head).index, -1e6, member(head.ID, head.Generation)).Err(); err != nil {
+		if err := c.rdb.ZIncrBy(t.Context(), c.opts.keys(head).index, -1e6, member(head.ID, head.Generation)).
+			Err(); err != nil {
 			t.Fatal(err)
 		}
 		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Minute)
-		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != summaryPage+1 || got[0].Retrying != summaryPage+2 || got[0].Partial {
+		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != summaryPage+1 ||
+			got[0].Retrying != summaryPage+2 || got[0].Partial {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
 }
 
-// TestSummariesPassOverMovedMessages: a message that waits in the later lane keeps none waiting, so it is the head only alone.
+// TestSummariesPassOverMovedMessages: a message that waits in the later lane keeps none waiting, so it is the head only
+// alone.
 func TestSummariesPassOverMovedMessages(t *testing.T) {
 	for _, c := range servers(t) {
 		head := func() string {
@@ -109,7 +119,8 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 		}
 		a := attempt(message("moved"), "a")
 		a.Later = Later{Above: time.Minute, Lease: time.Minute, Body: "b"}
-		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil || reply.Verdict != VerdictMove {
+		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil ||
+			reply.Verdict != VerdictMove {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		if got := head(); got != "moved" {

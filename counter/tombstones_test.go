@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// TestTaken: what is taken is counted beside what was dead-lettered, in each of a message's generations, once for each, and
-// only while that is counted.
+// TestTaken: what is taken is counted beside what was dead-lettered, in each of a message's generations, once for each,
+// and only while that is counted.
 func TestTaken(t *testing.T) {
 	for _, s := range stores(t) {
 		take := func(ms ...Message) {
@@ -59,8 +59,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestTakenIsNotListed: a message whose dead letter was replayed is not called dead any more, and its tombstone still binds;
-// what dies again is listed again.
+// TestTakenIsNotListed: a message whose dead letter was replayed is not called dead any more, and its tombstone still
+// binds; what dies again is listed again.
 func TestTakenIsNotListed(t *testing.T) {
 	for _, c := range servers(t) {
 		m, other := message("1"), message("2")
@@ -80,7 +80,8 @@ func TestTakenIsNotListed(t *testing.T) {
 			if _, err := c.Begun(t.Context(), attempt(m, "a")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // counts the crash of a, and writes the tombstone
+			// counts the crash of a, and writes the tombstone
+			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,7 +112,8 @@ func TestTakenIsNotListed(t *testing.T) {
 		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
 			t.Fatal(err)
 		}
-		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.tombstones.Count != 3 || r.tombstones.Removed != 1 {
+		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.tombstones.Count != 3 ||
+			r.tombstones.Removed != 1 {
 			t.Errorf("dead again: %v, %+v", got, r)
 		}
 	}
@@ -138,11 +140,13 @@ func TestManyAreTaken(t *testing.T) {
 	}
 }
 
-// TestTakenKeepsTheTTL: the count outlives the records, even if the operator's TTL is shorter than that of the consumers.
+// TestTakenKeepsTheTTL: the count outlives the records, even if the operator's TTL is shorter than that of the
+// consumers.
 func TestTakenKeepsTheTTL(t *testing.T) {
 	for _, c := range servers(t) {
 		dead := c.opts.keys(message("1")).tombstones
-		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
+		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil ||
+			c.rdb.Exists(t.Context(), dead).Val() != 0 {
 			t.Errorf("of nothing a key is left, or %v", err)
 		}
 		keep := 2 * c.opts.TTL
@@ -192,13 +196,15 @@ func TestLimitOfADeath(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil || a.Verdict != VerdictExhausted {
+			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil ||
+				a.Verdict != VerdictExhausted {
 				t.Fatalf("%s: %+v, %v", name, a, err)
 			}
 			if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30}); err != nil { // its reply was lost, and the limit is another
+			// its reply was lost, and the limit is another
+			if _, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30}); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.look(t, m).InForce(set(20)); got != tc.want {

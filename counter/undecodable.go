@@ -20,7 +20,8 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue, why string)
 	if c.refuse != nil {
 		return c.refuse
 	}
-	if err := c.rdb.Set(ctx, c.undecodableKey(vhost, queue), printable.Cut(why, MaxReason), undecodableTTL).Err(); err != nil {
+	if err := c.rdb.Set(ctx, c.undecodableKey(vhost, queue), printable.Cut(why, MaxReason),
+		undecodableTTL).Err(); err != nil {
 		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, c.storeError(err))
 	}
 	return nil

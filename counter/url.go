@@ -21,20 +21,26 @@ type valueKind struct {
 var (
 	isText   = valueKind{"a text", func(string) bool { return true }}
 	isNumber = valueKind{"a whole number", func(s string) bool { _, err := strconv.Atoi(s); return err == nil }}
-	isIndex  = valueKind{"a whole number, 0 or more", func(s string) bool { _, err := strconv.ParseUint(s, 10, 31); return err == nil }}
-	isSwitch = valueKind{"true or false", func(s string) bool { return slices.Contains([]string{"true", "false", "1", "0"}, s) }}
-	isTime   = valueKind{"a time like 500ms, or whole seconds", func(s string) bool {
+	isIndex  = valueKind{"a whole number, 0 or more", func(s string) bool {
+		_, err := strconv.ParseUint(s, 10, 31)
+		return err == nil
+	}}
+	isSwitch = valueKind{"true or false", func(s string) bool {
+		return slices.Contains([]string{"true", "false", "1", "0"}, s)
+	}}
+	isTime = valueKind{"a time like 500ms, or whole seconds", func(s string) bool {
 		_, err := time.ParseDuration(s)
 		return err == nil || isNumber.is(s)
 	}}
 )
 
-// parameters returns the parameters of a store's URL that Dial accepts, by the kind of store. Dial sets go-redis's others itself,
-// such as max_retries.
+// parameters returns the parameters of a store's URL that Dial accepts, by the kind of store. Dial sets go-redis's
+// others itself, such as max_retries.
 func parameters(kind string, encrypted bool) map[string]valueKind {
 	known := map[string]valueKind{
 		"client_name": isText, "protocol": isNumber, "read_timeout": isTime, "write_timeout": isTime, "dial_timeout": isTime,
-		"pool_size": isNumber, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isNumber, "max_idle_conns": isNumber,
+		"pool_size": isNumber, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isNumber,
+		"max_idle_conns":   isNumber,
 		"max_active_conns": isNumber, "conn_max_idle_time": isTime, "conn_max_lifetime": isTime,
 	}
 	if kind != "cluster" {
@@ -56,8 +62,9 @@ func parameters(kind string, encrypted bool) map[string]valueKind {
 func checkURL(raw, kind string) error {
 	u, given, err := setting.ParseURL(raw)
 	if err != nil {
-		return &setting.FieldError{Field: "URL", Value: "one that cannot be read", Want: "redis[s]://user:password@host:port/db, " +
-			"the port at most 65535, with / as %2F, ? as %3F, # as %23 and @ as %40 in a password"}
+		return &setting.FieldError{Field: "URL", Value: "one that cannot be read",
+			Want: "redis[s]://user:password@host:port/db, " +
+				"the port at most 65535, with / as %2F, ? as %3F, # as %23 and @ as %40 in a password"}
 	}
 	known := parameters(kind, strings.HasPrefix(u.Scheme, "rediss"))
 	if err := setting.CheckParameters(given, slices.Sorted(maps.Keys(known))); err != nil {

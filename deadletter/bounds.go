@@ -34,10 +34,10 @@ func (*UnreadError) Unwrap() error { return ErrUnread }
 
 // BrowsePart is Browse within bounds, for long queues. It yields an UnreadError last if it left a part unread.
 //
-// A quorum queue puts returned messages behind those that were returned before. So BrowsePart also takes everything that an earlier
-// Browse has returned; the caller has its messages before that. The iteration ends when all are back in their order. After a Browse
-// of the whole queue that is the whole queue. The same holds where the broker marks first deliveries as returned: RabbitMQ 4.0 does
-// so for all dead letters, 4.3 for those settled by basic.reject.
+// A quorum queue puts returned messages behind those that were returned before. So BrowsePart also takes everything
+// that an earlier Browse has returned; the caller has its messages before that. The iteration ends when all are back in
+// their order. After a Browse of the whole queue that is the whole queue. The same holds where the broker marks first
+// deliveries as returned: RabbitMQ 4.0 does so for all dead letters, 4.3 for those settled by basic.reject.
 func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		if err := cmp.Or(b.validate(), q.validate()); err != nil {
@@ -61,7 +61,8 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*M
 
 func (b Bounds) validate() error {
 	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 || b.Bytes < 0 {
-		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d, Bytes %d",
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d, "+
+			"Bytes %d",
 			b.Picked, b.AtLeast, b.AtMost, b.Bytes)
 	}
 	return nil
@@ -80,7 +81,8 @@ func (b Bounds) enough(picked, read, bytes int) bool {
 	return b.Bytes > 0 && bytes >= b.Bytes || b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
 }
 
-// next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles that number.
+// next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles
+// that number.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
 	if b.Bytes > 0 {
@@ -105,7 +107,8 @@ type giving struct {
 	newest chan Progress
 }
 
-// giveBack closes the session once that keeps the order. It does so before it returns, unless messages must be taken for that.
+// giveBack closes the session once that keeps the order. It does so before it returns, unless messages must be taken
+// for that.
 func (c *choice) giveBack(ctx context.Context) giving {
 	g := giving{done: make(chan struct{}), newest: make(chan Progress, 1)}
 	end := func() {

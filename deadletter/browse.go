@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Browse yields the dead letters that the filter picks, in their order and with their records. It reads the queue and returns all
-// messages to it before it yields the first, so the caller holds nothing; later changes of the queue are not seen. It wraps
-// ErrUnsafe where reading is not harmless. It yields an error once and then stops.
+// Browse yields the dead letters that the filter picks, in their order and with their records. It reads the queue and
+// returns all messages to it before it yields the first, so the caller holds nothing; later changes of the queue are
+// not seen. It wraps ErrUnsafe where reading is not harmless. It yields an error once and then stops.
 func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error] {
 	return q.BrowsePart(ctx, f, Bounds{})
 }

@@ -86,8 +86,8 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	return c.spool.rewind()
 }
 
-// pick puts a message on the spool if the filter picks it. If Bounds.Picked ends the reading, it looks records up in pages; last ends
-// a page.
+// pick puts a message on the spool if the filter picks it. If Bounds.Picked ends the reading, it looks records up in
+// pages; last ends a page.
 func (c *choice) pick(ctx context.Context, m *Message, now time.Time, last bool) error {
 	early := c.f.early(m, now)
 	if c.s.bounds.Picked == 0 || !c.f.NeedsRecords() {

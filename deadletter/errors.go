@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text says why.
+	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text
+	// says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
 	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read
@@ -19,20 +20,21 @@ var (
 	// everything is safe: neither returns a message.
 	ErrWorn = fmt.Errorf("%w", ErrUnsafe)
 
-	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls that begin at
-	// the same moment one goes on: see the package's Locks.
+	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls
+	// that begin at the same moment one goes on: see the package's Locks.
 	ErrBusy = errors.New("deadletter: the queue has another consumer")
 
-	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead letters
-	// that were not settled are back.
+	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead
+	// letters that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
-	// ErrUnanswered is returned if the queue does not answer, beside ErrInterrupted once the session has begun: a quorum queue without a
-	// majority of its members.
-	ErrUnanswered = errors.New("deadletter: the queue does not answer, as a quorum queue without a majority of its members")
+	// ErrUnanswered is returned if the queue does not answer, beside ErrInterrupted once the session has begun: a quorum
+	// queue without a majority of its members.
+	ErrUnanswered = errors.New("deadletter: the queue does not answer, as a quorum queue without a majority of " +
+		"its members")
 
-	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted: they
-	// expired, or another consumer has them. Browse again.
+	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted:
+	// they expired, or another consumer has them. Browse again.
 	ErrIncomplete = errors.New("deadletter: not all messages arrived")
 
 	// ErrFailingAgain is returned by Replay when StopAfter of the replayed messages have failed again.
@@ -45,8 +47,8 @@ var (
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
 
-// A FieldError names a refused setting, such as "Window", its value as text without passwords, and what it must be. errors.As finds
-// it. Nothing was done, and a retry does not help.
+// A FieldError names a refused setting, such as "Window", its value as text without passwords, and what it must be.
+// errors.As finds it. Nothing was done, and a retry does not help.
 type FieldError = setting.FieldError
 
 // incomplete returns nil if nothing is missing.
@@ -54,14 +56,16 @@ func incomplete(queue string, missing int) error {
 	if missing == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of queue %q expired, or another consumer has them; browse again", ErrIncomplete, missing, queue)
+	return fmt.Errorf("%w: %d of queue %q expired, or another consumer has them; browse again", ErrIncomplete,
+		missing, queue)
 }
 
 // busyError reports other consumers. The messages that they hold are not counted.
 type busyError struct{ queue amqp.Queue }
 
 func (e *busyError) Error() string {
-	return fmt.Sprintf("%v: consumers %d, messages beside those that they hold %d", ErrBusy, e.queue.Consumers, e.queue.Messages)
+	return fmt.Sprintf("%v: consumers %d, messages beside those that they hold %d", ErrBusy, e.queue.Consumers,
+		e.queue.Messages)
 }
 
 func (*busyError) Unwrap() error { return ErrBusy }

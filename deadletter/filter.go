@@ -30,7 +30,8 @@ type Filter struct {
 
 // Everything reports whether the filter picks every dead letter.
 func (f Filter) Everything() bool {
-	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Group == "" && f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
+	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Group == "" && f.Older == 0 &&
+		f.Newer == 0 && f.Lane == "" && f.match == nil
 }
 
 // NeedsRecords reports whether the filter depends on the counter's records.

@@ -8,11 +8,12 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// GenerationHeader begins a new generation of a message, with all its attempts, when the message is published again under its old
-// id. It is consumer.GenerationHeader.
+// GenerationHeader begins a new generation of a message, with all its attempts, when the message is published again
+// under its old id. It is consumer.GenerationHeader.
 const GenerationHeader = queueinfo.GenerationHeader
 
-// FenceHeader of a replayed message is an int64 above every fence that the message had before. It is consumer.FenceHeader.
+// FenceHeader of a replayed message is an int64 above every fence that the message had before. It is
+// consumer.FenceHeader.
 const FenceHeader = queueinfo.FenceHeader
 
 // LineageHeader of a replayed message is a table that says where the message comes from:
@@ -30,9 +31,10 @@ const FenceHeader = queueinfo.FenceHeader
 // Like the other headers of strikes, it counts only on the message that it was written for: see Message.Foreign.
 const LineageHeader = queueinfo.LineageHeader
 
-// generationsOf returns the generations in which a message may have died, likeliest first. Package consumer names a generation
-// after the header and the x-death entry before this death: none, or one with the same time and a lower count if the broker counts
-// on in it. RabbitMQ 4.x begins a new entry for a message that a client publishes with its headers (4.3.6): see generationBefore.
+// generationsOf returns the generations in which a message may have died, likeliest first. Package consumer names a
+// generation after the header and the x-death entry before this death: none, or one with the same time and a lower
+// count if the broker counts on in it. RabbitMQ 4.x begins a new entry for a message that a client publishes with its
+// headers (4.3.6): see generationBefore.
 func generationsOf(m *Message) []string {
 	first := m.ours().FirstGeneration()
 	if died := m.Origin; died.Count > 1 {
@@ -41,8 +43,8 @@ func generationsOf(m *Message) []string {
 	return []string{first}
 }
 
-// generationBefore returns the latest generation that began before a death, among those with the message's header. A generation
-// that is named after a death began with it.
+// generationBefore returns the latest generation that began before a death, among those with the message's header. A
+// generation that is named after a death began with it.
 func generationBefore(m *Message, generations []string) string {
 	headers, died := m.ours(), m.Origin
 	latest, found := headers.FirstGeneration(), false
@@ -60,8 +62,8 @@ func generationBefore(m *Message, generations []string) string {
 	return latest
 }
 
-// nextGeneration returns the value of GenerationHeader for a replay. It is the same however often one dead letter is replayed, so
-// that duplicates can be recognised, and differs from every earlier one of the id.
+// nextGeneration returns the value of GenerationHeader for a replay. It is the same however often one dead letter is
+// replayed, so that duplicates can be recognised, and differs from every earlier one of the id.
 func nextGeneration(replays int64, died Death, now time.Time) string {
 	if died.Time.IsZero() {
 		return fmt.Sprintf("%d-%d", replays, now.UnixNano())
@@ -69,8 +71,8 @@ func nextGeneration(replays int64, died Death, now time.Time) string {
 	return fmt.Sprintf("%d-%d-%d", replays, died.Time.Unix(), died.Count)
 }
 
-// nextFence returns a fence above those of the record and of the last replay. Unknown fences are lower too, unless the store's clock
-// was ahead of this one.
+// nextFence returns a fence above those of the record and of the last replay. Unknown fences are lower too, unless the
+// store's clock was ahead of this one.
 func nextFence(m *Message, now time.Time) int64 {
 	fence := now.UnixMicro()
 	if before := m.ours().Fence(); before <= counter.MaxFloor {

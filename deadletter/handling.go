@@ -15,8 +15,8 @@ type Handling struct {
 	// Hold allows reading messages or picking some, any number of times: the others return to their positions.
 	Hold bool
 
-	// InPlace reports that a message returns to its original position. A quorum queue returns it to the head, behind messages that
-	// were returned before it.
+	// InPlace reports that a message returns to its original position. A quorum queue returns it to the head, behind
+	// messages that were returned before it.
 	InPlace bool
 
 	// Limit is how many returns the queue allows a message; zero: any number.
@@ -69,21 +69,29 @@ func safeFor(q queueinfo.Queue) Handling {
 	case position == queueinfo.PositionUnknown:
 		return Handling{Why: "it is a quorum queue, and the version of the broker is not known"}
 	case position == queueinfo.PositionDiscarded:
-		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its messages at the first return", delivery, q.Version)}
+		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its "+
+			"messages at the first return", delivery, q.Version)}
 	case old && !q.PolicyKnown:
-		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy may make RabbitMQ %s discard returned messages; only the management API shows policies", q.Version)}
+		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy may make RabbitMQ %s discard returned "+
+			"messages; only the management API shows policies", q.Version)}
 	case position == queueinfo.PositionTail && old:
-		return Handling{Take: true, Why: "it is a quorum queue without a delivery limit, which before RabbitMQ 4.0 puts returned messages at its tail"}
+		return Handling{Take: true, Why: "it is a quorum queue without a delivery limit, which before RabbitMQ 4.0 puts " +
+			"returned messages at its tail"}
 	case position == queueinfo.PositionTail:
-		return Handling{Take: true, Why: "it is a quorum queue with the delivery limit -1, which before RabbitMQ 4.3 puts returned messages at its tail"}
+		return Handling{Take: true, Why: "it is a quorum queue with the delivery limit -1, which before RabbitMQ 4.3 puts " +
+			"returned messages at its tail"}
 	}
 	limit, limited := q.ReturnLimit()
-	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: q.PolicyKnown && (!limited || limit >= enoughReturns)}
+	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: q.PolicyKnown &&
+		(!limited || limit >= enoughReturns)}
 	switch {
 	case limited && limit < enoughReturns:
-		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each read returns all messages once, and the broker deletes a message above the limit; how often they were returned before is not known, and reading is safe from %d on", limit, enoughReturns)
+		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each read returns all messages once, and the "+
+			"broker deletes a message above the limit; how often they were returned before is not known, and reading is safe "+
+			"from %d on", limit, enoughReturns)
 	case !h.Hold:
-		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API shows policies"
+		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API " +
+			"shows policies"
 	}
 	return h
 }

@@ -33,13 +33,13 @@ type Lane struct {
 	// Passes is how many times ReplayLane reads the dead-letter queue before it returns ErrLaneBusy. If zero, 20.
 	Passes int
 
-	// Wait is how long ReplayLane waits for the consumer to handle the next published message, and for dead letters on their way.
-	// If zero, a minute.
+	// Wait is how long ReplayLane waits for the consumer to handle the next published message, and for dead letters on
+	// their way. If zero, a minute.
 	Wait time.Duration
 
-	// First, if not zero, is the place of the message that holds the lane, as counter.LaneState.First returned it. If another holds it
-	// when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the same message drop only that one,
-	// and a lane that was released and is held anew is not dropped.
+	// First, if not zero, is the place of the message that holds the lane, as counter.LaneState.First returned it. If
+	// another holds it when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the
+	// same message drop only that one, and a lane that was released and is held anew is not dropped.
 	First counter.Place
 
 	// Missing drops places whose dead letters are not in the dead-letter queue: they expired, were consumed
@@ -48,7 +48,8 @@ type Lane struct {
 	// attempt.
 	Missing bool
 
-	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns nil.
+	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns
+	// nil.
 	Keep func([]*Message) error
 
 	// Progress, if not nil, is called while ReplayLane waits: with the messages of the lane that are not handled yet.
@@ -64,8 +65,8 @@ type LaneResult struct {
 	Released bool // no message holds the lane any more
 	Passes   int
 
-	// Undecided names messages of Dropped that Keep got, and that may still be in the dead-letter queue: no lane expects them there.
-	// At most a thousand; see Message.Name.
+	// Undecided names messages of Dropped that Keep got, and that may still be in the dead-letter queue: no lane expects
+	// them there. At most a thousand; see Message.Name.
 	Undecided []string
 }
 
@@ -73,13 +74,16 @@ type LaneResult struct {
 var (
 	// ErrLaneFailed says that the first message of the lane was dead-lettered again: fix its cause, or drop it.
 	ErrLaneFailed = errors.New("the message that holds the lane failed again")
-	// ErrLaneMissing says that a message of the lane is no dead letter here: it is on its way, expired, or was consumed elsewhere.
+	// ErrLaneMissing says that a message of the lane is no dead letter here: it is on its way, expired, or was consumed
+	// elsewhere.
 	ErrLaneMissing = errors.New("a dead letter of the lane is not in the dead-letter queue")
-	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: check that it runs and that its queue is not paused.
+	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: check that it runs and that its
+	// queue is not paused.
 	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
 	// ErrLaneChanged says that another message than Lane.First holds the lane: read the lane again.
 	ErrLaneChanged = errors.New("another message holds the lane now")
-	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane again.
+	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane
+	// again.
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
 )
 
@@ -109,10 +113,10 @@ type laneWork struct {
 	replaced map[int64]time.Time // since when these places are found to be replaced
 }
 
-// ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It publishes
-// the first alone, and the others once that is handled. The consumer runs them in their order, whatever else reaches the queue, and
-// dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end at any moment, to repeat, and to
-// run twice at the same time.
+// ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It
+// publishes the first alone, and the others once that is handled. The consumer runs them in their order, whatever else
+// reaches the queue, and dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end
+// at any moment, to repeat, and to run twice at the same time.
 func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 	w, err := q.beginLane(ctx, l)
 	if err != nil {
@@ -158,7 +162,8 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 	}
 }
 
-// DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane replays them.
+// DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane
+// replays them.
 func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	w, err := q.beginLane(ctx, l)
 	if err != nil {
@@ -181,7 +186,8 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	}
 }
 
-// DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given up too.
+// DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given
+// up too.
 func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 	w, err := q.beginLane(ctx, l)
 	if err != nil {

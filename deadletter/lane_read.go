@@ -9,7 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// read reads the state of the lane and its dead letters, which it holds until finish. It reports whether the lane is held.
+// read reads the state of the lane and its dead letters, which it holds until finish. It reports whether the lane is
+// held.
 func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	begun, wait := time.Now(), laneFirstScan
 	for {
@@ -70,7 +71,8 @@ func (w *laneWork) isEarly() bool {
 // lastOfPass is the last place whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
-// scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an error.
+// scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an
+// error.
 func (w *laneWork) scan(ctx context.Context) (err error) {
 	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 )
 
 // replay takes doubles off, and publishes dead letters of the plan.
-func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most int) (published []counter.Place, err error) {
+func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most int) (published []counter.Place,
+	err error) {
 	if len(w.plan.Publish) == 0 {
 		return nil, w.nothing()
 	}
@@ -72,7 +73,8 @@ func (w *laneWork) letters(planned []counter.Planned) []counter.LaneLetter {
 }
 
 // publishPart publishes some dead letters in their order, and takes off those before the first that is not confirmed.
-func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, part []counter.Planned) (done int, err error) {
+func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, part []counter.Planned) (done int,
+	err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

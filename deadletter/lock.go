@@ -16,9 +16,10 @@ const lockSuffix = ".strikes-lock"
 // longestName is the most bytes that a queue's name has.
 const longestName = 255
 
-// lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does not enforce
-// exclusive consumers, and a consumer that finds another beside it has already changed the order. So the lock is an exclusive queue.
-// Without the permission to configure that queue there is no lock: sessions that begin together may all find the queue busy.
+// lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does
+// not enforce exclusive consumers, and a consumer that finds another beside it has already changed the order. So the
+// lock is an exclusive queue. Without the permission to configure that queue there is no lock: sessions that begin
+// together may all find the queue busy.
 func (s *session) lock(ctx context.Context) error {
 	if len(s.queue+lockSuffix) > longestName {
 		return nil

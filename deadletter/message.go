@@ -12,17 +12,19 @@ import (
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
-// Message is a dead letter. Its strings come from publishers and handlers: they may hold control characters, so do not print them on
-// a terminal unescaped.
+// Message is a dead letter. Its strings come from publishers and handlers: they may hold control characters, so do not
+// print them on a terminal unescaped.
 type Message struct {
-	ID          string // by which it is counted: its MessageId, or the result of Queue.Key; empty: none
-	Origin      Death  // where it died, by x-death or else by LineageHeader; zero: not known
-	Size        int    // of the body, in bytes; SizeUnknown from OfRecord
-	Redelivered bool   // it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
-	Returns     int64  // counted by a quorum queue
-	Replays     int64  // how often it was replayed before it died again
+	ID     string // by which it is counted: its MessageId, or the result of Queue.Key; empty: none
+	Origin Death  // where it died, by x-death or else by LineageHeader; zero: not known
+	Size   int    // of the body, in bytes; SizeUnknown from OfRecord
+	// it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
+	Redelivered bool
+	Returns     int64 // counted by a quorum queue
+	Replays     int64 // how often it was replayed before it died again
 
-	// Fingerprint identifies a dead letter without an ID by its content. It begins with "fp:"; empty if the content is not known.
+	// Fingerprint identifies a dead letter without an ID by its content. It begins with "fp:"; empty if the content is not
+	// known.
 	Fingerprint string
 
 	// Record is the counter's record of the generation in which it died; nil: none.
@@ -43,7 +45,8 @@ type Message struct {
 	diedIn string // the generation of Record
 }
 
-// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more than a body.
+// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
+// than a body.
 type Death struct {
 	Queue    string // in which the message died
 	Exchange string // to which it had been published
@@ -75,10 +78,12 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 // SizeUnknown is the Size of a dead letter of which only the record is known.
 const SizeUnknown = -1
 
-// OfRecord returns the dead letter that a tombstone describes, without the message itself: no headers, no body, no replays.
+// OfRecord returns the dead letter that a tombstone describes, without the message itself: no headers, no body, no
+// replays.
 func OfRecord(r *counter.Record) *Message {
 	return &Message{
-		ID: r.ID, Origin: Death{Queue: r.Queue, Reason: "rejected", Time: r.LastTime}, Size: SizeUnknown, Record: r, diedIn: r.Generation,
+		ID: r.ID, Origin: Death{Queue: r.Queue, Reason: "rejected", Time: r.LastTime}, Size: SizeUnknown, Record: r,
+		diedIn: r.Generation,
 	}
 }
 
@@ -133,8 +138,9 @@ type Kind string
 
 // Kinds of reasons.
 const (
-	KindFailed        Kind = "failed"         // the last handler returned an error
-	KindRejected      Kind = "rejected"       // the last handler asked for the dead-letter queue: consumer.Reject, or exit code 65
+	KindFailed Kind = "failed" // the last handler returned an error
+	// the last handler asked for the dead-letter queue: consumer.Reject, or exit code 65
+	KindRejected      Kind = "rejected"
 	KindPanicked      Kind = "panicked"       // the last handler panicked
 	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
 	KindCrashed       Kind = "crashed"        // the last attempt crashed its process
@@ -150,7 +156,8 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindFailed, KindRejected, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindTooOld, KindNoRecord, KindDeliveryLimit, KindExpired,
+		KindFailed, KindRejected, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindTooOld, KindNoRecord,
+		KindDeliveryLimit, KindExpired,
 		KindOverflow, KindUnknown,
 	}
 }

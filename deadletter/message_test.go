@@ -26,7 +26,8 @@ func TestGenerationHeaderIsTheConsumers(t *testing.T) {
 var died = time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC)
 
 func death(queue, reason string, count int64) amqp.Table {
-	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": died, "exchange": "x", "routing-keys": []any{"k", "l"}}
+	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": died, "exchange": "x",
+		"routing-keys": []any{"k", "l"}}
 }
 
 func TestOrigin(t *testing.T) {
@@ -39,12 +40,14 @@ func TestOrigin(t *testing.T) {
 		{"not a list", "x", ""},
 		{"not of tables", []any{"x", 1}, ""},
 		{"without a queue", []any{amqp.Table{"reason": "rejected"}}, ""},
-		{"of other types", []any{amqp.Table{"queue": 7, "reason": nil, "count": "many", "time": "now", "routing-keys": "k"}}, ""},
+		{"of other types", []any{amqp.Table{"queue": 7, "reason": nil, "count": "many", "time": "now",
+			"routing-keys": "k"}}, ""},
 		{"rejected", []any{death("orders", "rejected", 1)}, "orders"},
 		{"the newest comes first", []any{death("second", "rejected", 1), death("first", "rejected", 1)}, "second"},
 		{"a delay queue has expired since", []any{death("delay", "expired", 3), death("orders", "rejected", 3)}, "orders"},
 		{"only expired", []any{death("orders", "expired", 1), death("older", "maxlen", 1)}, "orders"},
-		{"in the dead-letter queue itself", []any{death("orders.dlq", "rejected", 1), death("orders", "rejected", 1)}, "orders"},
+		{"in the dead-letter queue itself", []any{death("orders.dlq", "rejected", 1), death("orders", "rejected", 1)},
+			"orders"},
 	} {
 		if got := messageOf(amqp.Table{"x-death": tc.death}).Origin; got.Queue != tc.want {
 			t.Errorf("%s: %+v", tc.name, got)
@@ -59,7 +62,8 @@ func TestOrigin(t *testing.T) {
 
 func messageOf(headers amqp.Table) *Message {
 	q := &Queue{Name: "orders.dlq"}
-	return q.newMessage(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
+	return q.newMessage(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann",
+		DeliveryMode: amqp.Transient, DeliveryTag: 9})
 }
 
 func TestKind(t *testing.T) {
@@ -95,7 +99,8 @@ func TestKind(t *testing.T) {
 func TestRevive(t *testing.T) {
 	m := messageOf(amqp.Table{
 		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
-		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
+		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"},
+		"tenant": "a",
 	})
 	m.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
@@ -104,7 +109,8 @@ func TestRevive(t *testing.T) {
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
 			"tenant": "a", GenerationHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
-			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
+			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k",
+				"died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
 	queueinfo.WriteFor(want.Headers, "orders", "17", nil)
@@ -128,7 +134,8 @@ func TestRevive(t *testing.T) {
 	headers["x-death"] = []any{death("orders", "rejected", 1)}
 	m = messageOf(headers)
 	second := m.forReplay("orders.dlq", "orders", time.Now())
-	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || m.Replays != 1 || m.next != second.Headers[GenerationHeader] {
+	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || m.Replays != 1 ||
+		m.next != second.Headers[GenerationHeader] {
 		t.Errorf("the second replay, %d: %v", m.Replays, second.Headers)
 	}
 	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, generationsOf(m)); diff != "" {
@@ -196,7 +203,8 @@ func TestFilter(t *testing.T) {
 		{"kind", Filter{Kind: KindFailed}, true, false},
 		{"another kind", Filter{Kind: KindUnknown}, false, true},
 		{"reason", Filter{Reason: "no stock"}, true, false},
-		{"reason as its group is printed", Filter{Reason: "exit status 1: after <duration>: \\x1b[31mno STO…"}, true, false},
+		{"reason as its group is printed", Filter{Reason: "exit status 1: after <duration>: \\x1b[31mno STO…"}, true,
+			false},
 		{"group", Filter{Group: group("failed")}, true, false},
 		{"group of another kind", Filter{Group: group("rejected")}, false, false},
 		{"another reason", Filter{Reason: "no money"}, false, false},

@@ -18,7 +18,8 @@ const (
 	mostUnnoted = 10_000
 )
 
-// notes notes in the records which dead letters are off the queue. Only finish waits for a note; it also repeats failed ones.
+// notes notes in the records which dead letters are off the queue. Only finish waits for a note; it also repeats failed
+// ones.
 type notes struct {
 	records Records // nil: none
 	vhost   string

@@ -21,10 +21,10 @@ type Management struct {
 	Client *http.Client // if nil, one that keeps no connections
 }
 
-// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL is given. If
-// the API does not answer, Open asks AMQP, and the user needs the configure permission on the queue. It changes nothing. It may wait
-// 15 s for the policy of a quorum queue that was just declared. Its error wraps ErrQueueNotFound, is a *FieldError, or is that of
-// the connection.
+// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL
+// is given. If the API does not answer, Open asks AMQP, and the user needs the configure permission on the queue. It
+// changes nothing. It may wait 15 s for the policy of a quorum queue that was just declared. Its error wraps
+// ErrQueueNotFound, is a *FieldError, or is that of the connection.
 func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 	if err := q.validate(); err != nil {
 		return nil, err

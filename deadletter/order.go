@@ -8,9 +8,9 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// returnsOf returns how often a message returned to a quorum queue. It may be positive for one that never did: RabbitMQ 4.0 counts
-// its delivery by the queue in which it died, and 4.3 does so if it was settled by basic.reject. It is never zero for one that did
-// (3.10.8, 4.0.5, 4.3.6).
+// returnsOf returns how often a message returned to a quorum queue. It may be positive for one that never did: RabbitMQ
+// 4.0 counts its delivery by the queue in which it died, and 4.3 does so if it was settled by basic.reject. It is never
+// zero for one that did (3.10.8, 4.0.5, 4.3.6).
 func returnsOf(headers amqp.Table) int64 {
 	if n, ok := headers["x-acquired-count"]; ok { // 4.3
 		return queueinfo.Integer(n)
@@ -18,11 +18,12 @@ func returnsOf(headers amqp.Table) int64 {
 	return queueinfo.Integer(headers["x-delivery-count"])
 }
 
-// inOrder reports whether the held messages return to their positions: the queue has no other message that was returned before.
+// inOrder reports whether the held messages return to their positions: the queue has no other message that was returned
+// before.
 func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
 
-// keepOrder takes the other messages that were returned before, because the queue would put the held ones behind them. It ends at the
-// first that was not returned, and keeps none of them in memory.
+// keepOrder takes the other messages that were returned before, because the queue would put the held ones behind them.
+// It ends at the first that was not returned, and keeps none of them in memory.
 func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
 	if s.inOrder() {
 		return
@@ -65,8 +66,8 @@ type step struct {
 // shortSteps is how many steps may use the returns of the last message.
 const shortSteps = 8
 
-// next expects what Browses with one bound leave: each ends one message behind the one before. So behind a message that was returned
-// n times are n-1 that were returned less often. If there are more, the size doubles.
+// next expects what Browses with one bound leave: each ends one message behind the one before. So behind a message that
+// was returned n times are n-1 that were returned less often. If there are more, the size doubles.
 func (s step) next(returns int64) step {
 	size := int(min(returns, largestPrefetch))
 	if returns == s.returns || s.n >= shortSteps {
@@ -75,7 +76,8 @@ func (s step) next(returns int64) step {
 	return step{size, returns, s.n + 1}
 }
 
-// prefetch returns the prefetch of a consumer that takes a step: everything left if only enough consumers for that can be added.
+// prefetch returns the prefetch of a consumer that takes a step: everything left if only enough consumers for that can
+// be added.
 func (s step) prefetch(left, consumers int) int {
 	if consumers >= mostConsumers-1-left/largestPrefetch {
 		return min(left, largestPrefetch)

@@ -40,8 +40,8 @@ func (q *heldQueue) browsePart(returns []int64, n int) (consumers int) {
 	return consumers
 }
 
-// TestStepsKeepTheOrder browses a model of a queue over and over. The order must stay, and with one bound a Browse must not
-// cost more and more.
+// TestStepsKeepTheOrder browses a model of a queue over and over. The order must stay, and with one bound a Browse must
+// not cost more and more.
 func TestStepsKeepTheOrder(t *testing.T) {
 	const all, times = 100_000, 100
 	for _, tc := range []struct {
@@ -79,7 +79,8 @@ func TestStepsKeepTheOrder(t *testing.T) {
 
 // TestStepsReachTheEnd has consumers that bring as little as they may.
 func TestStepsReachTheEnd(t *testing.T) {
-	for _, tc := range []struct{ all, size int }{{1, 0}, {100, 1 << 20}, {100_000, 0}, {100_000, 64 << 10}, {1_500_000, 10}} {
+	for _, tc := range []struct{ all, size int }{{1, 0}, {100, 1 << 20}, {100_000, 0}, {100_000, 64 << 10},
+		{1_500_000, 10}} {
 		left, consumers := tc.all, 0
 		for ; left > 0; consumers++ {
 			left -= stepFor(1, left, tc.size, consumers)

@@ -13,8 +13,8 @@ const clockSkew = time.Second
 // recordKey identifies a record, which several dead letters may name.
 type recordKey struct{ queue, id, generation string }
 
-// own leaves a record only to the dead letter whose death it describes. If an id is published again, during or after the death of
-// its first message, both are counted in the record of the first.
+// own leaves a record only to the dead letter whose death it describes. If an id is published again, during or after
+// the death of its first message, both are counted in the record of the first.
 func own(messages []*Message) {
 	owners := map[recordKey]*Message{}
 	for _, m := range messages {
@@ -45,8 +45,8 @@ func reused(r counter.Record) bool {
 	return slices.ContainsFunc(r.Tokens, func(t counter.Token) bool { return t.Kind == counter.KindNotCounted })
 }
 
-// diedBefore reports whether a message died before the last attempt of the record failed: a later message owns the record. x-death
-// has whole seconds, and RabbitMQ 3.10 keeps the time of the first death when it counts several.
+// diedBefore reports whether a message died before the last attempt of the record failed: a later message owns the
+// record. x-death has whole seconds, and RabbitMQ 3.10 keeps the time of the first death when it counts several.
 func diedBefore(died Death, r counter.Record) bool {
 	return reused(r) && died.Count <= 1 && died.Time.Add(time.Second+clockSkew).Before(r.LastTime)
 }

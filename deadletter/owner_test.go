@@ -35,7 +35,8 @@ func TestOwn(t *testing.T) {
 		var messages []*Message
 		for _, ago := range tc.ago {
 			r := counter.Record{State: counter.StateDeadLetter, Tokens: tc.tokens, LastTime: died, Reason: has}
-			messages = append(messages, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
+			messages = append(messages, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count},
+				Record: &r})
 		}
 		own(messages)
 		var got []string
@@ -54,8 +55,10 @@ func TestOwn(t *testing.T) {
 // TestOwnEach: messages of other ids, generations and queues are none of each other's concern.
 func TestOwnEach(t *testing.T) {
 	var messages []*Message
-	for _, of := range []recordKey{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""}, {"eu", "1", ""}} {
-		messages = append(messages, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
+	for _, of := range []recordKey{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""},
+		{"eu", "1", ""}} {
+		messages = append(messages, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died},
+			Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
 	}
 	own(messages)
 	for _, m := range messages {

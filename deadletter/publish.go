@@ -43,7 +43,8 @@ func fateOf(err error) fate {
 
 // A Tracer follows the messages of a Replay.
 type Tracer interface {
-	// ReplayStart is called before a message is published. It may add to its Headers, which are never nil and the message's own.
+	// ReplayStart is called before a message is published. It may add to its Headers, which are never nil and the
+	// message's own.
 	ReplayStart(ctx context.Context, to Target, msg *amqp.Publishing) context.Context
 
 	// ReplayEnd is called with that context once the message is confirmed (nil) or has failed.

@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Queue is a dead-letter queue. Its methods open connections of their own and close them. They may be called concurrently, but only
-// one call per queue gets through.
+// Queue is a dead-letter queue. Its methods open connections of their own and close them. They may be called
+// concurrently, but only one call per queue gets through.
 type Queue struct {
 	Name string // must not be empty
 
@@ -23,8 +23,8 @@ type Queue struct {
 	// Handling is what is safe to do with the queue. Open fills it in; the zero value allows nothing.
 	Handling Handling
 
-	// Records are the counter's records. If nil, dead letters have no Record, replayed messages are not watched, and records do not
-	// say what was taken off.
+	// Records are the counter's records. If nil, dead letters have no Record, replayed messages are not watched, and
+	// records do not say what was taken off.
 	Records Records
 
 	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near
@@ -37,8 +37,8 @@ type Queue struct {
 	// Preview is how many bytes of each body Browse keeps; if zero, none.
 	Preview int
 
-	// Dir is the directory of an unnamed file that holds picked messages, so that memory does not grow with the queue; if empty,
-	// os.TempDir.
+	// Dir is the directory of an unnamed file that holds picked messages, so that memory does not grow with the queue; if
+	// empty, os.TempDir.
 	Dir string
 
 	// Progress, if not nil, is called on the caller's goroutine during long work.
@@ -63,7 +63,8 @@ func (q *Queue) validate() error {
 	case q.Name == "":
 		return fmt.Errorf("deadletter: %w", setting.New("Name", "", "that of the dead-letter queue"))
 	case q.Dial == nil:
-		return fmt.Errorf("deadletter: queue %q: %w", q.Name, setting.New("Dial", nil, "a function that returns a new *amqp.Connection"))
+		return fmt.Errorf("deadletter: queue %q: %w", q.Name, setting.New("Dial", nil,
+			"a function that returns a new *amqp.Connection"))
 	}
 	return nil
 }
@@ -83,8 +84,8 @@ func (q *Queue) mayTake() error {
 	return fmt.Errorf("%w to take from queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
 }
 
-// Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose messages are not
-// counted.
+// Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose
+// messages are not counted.
 func (q *Queue) Depth(ctx context.Context) (int, error) {
 	if err := q.validate(); err != nil {
 		return 0, err
@@ -106,8 +107,8 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// quiet returns how many messages are ready once the queue has no consumer. The broker counts a consumer that has just ended, also
-// our own, for a moment.
+// quiet returns how many messages are ready once the queue has no consumer. The broker counts a consumer that has just
+// ended, also our own, for a moment.
 func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
@@ -132,7 +133,8 @@ func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 // lingers is how long the broker may count a consumer, or keep a lock, that has ended.
 const lingers = 3 * time.Second
 
-// patience is how long a call to the broker may take, and how long a message that was counted as ready may take to arrive.
+// patience is how long a call to the broker may take, and how long a message that was counted as ready may take to
+// arrive.
 const patience = 10 * time.Second
 
 // onTime closes the connection unless the returned function is called soon: calls of amqp091-go take no context.

@@ -12,14 +12,16 @@ import (
 // Records reads the counter's records of messages. A *counter.Admin is one.
 type Records interface {
 	// Lookup returns the records of the messages that have one.
-	Lookup(ctx context.Context, vhost, queue string, generations []counter.Message) (map[counter.Message]counter.Record, error)
+	Lookup(ctx context.Context, vhost, queue string,
+		generations []counter.Message) (map[counter.Message]counter.Record, error)
 
-	// Generations yields the records of a queue. It is called where a dead letter does not say in which generation it died.
+	// Generations yields the records of a queue. It is called where a dead letter does not say in which generation it
+	// died.
 	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
 
-	// NoteRemoved notes that Replay or Drop took dead letters off that died in this queue and whose records are tombstones. It is
-	// called after they are off, ten times a second at most and at the end. If the process is killed before, they are never noted.
-	// An error ends nothing: see Result.RecordsErr.
+	// NoteRemoved notes that Replay or Drop took dead letters off that died in this queue and whose records are
+	// tombstones. It is called after they are off, ten times a second at most and at the end. If the process is killed
+	// before, they are never noted. An error ends nothing: see Result.RecordsErr.
 	NoteRemoved(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 
@@ -28,8 +30,8 @@ type joiner struct {
 	records Records // nil: none
 	vhost   string
 
-	// generations that were named after a death, by queue and id. They are listed for the first dead letter in doubt, and most
-	// queues have none.
+	// generations that were named after a death, by queue and id. They are listed for the first dead letter in doubt, and
+	// most queues have none.
 	generations map[string]map[string][]string
 }
 
@@ -92,7 +94,8 @@ func (j *joiner) lookUp(ctx context.Context, messages []*Message, generationsOf 
 	return nil
 }
 
-func recordOf(m *Message, vhost string, generations []string, records map[counter.Message]counter.Record) (r *counter.Record, generation string) {
+func recordOf(m *Message, vhost string, generations []string, records map[counter.Message]counter.Record) (
+	r *counter.Record, generation string) {
 	for _, g := range generations {
 		if r, ok := records[counter.Message{VHost: vhost, Queue: m.Origin.Queue, ID: m.ID, Generation: g}]; ok {
 			return &r, g
@@ -101,8 +104,8 @@ func recordOf(m *Message, vhost string, generations []string, records map[counte
 	return nil, ""
 }
 
-// inDoubt reports whether a dead letter may have died in a generation that it does not name. It then has no record, or one of a
-// generation that no death began, with its last failed attempt at another time than the death.
+// inDoubt reports whether a dead letter may have died in a generation that it does not name. It then has no record, or
+// one of a generation that no death began, with its last failed attempt at another time than the death.
 func inDoubt(m *Message) bool {
 	if m.ID == "" || m.Origin.Queue == "" {
 		return false
@@ -115,8 +118,8 @@ func inDoubt(m *Message) bool {
 		(m.Record.LastTime.Before(early) || m.Record.LastTime.After(late))
 }
 
-// outlived reports whether a message died when the tombstone of the record did not bind any more: the message had begun another
-// generation, which has no record.
+// outlived reports whether a message died when the tombstone of the record did not bind any more: the message had begun
+// another generation, which has no record.
 func outlived(died Death, r counter.Record) bool {
 	return r.State == counter.StateDeadLetter && died.Time.After(r.Binds)
 }

@@ -44,7 +44,8 @@ type fakeRecords struct {
 	listed      int
 }
 
-func (s *fakeRecords) Lookup(_ context.Context, vhost, queue string, generations []counter.Message) (map[counter.Message]counter.Record, error) {
+func (s *fakeRecords) Lookup(_ context.Context, vhost, queue string,
+	generations []counter.Message) (map[counter.Message]counter.Record, error) {
 	found := map[counter.Message]counter.Record{}
 	for _, m := range generations {
 		if r, ok := s.generations[m.Generation]; ok {
@@ -69,13 +70,14 @@ func (s *fakeRecords) NoteRemoved(context.Context, string, string, []counter.Mes
 	return nil
 }
 
-// TestJoin has a message that another tool brings back from the dead messages with its headers: RabbitMQ 4.x forgets the
-// death before, and the generations of which the letter tells are only the first.
+// TestJoin has a message that another tool brings back from the dead messages with its headers: RabbitMQ 4.x forgets
+// the death before, and the generations of which the letter tells are only the first.
 func TestJoin(t *testing.T) {
 	tombstone := func(generation, reason string, ago time.Duration) counter.Record {
 		last := died.Add(-ago)
 		return counter.Record{
-			Message: counter.Message{ID: "17", Generation: generation}, State: counter.StateDeadLetter, Reason: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
+			Message: counter.Message{ID: "17", Generation: generation}, State: counter.StateDeadLetter, Reason: reason,
+			LastTime: last, Binds: last.Add(10 * time.Minute),
 		}
 	}
 	first, hourOld := tombstone("", "first", 0), tombstone("", "first", time.Hour)

@@ -21,15 +21,15 @@ type Replay struct {
 	Filter Filter
 	Target *Target // if nil, each message goes to the queue in which it died
 
-	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if the process
-	// is killed. If zero, 1; at most 16 if the Filter picks.
+	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if
+	// the process is killed. If zero, 1; at most 16 if the Filter picks.
 	Window int
 
 	Max  int     // replay no more; if zero, all that were there at the start
 	Rate float64 // messages a second; if zero, no limit
 
-	// StopAfter ends the replay when so many of the replayed messages have failed again, by their records. If zero, 5; negative:
-	// never. It needs Queue.Records and a queue to watch: not a Target with an Exchange.
+	// StopAfter ends the replay when so many of the replayed messages have failed again, by their records. If zero, 5;
+	// negative: never. It needs Queue.Records and a queue to watch: not a Target with an Exchange.
 	StopAfter int
 
 	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
@@ -41,19 +41,19 @@ type Replay struct {
 
 	Tracer Tracer // follows each message that is published; if nil, none
 
-	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it is left in
-	// the queue or undecided.
+	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it
+	// is left in the queue or undecided.
 	OnMessage func(*Message, error)
 }
 
-// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it: in their order, each with its
-// MessageId and a new value of GenerationHeader. It ignores what is dead-lettered meanwhile.
+// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it: in their order,
+// each with its MessageId and a new value of GenerationHeader. It ignores what is dead-lettered meanwhile.
 //
-// A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To skip it, a
-// replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where Handling allows no reading,
-// the replay ends with an error that wraps the reason. It also ends if the Target's Key leads nowhere, and after any other error.
-// The Result is what was done until then; the replay may be repeated. Once ctx is done, Replay waits up to 2 s for the confirms of
-// one window.
+// A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To
+// skip it, a replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where
+// Handling allows no reading, the replay ends with an error that wraps the reason. It also ends if the Target's Key
+// leads nowhere, and after any other error. The Result is what was done until then; the replay may be repeated. Once
+// ctx is done, Replay waits up to 2 s for the confirms of one window.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -67,7 +67,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	defer pub.Close()
-	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window, first: r.OnBegin}, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
+	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window, first: r.OnBegin}, r: r, pub: pub,
+		watch: q.watch(r), known: map[string]bool{}}
 	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
@@ -88,11 +89,12 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-// Check returns what Replay would refuse on a dead-letter queue of this name: negative numbers, and with ErrTarget a Target that is
-// the queue itself. Call it before you ask a person to confirm.
+// Check returns what Replay would refuse on a dead-letter queue of this name: negative numbers, and with ErrTarget a
+// Target that is the queue itself. Call it before you ask a person to confirm.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
-		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue, "the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
+		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue,
+			"the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
 	}
 	const want = "positive, or 0 for the default"
 	switch {
@@ -154,8 +156,8 @@ func (w *replaying) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be gone: a
-// stream can settle only few messages of a window beside one that it must skip.
+// part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be
+// gone: a stream can settle only few messages of a window beside one that it must skip.
 func (w *replaying) part(window []*Message) int {
 	if w.source.canSkip() || w.r.Target != nil {
 		return len(window)
@@ -199,7 +201,8 @@ func (w *replaying) publishPart(ctx context.Context, part []*Message) (confirmed
 	return confirmed, first
 }
 
-// mustEnd reports whether a message that cannot be published ends the replay: it cannot be skipped, or no other could be published.
+// mustEnd reports whether a message that cannot be published ends the replay: it cannot be skipped, or no other could
+// be published.
 func (w *replaying) mustEnd(err error) bool {
 	if w.source.canSkip() {
 		return false
@@ -212,7 +215,8 @@ func (w *replaying) explainEnd(err error) error {
 	if fateOf(err) != skipped || w.q.Handling.Hold {
 		return err
 	}
-	return fmt.Errorf("%w; it is at the head of queue %q, and skipping it needs a read of the queue: %s", err, w.q.Name, w.q.Handling.Why)
+	return fmt.Errorf("%w; it is at the head of queue %q, and skipping it needs a read of the queue: %s", err, w.q.Name,
+		w.q.Handling.Why)
 }
 
 // count notes what was replayed.

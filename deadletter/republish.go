@@ -47,7 +47,8 @@ func (t *Target) destination(m *Message) (Target, error) {
 // letter by other means. It is persistent, has an id, begins a new generation in whatever queue it reaches, and has a
 // LineageHeader. It lacks what the broker would act on or refuse, and what counts in one queue only:
 //
-//   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last generation;
+//   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last
+//     generation;
 //   - CC and BCC: copies would go to queues in which nothing died;
 //   - the user-id: only that user may publish it;
 //   - the PlaceHeader: it is valid only for ReplayLane;

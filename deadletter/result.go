@@ -1,24 +1,25 @@
 package deadletter
 
-// Result of a Replay or a Drop. Each list holds up to 1000 ids; a dead letter without an id is listed by its Fingerprint.
+// Result of a Replay or a Drop. Each list holds up to 1000 ids; a dead letter without an id is listed by its
+// Fingerprint.
 type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // of a Replay: still dead letters, because they cannot be published or the replay of everything ended early
 
-	// PossibleDuplicates are the replayed messages that had been delivered before, by a Browse or an interrupted replay. The latter
-	// may have published them too.
+	// PossibleDuplicates are the replayed messages that had been delivered before, by a Browse or an interrupted replay.
+	// The latter may have published them too.
 	PossibleDuplicates     []string
 	PossibleDuplicateCount int
 
-	// Undecided messages may or may not be published, or are published and may still be in the dead-letter queue: one window at
-	// most.
+	// Undecided messages may or may not be published, or are published and may still be in the dead-letter queue: one
+	// window at most.
 	Undecided []string
 
 	// FailedAgain are the replayed messages that have failed since.
 	FailedAgain []string
 
-	// RecordsErr is the first error of Records.NoteRemoved, nil if all was noted in the end. The dead letters are off the queue, but
-	// their records may not say so.
+	// RecordsErr is the first error of Records.NoteRemoved, nil if all was noted in the end. The dead letters are off the
+	// queue, but their records may not say so.
 	RecordsErr error
 }
 

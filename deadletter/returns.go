@@ -64,7 +64,8 @@ func (w *wear) unknown(forced bool, does string, err error) error {
 	if !forced || err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w to read queue %q: the store does not %s how often its messages were returned, and at more than %d the broker deletes one: %w",
+	return fmt.Errorf("%w to read queue %q: the store does not %s how often its messages were returned, and at more "+
+		"than %d the broker deletes one: %w",
 		ErrWorn, w.q.Name, does, w.q.Handling.Limit, err)
 }
 
@@ -73,7 +74,8 @@ func (h Handling) check(queue string, returns int64) error {
 	if h.Limit == 0 || returns < h.mostReturns() {
 		return nil
 	}
-	return fmt.Errorf("%w to read queue %q: a message was returned to it %d times, and at more than %d the broker deletes it; replay or drop everything, which returns nothing",
+	return fmt.Errorf("%w to read queue %q: a message was returned to it %d times, and at more than %d the broker "+
+		"deletes it; replay or drop everything, which returns nothing",
 		ErrWorn, queue, returns, h.Limit)
 }
 

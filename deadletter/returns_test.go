@@ -25,8 +25,8 @@ func (k *keptReturns) NoteReturns(_ context.Context, _, _ string, n int64) error
 	return k.fails
 }
 
-// TestWear: once a read has seen a message near its limit, later ones are refused before anything is delivered, until the messages are
-// gone.
+// TestWear: once a read has seen a message near its limit, later ones are refused before anything is delivered, until
+// the messages are gone.
 func TestWear(t *testing.T) {
 	const million = 1_000_000
 	down := errors.New("the store is down")
@@ -70,7 +70,8 @@ func TestWear(t *testing.T) {
 	}
 }
 
-// TestForceNeedsTheStore: a store that does not take the note of a read by force would let the next one delete messages.
+// TestForceNeedsTheStore: a store that does not take the note of a read by force would let the next one delete
+// messages.
 func TestForceNeedsTheStore(t *testing.T) {
 	for limit, refused := range map[int64]bool{20: true, 1_000_000: false} {
 		store := &keptReturns{denied: errors.New("NOPERM")}

@@ -20,8 +20,8 @@ const (
 	countedSince = 300 * time.Millisecond
 )
 
-// session holds messages of the queue. Those that are delivered and not settled return in their order when it closes. It is for one
-// goroutine.
+// session holds messages of the queue. Those that are delivered and not settled return in their order when it closes.
+// It is for one goroutine.
 type session struct {
 	queue, vhost string
 	classic      bool
@@ -44,8 +44,8 @@ type session struct {
 	drained      sync.WaitGroup
 }
 
-// open starts a session as the queue's only consumer. Quorum queues do not enforce exclusive consumers, so it looks for others
-// before and after it consumes.
+// open starts a session as the queue's only consumer. Quorum queues do not enforce exclusive consumers, so it looks for
+// others before and after it consumes.
 func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	conn, err := amqpdial.Connect(ctx, q.Dial)
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *session) consume() error {
 	return s.add(s.room, s.classic && len(s.consumers) == 0 && s.ready <= s.room)
 }
 
-// add adds a consumer that holds at most prefetch messages. The tags are in order: a quorum queue returns what several consumers of a
-// channel held by their tags.
+// add adds a consumer that holds at most prefetch messages. The tags are in order: a quorum queue returns what several
+// consumers of a channel held by their tags.
 func (s *session) add(prefetch int, alone bool) error {
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {
 		return err
@@ -127,7 +127,8 @@ func (s *session) add(prefetch int, alone bool) error {
 // size returns the average size of a body in bytes.
 func (s *session) size() int { return s.bytes / max(s.read, 1) }
 
-// next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another consumer has it.
+// next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another
+// consumer has it.
 func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
 	return s.within(ctx, patience)
 }
@@ -283,10 +284,10 @@ func (s *session) ack(m *Message, andBefore bool) error {
 	return nil
 }
 
-// land returns nil once the queue has all acks. A channel passes settlements on to a quorum queue while no more than 32 are under
-// way, and keeps the others: it loses them with the connection. A new consumer waits in the queue's log behind those passed on, and
-// releases the others; its cancellation waits behind these. Of 300 acks sent together up to 267 were lost without that, none with it
-// (3.10.8, 4.0.5 and 4.3.6: TestSingleAcksOfALostConnection).
+// land returns nil once the queue has all acks. A channel passes settlements on to a quorum queue while no more than 32
+// are under way, and keeps the others: it loses them with the connection. A new consumer waits in the queue's log
+// behind those passed on, and releases the others; its cancellation waits behind these. Of 300 acks sent together up to
+// 267 were lost without that, none with it (3.10.8, 4.0.5 and 4.3.6: TestSingleAcksOfALostConnection).
 func (s *session) land() error {
 	if s.classic {
 		return s.fence()

@@ -2,7 +2,8 @@ package deadletter
 
 import "context"
 
-// stream is a source of everything. It holds at most two windows: the second is on its way while the broker settles the first.
+// stream is a source of everything. It holds at most two windows: the second is on its way while the broker settles the
+// first.
 type stream struct {
 	q      *Queue
 	s      *session
@@ -65,8 +66,8 @@ func (f *stream) settle(messages []*Message) error {
 	return f.s.fence()
 }
 
-// finish returns the held messages. A quorum queue puts them behind those that were returned before, so finish takes these too: then
-// all return in their order.
+// finish returns the held messages. A quorum queue puts them behind those that were returned before, so finish takes
+// these too: then all return in their order.
 func (f *stream) finish(ctx context.Context) {
 	if h := f.q.Handling; f.behind && h.Hold && !h.InPlace {
 		f.s.takeReturned(context.WithoutCancel(ctx), f.q.progress)

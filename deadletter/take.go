@@ -5,8 +5,8 @@ import (
 	"context"
 )
 
-// taking takes dead letters off the queue: a window at a time, each message once it is stored elsewhere. Replay and Drop differ in
-// where that is.
+// taking takes dead letters off the queue: a window at a time, each message once it is stored elsewhere. Replay and
+// Drop differ in where that is.
 type taking struct {
 	q      *Queue
 	doing  string // for Progress

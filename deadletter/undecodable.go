@@ -42,7 +42,8 @@ func (e *UndecodableError) Error() string {
 	if e.AtLeast {
 		where += ", or a later one"
 	}
-	return fmt.Sprintf("%v: queue %q: %s; %s; %s: %v: %v", ErrUndecodable, e.Queue, e.Wrong, where, e.wayOut(), ErrInterrupted, e.cause)
+	return fmt.Sprintf("%v: queue %q: %s; %s; %s: %v: %v", ErrUndecodable, e.Queue, e.Wrong, where, e.wayOut(),
+		ErrInterrupted, e.cause)
 }
 
 func (e *UndecodableError) wayOut() string {
@@ -63,7 +64,8 @@ func undecodable(queue string, read int, why error) error {
 	if wrong == "" {
 		return nil
 	}
-	return &UndecodableError{Queue: queue, Position: read + 1, AtLeast: true, Wrong: wrong, Unconverted: closed.Server, cause: why}
+	return &UndecodableError{Queue: queue, Position: read + 1, AtLeast: true, Wrong: wrong, Unconverted: closed.Server,
+		cause: why}
 }
 
 const (
@@ -138,7 +140,8 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 //
 // It wraps ErrAllDecodable if there is no such message, ErrUnsafe where reading is not harmless, and ErrUndecodable
 // for a message that the API cannot read either.
-func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(message []byte) error) (position int, err error) {
+func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(message []byte) error) (position int,
+	err error) {
 	if err := cmp.Or(q.validate(), q.mayHold()); err != nil {
 		return 0, err
 	}
@@ -175,7 +178,8 @@ func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(m
 }
 
 func (q *Queue) moved() error {
-	return fmt.Errorf("%w: queue %q: its first messages change; nothing was removed; stop what reads it, and repeat", ErrBusy, q.Name)
+	return fmt.Errorf("%w: queue %q: its first messages change; nothing was removed; stop what reads it, and repeat",
+		ErrBusy, q.Name)
 }
 
 // recurring passes over the queue until it meets the same again, and returns what the first pass met and what the
@@ -204,7 +208,8 @@ func (q *Queue) recurring(ctx context.Context) (first, next head, period int, er
 }
 
 // takeNext removes the next message of the queue through the API. If it can, it keeps the message first.
-func (q *Queue) takeNext(ctx context.Context, m *management.Client, vhost string, look bool, keep func([]byte) error) error {
+func (q *Queue) takeNext(ctx context.Context, m *management.Client, vhost string, look bool,
+	keep func([]byte) error) error {
 	var seen []byte
 	if look {
 		var err error
@@ -218,11 +223,13 @@ func (q *Queue) takeNext(ctx context.Context, m *management.Client, vhost string
 	taken, err := m.Next(ctx, vhost, q.Name, true)
 	switch {
 	case err != nil:
-		return fmt.Errorf("deadletter: queue %q: remove the undecodable message: %w; it may or may not be removed", q.Name, err)
+		return fmt.Errorf("deadletter: queue %q: remove the undecodable message: %w; it may or may not be removed",
+			q.Name, err)
 	case !look:
 		return keep(taken)
 	case !same(seen, taken):
-		return errors.Join(keep(taken), fmt.Errorf("%w: queue %q: another message came before the undecodable one and was removed instead; it is kept too",
+		return errors.Join(keep(taken), fmt.Errorf("%w: queue %q: another message came before the undecodable one and was "+
+			"removed instead; it is kept too",
 			ErrBusy, q.Name))
 	}
 	return nil

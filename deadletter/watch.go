@@ -51,8 +51,8 @@ func (w *watch) add(m *Message) {
 	w.generations = append(w.generations, counter.Message{Queue: to.Key, ID: m.ID, Generation: "header:" + m.next})
 }
 
-// check looks the records up, unless it has just done so. It returns ErrFailingAgain if too many have failed, or the store's error:
-// a replay that cannot be watched must not go on.
+// check looks the records up, unless it has just done so. It returns ErrFailingAgain if too many have failed, or the
+// store's error: a replay that cannot be watched must not go on.
 func (w *watch) check(ctx context.Context) error {
 	if w.records == nil || time.Since(w.checked) < checkEvery {
 		return nil

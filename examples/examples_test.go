@@ -47,7 +47,8 @@ func newWorld(t *testing.T, example string) world {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(t.TempDir(), "db"))
+	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t),
+		"DATABASE="+filepath.Join(t.TempDir(), "db"))
 	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch}
 }
 
@@ -209,7 +210,8 @@ func TestTopics(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	got := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(got)
-	if want := []string{"billing: 1 replayed", "billing: billed order 17", "mail: sent order 17"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"billing: 1 replayed", "billing: billed order 17", "mail: sent order 17"}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("%v\n%q, want %q", err, got, want)
 	}
 	w.awaitQueue(t, "billing.dlq", 0)
@@ -233,7 +235,8 @@ func TestService(t *testing.T) {
 	if got := p.next(t, 1)[0]; got != "booked 17" {
 		t.Error(got)
 	}
-	for deadline := time.Now().Add(time.Minute); !bytes.Contains(get(t, "http://"+at+"/metrics"), []byte(`strikes_outcomes_total{cause="",outcome="ack",queue="orders"} 1`)); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !bytes.Contains(get(t, "http://"+at+"/metrics"),
+		[]byte(`strikes_outcomes_total{cause="",outcome="ack",queue="orders"} 1`)); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("metrics: %s", get(t, "http://"+at+"/metrics"))
 		}

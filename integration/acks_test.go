@@ -11,8 +11,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestSingleAcksOfALostConnection is what consumer and deadletter rest on when they end: a quorum queue may lose single acks that
-// its channel keeps back, and has them all once a second consumer was begun and ended there. With -v it says how many it lost.
+// TestSingleAcksOfALostConnection is what consumer and deadletter rest on when they end: a quorum queue may lose single
+// acks that its channel keeps back, and has them all once a second consumer was begun and ended there. With -v it says
+// how many it lost.
 func TestSingleAcksOfALostConnection(t *testing.T) {
 	t.Parallel()
 	const n = 300

@@ -11,7 +11,8 @@ import (
 
 const alertRules = "../deploy/prometheus/strikes.rules.yml"
 
-// TestAlertsHaveRunbooks: each alert links the section of docs/operations.md that names it, and no section names another alert.
+// TestAlertsHaveRunbooks: each alert links the section of docs/operations.md that names it, and no section names
+// another alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	rules, runbooks := text(t, alertRules), text(t, "../docs/operations.md")
@@ -22,7 +23,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		sections[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = body
 	}
 	known := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?s)- alert: (\w+)\n.*?runbook_url: \S+/docs/operations\.md#(\S+)\n`).FindAllStringSubmatch(rules, -1) {
+	for _, m := range regexp.MustCompile(`(?s)- alert: (\w+)\n.*?runbook_url: \S+/docs/operations\.md#(\S+)\n`).
+		FindAllStringSubmatch(rules, -1) {
 		name, anchor := m[1], m[2]
 		known[name] = true
 		if !strings.Contains(sections[anchor], "`"+name+"`") {

@@ -12,8 +12,9 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// TestKillsBeforeTheHandlerAreNotCounted ends five processes with SIGKILL from outside, between START isolated and the handler of one
-// healthy message: before the reply to START, and before the store has BEGUN. None is counted as a crash.
+// TestKillsBeforeTheHandlerAreNotCounted ends five processes with SIGKILL from outside, between START isolated and the
+// handler of one healthy message: before the reply to START, and before the store has BEGUN. None is counted as a
+// crash.
 func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 	t.Parallel()
 	const width = 3 + 5 + 1 + 6 // the words of a BEGUN, which has the common arguments alone

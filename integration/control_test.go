@@ -55,7 +55,8 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 			byID, _ := spec.runs(t)
 			return len(byID) >= len(all)
 		})
-		limited, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue, ID: "m1"}
+		limited, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue,
+			ID: "m1"}
 		why := counter.Note{By: "jo", Why: "supplier down"}
 		for _, m := range all {
 			proctest.Eventually(t, time.Minute, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
@@ -69,7 +70,9 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		proctest.Eventually(t, time.Minute, "every message dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(all) })
+		proctest.Eventually(t, time.Minute, "every message dead-lettered", func() bool {
+			return queueDepth(t, queue+".dlq") == len(all)
+		})
 		terminate(t, first, second)
 
 		runs, late := map[string][]told{}, map[int]bool{}

@@ -10,18 +10,21 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// TestDeliveryCountTravels measures whether a message brings its delivery count along into a quorum dead-letter queue. From RabbitMQ 4.3 on
-// it does. So a dead-letter queue with the same limit deletes it at its first return, which is why reading one is refused.
+// TestDeliveryCountTravels measures whether a message brings its delivery count along into a quorum dead-letter queue.
+// From RabbitMQ 4.3 on it does. So a dead-letter queue with the same limit deletes it at its first return, which is why
+// reading one is refused.
 func TestDeliveryCountTravels(t *testing.T) {
 	t.Parallel()
 	const limit = 20 // the default of RabbitMQ 4
 	queue := uniqueName(t, "travels")
 	dead := queue + ".dlq"
-	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": dead}
 	ch := pubChannel(t)
 	_, err := ch.QueueDeclare(queue, true, false, false, false, args)
 	need(t, err)
-	_, err = ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit})
+	_, err = ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+		"x-delivery-limit": limit})
 	need(t, err)
 	deleteLater(queue)
 	need(t, ch.Confirm(false))
@@ -61,5 +64,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	if travels {
 		left = 0
 	}
-	proctest.Eventually(t, time.Minute, "what becomes of it at its first return", func() bool { return queueDepth(t, dead) == left })
+	proctest.Eventually(t, time.Minute, "what becomes of it at its first return", func() bool {
+		return queueDepth(t, dead) == left
+	})
 }

@@ -105,7 +105,9 @@ func TestReplayOfAReader(t *testing.T) {
 						t.Errorf("looked: %v", got)
 					}
 				}
-				proctest.Eventually(t, time.Minute, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
+				proctest.Eventually(t, time.Minute, "all dead letters are still there", func() bool {
+					return queueDepth(t, queue+".dlq") == tc.depth
+				})
 			})
 		})
 	}
@@ -149,7 +151,8 @@ func TestUnsafeQueueIsNotTouched(t *testing.T) {
 				t.Errorf("browse: %v", err)
 			}
 		}
-		if _, err := q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: []string{"m1"}}}); !errors.Is(err, deadletter.ErrUnsafe) {
+		if _, err := q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: []string{"m1"}}}); !errors.Is(err,
+			deadletter.ErrUnsafe) {
 			t.Errorf("pick: %v", err)
 		}
 		for _, d := range getAll(t, q.Name) {

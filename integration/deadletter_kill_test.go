@@ -84,7 +84,8 @@ func makeDeadLetters(t *testing.T, queue string, n int) {
 	died := time.Now().Add(-time.Hour).Truncate(time.Second)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {
-		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died, "routing-keys": []any{queue}}
+		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died,
+			"routing-keys": []any{queue}}
 		msgs[i] = publisher.Message{Key: queue + ".dlq", Publishing: amqp.Publishing{
 			MessageId: fmt.Sprint("m", i), Body: []byte("an order"), Headers: amqp.Table{"x-death": []any{death}},
 		}}
@@ -92,8 +93,8 @@ func makeDeadLetters(t *testing.T, queue string, n int) {
 	publishAll(t, msgs...)
 }
 
-// TestReplayKilled kills a replay over and over at random moments. Nothing may be lost, and each time no more than a window
-// may be published twice, under one id and one life.
+// TestReplayKilled kills a replay over and over at random moments. Nothing may be lost, and each time no more than a
+// window may be published twice, under one id and one life.
 func TestReplayKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -145,7 +146,9 @@ func alive(cmd *exec.Cmd) bool {
 // settledTotal counts the messages of both queues once no consumer holds any.
 func settledTotal(t *testing.T, queue string) (total int) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
+	proctest.Eventually(t, time.Minute, "the killed process is gone from the broker", func() bool {
+		return consumers(t, queue+".dlq") == 0
+	})
 	last := -1
 	proctest.Eventually(t, time.Minute, "the queues are quiet", func() bool {
 		last, total = total, queueDepth(t, queue)+queueDepth(t, queue+".dlq")

@@ -10,7 +10,8 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestOpen finds out what is safe to do with a queue, with the management API and without, and heeds a policy that can be seen.
+// TestOpen finds out what is safe to do with a queue, with the management API and without, and heeds a policy that can
+// be seen.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	major, _ := brokerVersion(t)
@@ -23,16 +24,19 @@ func TestOpen(t *testing.T) {
 		take, hold bool
 	}{
 		{"classic", nil, "", false, true, true},
-		{"quorum, and a policy may apply", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, "", false, !old, false},
+		{"quorum, and a policy may apply", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, "", false, !old,
+			false},
 		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}, "", true, true, true},
 		{"quorum without a limit", amqp.Table{"x-queue-type": "quorum"}, "", true, true, false},
-		{"quorum with a policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, `{"delivery-limit":3}`, true, false, false},
+		{"quorum with a policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, `{"delivery-limit":3}`, true,
+			false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			queue := uniqueName(t, "open")
 			deleteLater(queue)
 			if tc.policy != "" {
-				manage(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+tc.policy+`}`)
+				manage(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+
+					tc.policy+`}`)
 				t.Cleanup(func() { manage(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })
 			}
 			err := onChannel(dialer(t), func(ch *amqp.Channel) error {
@@ -56,7 +60,8 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	none := deadletter.Queue{Name: uniqueName(t, "none"), Dial: dialer(t)}
-	if _, err := deadletter.Open(t.Context(), none, deadletter.Management{}); !errors.Is(err, deadletter.ErrQueueNotFound) {
+	if _, err := deadletter.Open(t.Context(), none, deadletter.Management{}); !errors.Is(err,
+		deadletter.ErrQueueNotFound) {
 		t.Errorf("%v", err)
 	}
 }

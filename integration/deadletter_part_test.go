@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. What is asked for must come,
-// and the queue must stay in its order: a quorum queue puts what it gets back behind what it got back before.
+// TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. What is asked for must
+// come, and the queue must stay in its order: a quorum queue puts what it gets back behind what it got back before.
 func TestBrowsePart(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -76,7 +76,8 @@ func TestBrowsePartIsShort(t *testing.T) {
 		}{
 			{"the first 5", deadletter.Filter{}, deadletter.Bounds{Picked: 5}, 50},
 			{"one that is near", deadletter.Filter{IDs: []string{"m17"}}, deadletter.Bounds{Picked: 1}, 100},
-			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}}, deadletter.Bounds{AtMost: 1000}, 1200},
+			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}},
+				deadletter.Bounds{AtMost: 1000}, 1200},
 		} {
 			for range 10 {
 				read, began := 0, time.Now()

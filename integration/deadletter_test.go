@@ -104,11 +104,13 @@ func TestBrowseChangesNothing(t *testing.T) {
 			if diff := cmp.Diff(numbered("m", n), idsOf(got)); diff != "" {
 				t.Fatal(diff)
 			}
-			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindNoRecord || len(l.Publishing.Body) > 2 {
+			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindNoRecord ||
+				len(l.Publishing.Body) > 2 {
 				t.Errorf("%+v", l)
 			}
 		}
-		if got := browsed(t, q, deadletter.Filter{IDs: []string{"m9", "m7"}}); !slices.Equal(idsOf(got), []string{"m7", "m9"}) {
+		if got := browsed(t, q, deadletter.Filter{IDs: []string{"m9", "m7"}}); !slices.Equal(idsOf(got), []string{"m7",
+			"m9"}) {
 			t.Errorf("%v", idsOf(got))
 		}
 		if diff := cmp.Diff(numbered("m", n), ids(getAll(t, queue+".dlq"))); diff != "" {
@@ -117,7 +119,8 @@ func TestBrowseChangesNothing(t *testing.T) {
 	})
 }
 
-// TestReplayAll replays everything, with several windows: each message once, in its order, with a new life and its lineage.
+// TestReplayAll replays everything, with several windows: each message once, in its order, with a new life and its
+// lineage.
 func TestReplayAll(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 7, 100} {
@@ -129,8 +132,10 @@ func TestReplayAll(t *testing.T) {
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
 				// 4.0 shows what a quorum queue dead-letters as delivered before
 				again := r.PossibleDuplicateCount > 0
-				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Undecided) != 0 || again && (major != 4 || minor != 0) {
-					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.PossibleDuplicateCount, r.Undecided, err)
+				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Undecided) != 0 || again &&
+					(major != 4 || minor != 0) {
+					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.PossibleDuplicateCount,
+						r.Undecided, err)
 				}
 				if left := queueDepth(t, q.Name); left != 0 {
 					t.Errorf("%d dead letters are left", left)
@@ -142,7 +147,8 @@ func TestReplayAll(t *testing.T) {
 				d := back[3]
 				lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
 				if d.Headers["x-death"] != nil || d.Headers[consumer.GenerationHeader] == "" || lineage["count"] != int64(1) ||
-					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != again {
+					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" ||
+					lineage["again"] != again {
 					t.Errorf("%v", d.Headers)
 				}
 			})
@@ -173,7 +179,8 @@ func TestReplayStopped(t *testing.T) {
 					if err != nil && !errors.Is(err, context.Canceled) || r.Done == 0 {
 						t.Fatalf("%d replayed, %v", r.Done, err)
 					}
-					if diff := cmp.Diff(numbered("m", n)[n-left:], idsOf(browsed(t, q, deadletter.Filter{})), cmpopts.EquateEmpty()); diff != "" {
+					if diff := cmp.Diff(numbered("m", n)[n-left:], idsOf(browsed(t, q, deadletter.Filter{})),
+						cmpopts.EquateEmpty()); diff != "" {
 						t.Fatalf("%d are left:\n%s", left, diff)
 					}
 				}
@@ -241,16 +248,18 @@ func TestReplayElsewhere(t *testing.T) {
 	})
 }
 
-// TestReplayInACircle sends dead letters to the dead-letter queue itself, which is refused, and to its exchange, where they
-// keep their origin.
+// TestReplayInACircle sends dead letters to the dead-letter queue itself, which is refused, and to its exchange, where
+// they keep their origin.
 func TestReplayInACircle(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 3)
-		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err, deadletter.ErrTarget) || r.Done != 0 {
+		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err,
+			deadletter.ErrTarget) || r.Done != 0 {
 			t.Errorf("to itself: %+v, %v", r, err)
 		}
-		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: queue + ".dlx"}}); err != nil || r.Done != 3 {
+		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: queue +
+			".dlx"}}); err != nil || r.Done != 3 {
 			t.Fatalf("to its exchange: %+v, %v", r, err)
 		}
 		if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 3 || r.Left != 0 {
@@ -262,12 +271,14 @@ func TestReplayInACircle(t *testing.T) {
 	})
 }
 
-// TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that can go.
+// TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that
+// can go.
 func TestReplayLeavesWhatCannotGo(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := deadLetterQueue(t, queue)
-		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
+		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected",
+			"count": int64(1), "time": time.Now()}}}
 		publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "stray"}},
 			publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "gone", Headers: gone}})
 		publish(t, queue, "m", 1)
@@ -275,7 +286,8 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 
 		q.Handling.Hold, q.Handling.Why = false, "looks are counted"
 		r, err := q.Replay(t.Context(), deadletter.Replay{})
-		if !errors.Is(err, deadletter.ErrNoOrigin) || !strings.Contains(err.Error(), "looks are counted") || r.Done != 0 || r.Left != 3 {
+		if !errors.Is(err, deadletter.ErrNoOrigin) || !strings.Contains(err.Error(), "looks are counted") || r.Done != 0 ||
+			r.Left != 3 {
 			t.Errorf("all: %+v, %v", r, err)
 		}
 		q.Handling = harmless
@@ -285,9 +297,12 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 		}
 		told := map[string]error{}
 		r, err = q.Replay(t.Context(), deadletter.Replay{
-			Filter: deadletter.Filter{IDs: []string{"stray", "gone", "m0"}}, OnMessage: func(l *deadletter.Message, err error) { told[l.ID] = err },
+			Filter: deadletter.Filter{IDs: []string{"stray", "gone", "m0"}}, OnMessage: func(l *deadletter.Message, err error) {
+				told[l.ID] = err
+			},
 		})
-		if err != nil || r.Done != 1 || r.Left != 2 || len(told) != 3 || told["stray"] == nil || told["gone"] == nil || told["m0"] != nil {
+		if err != nil || r.Done != 1 || r.Left != 2 || len(told) != 3 || told["stray"] == nil || told["gone"] == nil ||
+			told["m0"] != nil {
 			t.Errorf("picked: %+v, %v, %v", r, err, told)
 		}
 		if got := ids(getAll(t, q.Name)); !slices.Equal(got, []string{"stray", "gone"}) {
@@ -302,7 +317,8 @@ func TestReplayPassesOver(t *testing.T) {
 	for _, mode := range []struct {
 		window       int
 		gone, looked bool
-	}{{window: 1}, {window: 10, looked: true}, {window: 40, looked: true}, {window: 10, gone: true, looked: true}, {window: 40, gone: true}} {
+	}{{window: 1}, {window: 10, looked: true}, {window: 40, looked: true}, {window: 10, gone: true, looked: true},
+		{window: 40, gone: true}} {
 		t.Run(fmt.Sprintf("%+v", mode), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				t.Parallel() // most of it is waiting
@@ -314,7 +330,8 @@ func TestReplayPassesOver(t *testing.T) {
 					stay = append(stay, stray)
 					var headers amqp.Table
 					if mode.gone {
-						headers = amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
+						headers = amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected",
+							"count": int64(1), "time": time.Now()}}}
 					}
 					publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: stray, Headers: headers}})
 					publish(t, queue, fmt.Sprint("m", i, "."), n/3)
@@ -324,7 +341,8 @@ func TestReplayPassesOver(t *testing.T) {
 					browsed(t, q, deadletter.Filter{})
 				}
 				told := map[string]int{}
-				r, err := q.Replay(t.Context(), deadletter.Replay{Window: mode.window, OnMessage: func(l *deadletter.Message, err error) {
+				r, err := q.Replay(t.Context(), deadletter.Replay{Window: mode.window, OnMessage: func(l *deadletter.Message,
+					err error) {
 					if told[l.ID]++; (err != nil) != slices.Contains(stay, l.ID) {
 						t.Errorf("%s: %v", l.ID, err)
 					}
@@ -344,7 +362,8 @@ func TestReplayPassesOver(t *testing.T) {
 	}
 }
 
-// TestUndecodableDeadLetter browses queues with a message that amqp091-go cannot decode. The error says which queue and what to do.
+// TestUndecodableDeadLetter browses queues with a message that amqp091-go cannot decode. The error says which queue and
+// what to do.
 func TestUndecodableDeadLetter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -362,7 +381,8 @@ func TestUndecodableDeadLetter(t *testing.T) {
 			}
 			ch := pubChannel(t)
 			need(t, ch.Confirm(false))
-			confirm, err := ch.PublishWithDeferredConfirm("", to, false, false, amqp.Publishing{MessageId: "m", Headers: tc.headers})
+			confirm, err := ch.PublishWithDeferredConfirm("", to, false, false, amqp.Publishing{MessageId: "m",
+				Headers: tc.headers})
 			need(t, err)
 			confirm.Wait()
 			if tc.reject {
@@ -374,7 +394,10 @@ func TestUndecodableDeadLetter(t *testing.T) {
 					t.Errorf("%v, want the queue and the way out", err)
 				}
 				var kept []byte
-				at, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error { kept = m; return nil })
+				at, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
+					kept = m
+					return nil
+				})
 				if err != nil || at != 1 || !strings.Contains(string(kept), `"message_id":"m"`) {
 					t.Errorf("taken from position %d: %.300s, %v", at, kept, err)
 				}
@@ -389,8 +412,8 @@ func managementAPI(t *testing.T) deadletter.Management {
 	return deadletter.Management{URL: managementURL(t)}
 }
 
-// TestUndecodableDeadLettersAreTakenOut takes out those between others that were read before, so that a quorum queue changes the order at
-// each look. All others stay.
+// TestUndecodableDeadLettersAreTakenOut takes out those between others that were read before, so that a quorum queue
+// changes the order at each look. All others stay.
 func TestUndecodableDeadLettersAreTakenOut(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -408,14 +431,18 @@ func TestUndecodableDeadLettersAreTakenOut(t *testing.T) {
 			confirm.Wait()
 		}
 		q := deadLetterQueue(t, queue)
-		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) { // which has the others behind an undecodable one returned too
+		// which has the others behind an undecodable one returned too
+		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 			if !errors.Is(err, deadletter.ErrUndecodable) {
 				t.Errorf("browsing: %v", err)
 			}
 		}
 		var kept []string
 		for {
-			_, err := q.TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error { kept = append(kept, string(m)); return nil })
+			_, err := q.TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
+				kept = append(kept, string(m))
+				return nil
+			})
 			if errors.Is(err, deadletter.ErrAllDecodable) {
 				break
 			}
@@ -476,7 +503,9 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		const n = 40
 		publish(t, queue, "m", n)
 		start(t, consumer.Consumer{
-			Queue: queue, Counter: c, MaxRetries: 1, Concurrency: 4, Backoff: func(int) time.Duration { return time.Millisecond },
+			Queue: queue, Counter: c, MaxRetries: 1, Concurrency: 4, Backoff: func(int) time.Duration {
+				return time.Millisecond
+			},
 			Handler: func(context.Context, amqp.Delivery) error { return errors.New("no such product") },
 		})
 		proctest.Eventually(t, time.Minute, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
@@ -594,5 +623,7 @@ func TestBrowseTakesConstantMemory(t *testing.T) {
 	if most > n*size/2 {
 		t.Errorf("%d MB in use for %d MB of bodies", most>>20, n*size>>20)
 	}
-	proctest.Eventually(t, time.Minute, "the return of all to the dead-letter queue", func() bool { return queueDepth(t, q.Name) == n })
+	proctest.Eventually(t, time.Minute, "the return of all to the dead-letter queue", func() bool {
+		return queueDepth(t, q.Name) == n
+	})
 }

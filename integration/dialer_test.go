@@ -19,7 +19,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDialerDialsAgain shows that one Config, with its password and tables, serves any number of concurrent connections.
+// TestDialerDialsAgain shows that one Config, with its password and tables, serves any number of concurrent
+// connections.
 func TestDialerDialsAgain(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(brokerURL(t))
@@ -30,7 +31,8 @@ func TestDialerDialsAgain(t *testing.T) {
 		Properties: amqp.Table{"connection_name": uniqueName(t, "again")},
 	}
 	u.User = nil
-	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config), publisher.BufferedDialer(u.String(), config)} {
+	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config),
+		publisher.BufferedDialer(u.String(), config)} {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -67,7 +69,8 @@ func TestDialerSendsAll(t *testing.T) {
 	for p := range publishers {
 		all.Go(func() {
 			for _, size := range sizes {
-				confirm, err := ch.PublishWithDeferredConfirm("", q.Name, true, false, amqp.Publishing{Body: bytes.Repeat([]byte{byte(p)}, size)})
+				confirm, err := ch.PublishWithDeferredConfirm("", q.Name, true, false,
+					amqp.Publishing{Body: bytes.Repeat([]byte{byte(p)}, size)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -99,8 +102,8 @@ func TestDialerSendsAll(t *testing.T) {
 	}
 }
 
-// TestDialerNoticesALoss shows that the loss of a connection is reported as with any other, and that a broker that accepts and
-// says nothing ends a dial with its context.
+// TestDialerNoticesALoss shows that the loss of a connection is reported as with any other, and that a broker that
+// accepts and says nothing ends a dial with its context.
 func TestDialerNoticesALoss(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(brokerURL(t))

@@ -11,14 +11,15 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// TestDoctorFixes: whatever the doctor can fix is fixed by its plan, and the fix leads to no other error. A policy that matches a queue
-// often matches its dead-letter queue too.
+// TestDoctorFixes: whatever the doctor can fix is fixed by its plan, and the fix leads to no other error. A policy that
+// matches a queue often matches its dead-letter queue too.
 func TestDoctorFixes(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)
 	wide := func(definition map[string]any) func(topo, string) {
 		return func(b topo, q string) {
-			topoAPI(b.t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q, "apply-to": "queues", "definition": definition})
+			topoAPI(b.t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q, "apply-to": "queues",
+				"definition": definition})
 			b.t.Cleanup(func() { b.forgetPolicy(q) })
 			b.queue(q, amqp.Table{"x-queue-type": "quorum"})
 		}
@@ -54,7 +55,8 @@ func TestDoctorFixes(t *testing.T) {
 		if err != nil || len(again.Steps()) > 0 {
 			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again.Steps(), plan.Steps())
 		}
-		if codes, found := b.examine(need); strings.Contains(codes, "error") && !slices.ContainsFunc(plan.Fixes, leftToAPerson) {
+		if codes, found := b.examine(need); strings.Contains(codes, "error") && !slices.ContainsFunc(plan.Fixes,
+			leftToAPerson) {
 			t.Errorf("%s: still %v", p.name, found)
 		}
 	}

@@ -64,7 +64,8 @@ func TestDoctorExaminesTheLaterLane(t *testing.T) {
 
 	shortenBuckets(t, management, b.conn.Config.Vhost, 30*time.Minute)
 	policy := "later-lane-policy: a policy sets message-ttl 1800000 for "
-	shortened := []string{policy + `"strikes.later.1h", a queue of the later lane`, policy + `"strikes.later.6h", a queue of the later lane`,
+	shortened := []string{policy + `"strikes.later.1h", a queue of the later lane`, policy +
+		`"strikes.later.6h", a queue of the later lane`,
 		policy + `"strikes.later.24h", a queue of the later lane`} // the others return messages sooner anyway
 	proctest.Eventually(t, time.Minute, "the policy is found", func() bool { return slices.Equal(seen(), shortened) })
 }

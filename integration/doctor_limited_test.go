@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker is
-// made to fill each.
+// The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker
+// is made to fill each.
 func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	sources := map[string]func(string, ...any) amqp.Table{

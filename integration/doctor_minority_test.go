@@ -29,7 +29,8 @@ import (
 func TestDoctorSeesAMinority(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true, Config: "cluster_partition_handling = ignore\n"})
+	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true,
+		Config: "cluster_partition_handling = ignore\n"})
 	last := c.Nodes[0]
 	conn, err := amqp.Dial(last.URL)
 	if err != nil {
@@ -63,12 +64,14 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	}
 	sees("error queue-minority, error queue-minority")
 	handler := func(context.Context, amqp.Delivery) error { return nil }
-	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).Consume(t.Context(), conn)
+	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).
+		Consume(t.Context(), conn)
 	if err == nil || errors.Is(err, consumer.ErrUndecodable) {
 		t.Errorf("consuming without a majority: %v", err)
 	}
 	dial := consumer.Dialer(last.URL, amqp.Config{})
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: "orders.dlq", Dial: dial}, deadletter.Management{URL: last.ManagementURL})
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: "orders.dlq", Dial: dial},
+		deadletter.Management{URL: last.ManagementURL})
 	if err != nil {
 		t.Fatal(err)
 	}

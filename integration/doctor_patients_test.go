@@ -107,7 +107,8 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 		on(args)(b, q)
 		b.must(func(ch *amqp.Channel) error {
 			for _, mode := range modes {
-				if err := ch.PublishWithContext(b.t.Context(), "", q, false, false, amqp.Publishing{DeliveryMode: mode, Body: []byte("hello")}); err != nil {
+				if err := ch.PublishWithContext(b.t.Context(), "", q, false, false, amqp.Publishing{DeliveryMode: mode,
+					Body: []byte("hello")}); err != nil {
 					return err
 				}
 			}
@@ -130,12 +131,14 @@ func sick(b topo) []patient {
 			b.policy(q, map[string]any{"dead-letter-exchange": "elsewhere"})
 		}, inspect.Need{}, "warning dead-letter-conflict"},
 		{"order, several consumers at once", on(quorum), ordered, "error not-single-active"},
-		{"order and priorities", on(classic, "x-max-priority", 5, "x-single-active-consumer", true), ordered, "error priorities"},
+		{"order and priorities", on(classic, "x-max-priority", 5, "x-single-active-consumer", true), ordered,
+			"error priorities"},
 		{"consumers that do not ack", consumed(1, true), inspect.Need{}, "error auto-ack"},
 		{"consumers without prefetch", consumed(0, false), inspect.Need{}, "warning no-prefetch"},
 		{"prefetch and backoff above the consumer timeout", consumed(100, false), inspect.Need{}, "warning consumer-timeout"},
 		{"long backoff", on(quorum), inspect.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
-		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{}, "warning transient-messages"},
+		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{},
+			"warning transient-messages"},
 	})
 }
 
@@ -143,8 +146,11 @@ func sick(b topo) []patient {
 func lost() []patient {
 	none := inspect.Need{}
 	return []patient{
-		{"no dead-letter exchange", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), none, "error no-dead-letter-exchange"},
-		{"dead-letter exchange that does not exist", func(b topo, q string) { b.queue(q, quorum(q)) }, none, "error dead-letter-exchange-missing"},
+		{"no dead-letter exchange", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), none,
+			"error no-dead-letter-exchange"},
+		{"dead-letter exchange that does not exist", func(b topo, q string) {
+			b.queue(q, quorum(q))
+		}, none, "error dead-letter-exchange-missing"},
 		{"nothing bound", func(b topo, q string) {
 			b.exchange(q+".dlx", "fanout")
 			b.queue(q, quorum(q))
@@ -199,7 +205,8 @@ func ended() []patient {
 	}
 	return []patient{
 		end("dead-letter queue that drops the oldest", "error dead-letter-queue-limited", "x-max-length", 1000),
-		end("dead-letter queue that fills", "warning dead-letter-queue-limited", "x-max-length-bytes", 1000000, "x-overflow", "reject-publish"),
+		end("dead-letter queue that fills", "warning dead-letter-queue-limited", "x-max-length-bytes", 1000000, "x-overflow",
+			"reject-publish"),
 		end("dead-letter queue that forgets", "warning dead-letter-queue-ttl", "x-message-ttl", 86400000),
 		end("dead-letter queue that goes", "warning dead-letter-queue-temporary", "x-expires", 86400000),
 		end("dead-letter queue that bears few looks", "warning dead-letter-queue-delivery-limit", argLimit, 20),
@@ -246,7 +253,8 @@ func healthy(b topo) []patient {
 		{"quorum as declared", declared(topology.Spec{}), none, ""},
 		{"quorum as declared, ordered", declared(topology.Spec{SingleActiveConsumer: true}), ordered, ""},
 		{"classic as declared", declared(topology.Spec{Type: topology.Classic}), none, ""},
-		{"classic as declared, ordered", declared(topology.Spec{Type: topology.Classic, SingleActiveConsumer: true}), ordered, ""},
+		{"classic as declared, ordered", declared(topology.Spec{Type: topology.Classic, SingleActiveConsumer: true}),
+			ordered, ""},
 		{"many retries", declared(topology.Spec{DeliveryLimit: 2000}), inspect.Need{MaxRetries: 1000}, ""},
 		{"the delivery limit of this version", on(quorum, argLimit, unlimited), none, ""},
 		{"no dead letters wanted", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), inspect.Need{AllowDrop: true}, ""},

@@ -26,9 +26,12 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			b.queue(q, amqp.Table{"x-queue-type": kind})
 			b.queue(q+".dlq", lettersTo())
 			need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
-			proctest.Eventually(t, time.Minute, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
+			proctest.Eventually(t, time.Minute, "the API shows that there is no policy", func() bool {
+				return policyShown(t, q)
+			})
 			set := func(definition map[string]any) {
-				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues", "definition": definition})
+				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues",
+					"definition": definition})
 			}
 
 			b.policy(q, map[string]any{"max-length": 5000, "overflow": "reject-publish"})
@@ -65,8 +68,8 @@ func TestDoctorReadsPolicies(t *testing.T) {
 	}
 }
 
-// deadLetters reports whether a message that is rejected now is dead-lettered. The process of a queue applies a policy later than the
-// broker confirms it.
+// deadLetters reports whether a message that is rejected now is dead-lettered. The process of a queue applies a policy
+// later than the broker confirms it.
 func (b topo) deadLetters(queue string) (landed bool) {
 	b.publish("", queue, "probe")
 	b.must(func(ch *amqp.Channel) error {

@@ -45,9 +45,11 @@ func TestDoctorProbesThePlace(t *testing.T) {
 		want string
 	}{
 		{"classic", amqp.Table{"x-queue-type": "classic"}, ""},
-		{"classic with everything", amqp.Table{"x-queue-type": "classic", "x-single-active-consumer": true, "x-max-length": 1, "x-message-ttl": 1}, ""},
+		{"classic with everything", amqp.Table{"x-queue-type": "classic", "x-single-active-consumer": true, "x-max-length": 1,
+			"x-message-ttl": 1}, ""},
 		{"quorum", amqp.Table{"x-queue-type": "quorum", argLimit: 50}, ""},
-		{"quorum, single active consumer", amqp.Table{"x-queue-type": "quorum", argLimit: 50, "x-single-active-consumer": true}, ""},
+		{"quorum, single active consumer", amqp.Table{"x-queue-type": "quorum", argLimit: 50,
+			"x-single-active-consumer": true}, ""},
 		{"quorum, no limit", amqp.Table{"x-queue-type": "quorum"}, unlimited},
 		{"quorum, limit -1", amqp.Table{"x-queue-type": "quorum", argLimit: -1}, minusOne},
 	}
@@ -101,7 +103,8 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		{patient{"it would be one among others", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.publish("", q+".dlq", "a dead letter")
-		}, none, "probe-refused"}, "holds 1 dead letter,", "replay or drop its dead letters (strikes dead) and probe again; or compare the dead letters"},
+		}, none, "probe-refused"}, "holds 1 dead letter,",
+			"replay or drop its dead letters (strikes dead) and probe again; or compare the dead letters"},
 		{patient{"back to itself", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.bind(q, "", q+".dlx")
@@ -174,7 +177,8 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
 	on(quorum)(b, q)
-	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" || !strings.Contains(findings[0].Seen, "give the URL of the management API (Management)") {
+	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" ||
+		!strings.Contains(findings[0].Seen, "give the URL of the management API (Management)") {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 	named := b.name()
@@ -192,7 +196,8 @@ func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	q := b.name()
 	b.queue(q+".dlq", lettersTo("x-max-length", 5))
 	b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
-	if got, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, warning not-seen" {
+	if got, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, "+
+		"warning not-seen" {
 		t.Errorf("found %v", findings)
 	}
 }

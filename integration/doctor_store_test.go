@@ -72,7 +72,8 @@ func TestDoctorExaminesTheStore(t *testing.T) {
 		{"room enough", "CONFIG SET maxmemory 1gb", "CONFIG SET maxmemory 0", ""},
 		{"nothing on disk", "CONFIG SET appendonly no", "CONFIG SET appendonly yes", "store-volatile"},
 		{"a replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "store-replica!"},
-		{"too few replicas", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "store-few-replicas!"},
+		{"too few replicas", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0",
+			"store-few-replicas!"},
 		{"sound again", "PING", "PING", ""},
 	} {
 		ask(t, admin, strings.ReplaceAll(tt.do, "nearly", fmt.Sprint(used(t, admin)*104/100)))
@@ -110,7 +111,8 @@ func TestDoctorGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User, at.Path = url.UserPassword("orders", "hush"), "/3" // as a user might, in another database
-	for _, rights := range []string{"~strikes:1:* +@all -hset -@sortedset", "~other:* +@all", "+@all", "~* +@read +ping +select", "~* -@all +select"} {
+	for _, rights := range []string{"~strikes:1:* +@all -hset -@sortedset", "~other:* +@all", "+@all",
+		"~* +@read +ping +select", "~* -@all +select"} {
 		ask(t, admin, "ACL SETUSER orders reset on >hush "+rights)
 		got, findings := examineStore(t, at.String())
 		if !strings.Contains(got, "store-acl!") {

@@ -179,7 +179,8 @@ func TestDoctorMakesRoom(t *testing.T) {
 	var narrow []inspect.Finding
 	proctest.Eventually(t, time.Minute, "the policy shows", func() bool {
 		narrow = room()
-		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen, "allows 46 of 1000 retries")
+		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen,
+			"allows 46 of 1000 retries")
 	})
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")

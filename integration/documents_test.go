@@ -64,7 +64,8 @@ func stepsOf(t *testing.T, name string) (all []step) {
 // notRun are commands that other tests cover: release installs the modules, .ci/run calls make.
 var notRun = regexp.MustCompile(`^(make|go) `)
 
-// TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they print.
+// TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they
+// print.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Dir(servertest.Program(t, "cmd/strikes"))
@@ -118,7 +119,9 @@ func play(t *testing.T, all []step, env []string) {
 // without removes the lines that are on stderr from what a document shows: what is left is on stdout.
 func without(output, stderr string) (stdout string) {
 	for line := range strings.Lines(output) {
-		if line == "…\n" || !slices.ContainsFunc(slices.Collect(strings.Lines(stderr)), func(got string) bool { return shown(line).MatchString(plain(got)) }) {
+		if line == "…\n" || !slices.ContainsFunc(slices.Collect(strings.Lines(stderr)), func(got string) bool {
+			return shown(line).MatchString(plain(got))
+		}) {
 			stdout += line
 		}
 	}
@@ -213,7 +216,8 @@ func anchorsOf(text string) (all []string) {
 }
 
 var (
-	namedTest   = regexp.MustCompile(`go test (\./[\w/]+)[^` + "`" + `|]*?-(?:run|bench) '?\^?((?:Test|Example|Benchmark)\w*)`)
+	namedTest = regexp.MustCompile(`go test (\./[\w/]+)[^` + "`" +
+		`|]*?-(?:run|bench) '?\^?((?:Test|Example|Benchmark)\w*)`)
 	namedTarget = regexp.MustCompile("(?:`|\\$ )make ([a-z-]+)")
 	soakCommand = regexp.MustCompile("`soak ([^`]+)`")
 	flagName    = regexp.MustCompile(`(?:^| )-([a-z-]+)`)

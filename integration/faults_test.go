@@ -38,7 +38,8 @@ func TestLostConnectionChargesNothing(t *testing.T) {
 		var lost, runs atomic.Int64
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		consume := consumer.Consumer{Queue: queue, Counter: c, Concurrency: 4, Handler: func(ctx context.Context, _ amqp.Delivery) error {
+		consume := consumer.Consumer{Queue: queue, Counter: c, Concurrency: 4, Handler: func(ctx context.Context,
+			_ amqp.Delivery) error {
 			runs.Add(1)
 			if lost.Load() > 0 {
 				return nil
@@ -50,7 +51,9 @@ func TestLostConnectionChargesNothing(t *testing.T) {
 		go func() { done <- consume.Run(ctx, namedDialer(t, name)) }()
 		proctest.Eventually(t, time.Minute, "four handlers in the middle", func() bool { return runs.Load() == 4 })
 		proctest.Eventually(t, time.Minute, "the connection cut", func() bool { return cut(t, name) })
-		proctest.Eventually(t, time.Minute, "four handlers cancelled and all messages handled", func() bool { return lost.Load() == 4 && runs.Load() >= 24 })
+		proctest.Eventually(t, time.Minute, "four handlers cancelled and all messages handled", func() bool {
+			return lost.Load() == 4 && runs.Load() >= 24
+		})
 		proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 		stop()
 		if err := <-done; err != nil {
@@ -69,7 +72,8 @@ func TestDeletedQueueEndsTheSession(t *testing.T) {
 		publish(t, queue, "m", 1)
 		cancelled := make(chan struct{})
 		began := make(chan struct{})
-		consume := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context, _ amqp.Delivery) error {
+		consume := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context,
+			_ amqp.Delivery) error {
 			close(began)
 			<-ctx.Done()
 			close(cancelled)
@@ -137,7 +141,8 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = conn.Close()
-			// A node that is killed within moments of a quorum queue's declaration may forget the queue's log (seen on 3.10.8 and
+			// A node that is killed within moments of a quorum queue's declaration may forget the queue's log (seen on 3.10.8
+			// and
 			// 4.3.6: "configured member was not found on this node"), so let this one write it down first.
 			if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
 				t.Fatal(err)
@@ -159,23 +164,24 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			var handled [n]atomic.Bool
 			var runs atomic.Int64
 			rejected := graves{at: map[string]time.Time{}}
-			consume := consumer.Consumer{Queue: "orders", Counter: c, Concurrency: 4, Observer: &rejected, Handler: func(ctx context.Context, d amqp.Delivery) error {
-				runs.Add(1)
-				select {
-				case <-time.After(5 * time.Millisecond):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				var i int
-				if _, err := fmt.Sscanf(d.MessageId, "m%d", &i); err != nil {
-					return err
-				}
-				if i%20 == 0 {
-					return errPoison
-				}
-				handled[i].Store(true)
-				return nil
-			}, Backoff: func(int) time.Duration { return 10 * time.Millisecond }}
+			consume := consumer.Consumer{Queue: "orders", Counter: c, Concurrency: 4, Observer: &rejected,
+				Handler: func(ctx context.Context, d amqp.Delivery) error {
+					runs.Add(1)
+					select {
+					case <-time.After(5 * time.Millisecond):
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+					var i int
+					if _, err := fmt.Sscanf(d.MessageId, "m%d", &i); err != nil {
+						return err
+					}
+					if i%20 == 0 {
+						return errPoison
+					}
+					handled[i].Store(true)
+					return nil
+				}, Backoff: func(int) time.Duration { return 10 * time.Millisecond }}
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- consume.Run(ctx, dial) }()
@@ -206,8 +212,8 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				}
 				return len(rejected.since(time.Time{})) == n/20 && depth("orders") == 0
 			})
-			// a quorum queue keeps a dead letter until it has arrived, and may send it twice; a classic one does not know whether
-			// what it had sent when it was killed has
+			// a quorum queue keeps a dead letter until it has arrived, and may send it twice; a classic one does not know
+			// whether what it had sent when it was killed has
 			must := rejected.since(time.Time{})
 			if typ == topology.Classic {
 				must = rejected.since(killed)
@@ -254,7 +260,9 @@ func TestStoreAwayForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		publish(t, queue, "m", 10)
-		proctest.Eventually(t, time.Minute, "first deliveries handled without the store", func() bool { return r.total() == 11 })
+		proctest.Eventually(t, time.Minute, "first deliveries handled without the store", func() bool {
+			return r.total() == 11
+		})
 		if n := r.of("m2"); n != 1 {
 			t.Errorf("the failing message ran %d times while the store was away", n)
 		}
@@ -298,7 +306,9 @@ func TestOddMessages(t *testing.T) {
 			}
 			return nil
 		}})
-		proctest.Eventually(t, time.Minute, "all that fail dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-len(fine) })
+		proctest.Eventually(t, time.Minute, "all that fail dead-lettered", func() bool {
+			return queueDepth(t, queue+".dlq") == len(odd)-len(fine)
+		})
 		for _, p := range odd {
 			want := 4
 			if slices.Contains(fine, p.MessageId) {
@@ -352,13 +362,17 @@ func TestRunRefuses(t *testing.T) {
 		{"unknown queue", func(c *consumer.Consumer) { c.Queue = "no-such-queue" }, nil, "no-such-queue"},
 		{"no dead-letter exchange", func(c *consumer.Consumer) { c.Queue = noDLX }, nil, "x-dead-letter-exchange"},
 		{"a limit beyond the broker's", func(c *consumer.Consumer) { c.MaxRetries = 1000 }, nil, "delivery"},
-		{"order on a queue of many consumers", func(c *consumer.Consumer) { c.Ordered = true }, nil, "x-single-active-consumer"},
+		{"order on a queue of many consumers", func(c *consumer.Consumer) {
+			c.Ordered = true
+		}, nil, "x-single-active-consumer"},
 		{"order among priorities", func(c *consumer.Consumer) { c.Queue, c.Ordered = ranked, true }, nil, "x-max-priority"},
 		{"no handler", func(c *consumer.Consumer) { c.Handler = nil }, nil, "Handler"},
 		{"no counter", func(c *consumer.Consumer) { c.Counter = nil }, nil, "Counter"},
 		{"an absurd limit", func(c *consumer.Consumer) { c.MaxRetries = 1 << 40 }, nil, "MaxRetries"},
 		{"a store that is no Redis", func(c *consumer.Consumer) { c.Counter = unreachable }, nil, "not a Redis"},
-		{"wrong credentials", nil, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(wrong.String()) }, "username or password"},
+		{"wrong credentials", nil, func(context.Context) (*amqp.Connection, error) {
+			return amqp.Dial(wrong.String())
+		}, "username or password"},
 		{"unknown vhost", nil, func(context.Context) (*amqp.Connection, error) {
 			return amqp.DialConfig(u.String(), amqp.Config{Vhost: "nowhere"})
 		}, "nowhere"},

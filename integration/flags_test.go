@@ -13,8 +13,8 @@ import (
 
 var anyFlag = regexp.MustCompile(`--[a-z]`)
 
-// TestLibraryNamesNoFlag reads every text of the library. A program that imports it has fields where the command has flags; the command
-// itself replaces the names of fields.
+// TestLibraryNamesNoFlag reads every text of the library. A program that imports it has fields where the command has
+// flags; the command itself replaces the names of fields.
 func TestLibraryNamesNoFlag(t *testing.T) {
 	t.Parallel()
 	texts := 0

@@ -19,15 +19,19 @@ var (
 	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
 )
 
-// arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
+// arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages
+// below it.
 var arrows = map[string][]string{
-	"counter":    {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
-	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
-	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
-	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
+	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
+	"publisher": {"internal/amqpdial", "internal/pause", "internal/setting"},
+	"topology":  {"internal/inspect", "internal/queueinfo", "internal/setting"},
+	"consumer": {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint",
+		"internal/pause", "internal/queueinfo", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management",
+		"internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 
-	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/panics", "internal/printable",
+	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/panics",
+		"internal/printable",
 		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/shell", "internal/status"},
 
 	"consumer/internal/acks": nil,                    // knows nothing of attempts
@@ -45,9 +49,12 @@ var arrows = map[string][]string{
 	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
 	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
 	"internal/reason":      {"internal/printable"},
-	"internal/records":     {"counter", "deadletter", "internal/panics", "internal/pause", "internal/printable", "internal/reason"},
-	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/panics", "internal/queueinfo", "internal/reason", "internal/records"},
-	"internal/doctor": {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management", "internal/panics",
+	"internal/records": {"counter", "deadletter", "internal/panics", "internal/pause", "internal/printable",
+		"internal/reason"},
+	"internal/status": {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/panics",
+		"internal/queueinfo", "internal/reason", "internal/records"},
+	"internal/doctor": {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management",
+		"internal/panics",
 		"internal/queueinfo", "internal/setting", "internal/shell", "internal/printable"},
 
 	"internal/poll":       {"internal/pause"},
@@ -57,49 +64,70 @@ var arrows = map[string][]string{
 	"internal/proctest":   {"internal/poll"},
 	"integration/bench":   join(public, join(laboratory, "internal/pause", "internal/queueinfo")...),
 
-	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo",
+	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "internal/doctor", "internal/inspect",
+		"internal/management", "internal/queueinfo",
 		"internal/records", "internal/setting", "internal/shell", "internal/status"),
-	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
+	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
+		"cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting", "internal/printable"),
-	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/change", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/render",
-		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/reason", "internal/records", "internal/shell", "internal/status", "internal/printable"),
-	"cmd/strikes/internal/publish": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
+	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
+		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/render",
+		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/reason", "internal/records",
+		"internal/shell", "internal/status", "internal/printable"),
+	"cmd/strikes/internal/publish": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect",
+		"cmd/strikes/internal/jsonl",
 		"cmd/strikes/internal/term", "internal/queueinfo"),
-	"cmd/strikes/internal/runner": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/web",
-		"cmd/strikes/internal/push", "cmd/strikes/internal/term", "internal/inspect", "internal/management", "internal/setting"),
-	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
-	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable", "internal/shell"),
-	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/shell"},
+	"cmd/strikes/internal/runner": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect",
+		"cmd/strikes/internal/jsonl", "cmd/strikes/internal/web",
+		"cmd/strikes/internal/push", "cmd/strikes/internal/term", "internal/inspect", "internal/management",
+		"internal/setting"),
+	"cmd/strikes/internal/push": {"consumer", "internal/printable", "internal/queueinfo", "internal/reason",
+		"internal/setting"},
+	"cmd/strikes/internal/render": join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
+		"internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable",
+		"internal/shell"),
+	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect",
+		"cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/shell"},
 	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
-		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor",
-		"internal/inspect", "internal/management", "internal/printable", "internal/records", "internal/setting", "internal/shell"},
+		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/runner",
+		"cmd/strikes/internal/term", "internal/doctor",
+		"internal/inspect", "internal/management", "internal/printable", "internal/records", "internal/setting",
+		"internal/shell"},
 	"cmd/strikes/internal/change": {"counter", "cmd/strikes/internal/cli", "cmd/strikes/internal/jsonl"},
-	"cmd/strikes/internal/counters": {"counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
-		"cmd/strikes/internal/findings", "cmd/strikes/internal/render", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/records", "internal/shell", "internal/printable"},
+	"cmd/strikes/internal/counters": {"counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
+		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
+		"cmd/strikes/internal/findings", "cmd/strikes/internal/render", "cmd/strikes/internal/runner",
+		"cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/records",
+		"internal/shell", "internal/printable"},
 	"cmd/strikes/internal/metrics": {"internal/status"},
 	"cmd/strikes/internal/term":    {"internal/printable"},
 	"cmd/strikes/internal/web":     {"cmd/strikes/internal/cli"},
 	"cmd/strikes/internal/clitest": nil,
 	"cmd/strikes/internal/jsonl":   nil,
-	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell", "internal/similar"),
-	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/cli": join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo",
+		"internal/setting", "internal/shell", "internal/similar"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor",
+		"internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"),
 
 	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
 	"plugin/promstrikes": {"consumer"},
 	"examples":           nil,
 	"examples/...":       public,
 
-	"integration":                  nil,
-	"integration/console":          nil,
-	"integration/clients":          nil,
-	"integration/compare":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker", "internal/audit", "internal/queueinfo")...),
-	"integration/figures":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker")...),
+	"integration":         nil,
+	"integration/console": nil,
+	"integration/clients": nil,
+	"integration/compare": join(public, join(laboratory, "internal/pause", "integration/internal/node",
+		"integration/internal/worker", "internal/audit", "internal/queueinfo")...),
+	"integration/figures": join(public, join(laboratory, "internal/pause", "integration/internal/node",
+		"integration/internal/worker")...),
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/servers":          nil,
 	"integration/internal/worker":  {"internal/pause"},
 	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
-	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
-	"internal/audit":               nil, // shares nothing with what it judges
+	"integration/soak": join(public, join(laboratory, "internal/pause", "integration/internal/cluster",
+		"integration/internal/node", "integration/internal/worker", "internal/audit")...),
+	"internal/audit": nil, // shares nothing with what it judges
 }
 
 func join(a []string, b ...string) []string { return slices.Concat(a, b) }
@@ -133,7 +161,8 @@ func TestLibraryNeedsNoLaboratory(t *testing.T) {
 	imports := importsOf(t)
 	for _, p := range public {
 		for _, dep := range reach(imports, p) {
-			if slices.Contains(laboratory, dep) || dep == "internal/audit" || strings.HasPrefix(dep, "cmd/") || strings.HasPrefix(dep, "integration") {
+			if slices.Contains(laboratory, dep) || dep == "internal/audit" || strings.HasPrefix(dep, "cmd/") ||
+				strings.HasPrefix(dep, "integration") {
 				t.Errorf("%s needs %s", p, dep)
 			}
 		}
@@ -171,7 +200,8 @@ func room(p string) string {
 // importsOf lists what the packages of all modules import of each other, tests aside.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "work").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
+		"work").Output()
 	if err != nil {
 		t.Fatalf("go list work: %v", err)
 	}

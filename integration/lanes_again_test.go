@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind all others, whether the
-// consumer was restarted in between or not. The message that blocks the lane keeps its own.
+// TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind
+// all others, whether the consumer was restarted in between or not. The message that blocks the lane keeps its own.
 func TestPublishedAgainInABlockedLane(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{true, false} {
@@ -40,12 +40,14 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 	}
 }
 
-// TestLaneOfAMessageWithoutAnID: the dead letter of a message without an id is found by its content, and replayed in the order of its lane.
+// TestLaneOfAMessageWithoutAnID: the dead letter of a message without an id is found by its content, and replayed in
+// the order of its lane.
 func TestLaneOfAMessageWithoutAnID(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "")
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
-		return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{Body: []byte("y lane"), DeliveryMode: amqp.Persistent})
+		return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{Body: []byte("y lane"),
+			DeliveryMode: amqp.Persistent})
 	}))
 	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
 	l.consume(t, nil)
@@ -65,8 +67,8 @@ func TestLaneOfAMessageWithoutAnID(t *testing.T) {
 	}
 }
 
-// TestLaneOfAStoreThatWasRolledBack: a store that was restored from a copy expects dead letters that were replayed since. One replay gives
-// them all up, and goes on with those that are there.
+// TestLaneOfAStoreThatWasRolledBack: a store that was restored from a copy expects dead letters that were replayed
+// since. One replay gives them all up, and goes on with those that are there.
 func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
@@ -81,7 +83,8 @@ func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	restore()
-	publishBodies(t, l.name, 5, 7, lane) // the consumer knows that the lane is free: its next dead letter tells it otherwise
+	// the consumer knows that the lane is free: its next dead letter tells it otherwise
+	publishBodies(t, l.name, 5, 7, lane)
 	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6")
 	l.mu.Lock()
 	l.bad["7"] = true
@@ -93,7 +96,8 @@ func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 		t.Errorf("without Missing: %+v, %v", done, err)
 	}
 	blocked.Missing, blocked.Wait = true, time.Minute
-	if done, err := q.ReplayLane(t.Context(), blocked); err != nil || !done.Released || done.Missing != 5 || done.Replayed != 2 {
+	if done, err := q.ReplayLane(t.Context(), blocked); err != nil || !done.Released || done.Missing != 5 ||
+		done.Replayed != 2 {
 		t.Errorf("with Missing: %+v, %v", done, err)
 	}
 	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6", "7", "8")

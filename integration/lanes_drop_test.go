@@ -38,7 +38,8 @@ func TestTwoDropOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: admin},
+		deadletter.Management{URL: managementURL(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,5 +61,7 @@ func TestTwoDropOne(t *testing.T) {
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
 		t.Errorf("whichever holds the lane: %+v, %v", done, err)
 	}
-	proctest.Eventually(t, time.Minute, "one dead letter left", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+	proctest.Eventually(t, time.Minute, "one dead letter left", func() bool {
+		return depthOf(dialer(t), queue+".dlq") == 1
+	})
 }

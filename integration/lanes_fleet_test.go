@@ -42,8 +42,8 @@ func init() {
 
 const alwaysFails = 1 << 20
 
-// failing is how many attempts at message i fail: of two attempts, and two more for each replay. The first of those that kill ends
-// its process.
+// failing is how many attempts at message i fail: of two attempts, and two more for each replay. The first of those
+// that kill ends its process.
 func failing(i int) (times int, kills bool) {
 	if i%101 != 50 {
 		return 0, false
@@ -71,8 +71,9 @@ func (c laneChild) run(ctx context.Context) (err error) {
 		return err
 	}
 	consume := consumer.Consumer{
-		Queue: c.Queue, Ordered: true, HoldLanes: true, Counter: counts, Lane: laneOf, Concurrency: 16, Prefetch: 100, MaxRetries: 1,
-		Backoff: func(int) time.Duration { return time.Millisecond }, DrainTimeout: 5 * time.Second,
+		Queue: c.Queue, Ordered: true, HoldLanes: true, Counter: counts, Lane: laneOf, Concurrency: 16, Prefetch: 100,
+		MaxRetries: 1,
+		Backoff:    func(int) time.Duration { return time.Millisecond }, DrainTimeout: 5 * time.Second,
 		Observer: observer(func(e consumer.Event) {
 			if e.Outcome == consumer.OutcomeDeadLetter && e.Cause == counter.CauseBehind {
 				_ = write("behind", e.ID)
@@ -111,7 +112,8 @@ func (c laneChild) run(ctx context.Context) (err error) {
 }
 
 // laneStoreOdds are for the requests that consumers send to the store.
-var laneStoreOdds = proxy.Odds{Lose: .01, Late: .01, Reset: .005, Double: .1, LateFrom: 100 * time.Millisecond, LateTo: 600 * time.Millisecond}
+var laneStoreOdds = proxy.Odds{Lose: .01, Late: .01, Reset: .005, Double: .1, LateFrom: 100 * time.Millisecond,
+	LateTo: 600 * time.Millisecond}
 
 // laneSeat is the place of one consumer process at a time.
 type laneSeat struct {
@@ -226,7 +228,8 @@ var laneFaults = []struct {
 		if !s.signal(syscall.SIGSTOP) {
 			return false
 		}
-		pause.For(t.Context(), 4*time.Second) // until the broker has missed its heartbeats, and another consumer has taken over
+		// until the broker has missed its heartbeats, and another consumer has taken over
+		pause.For(t.Context(), 4*time.Second)
 		return s.signal(syscall.SIGCONT)
 	}},
 }

@@ -38,7 +38,8 @@ type laneQueue struct {
 
 func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 	t.Helper()
-	l := &laneQueue{name: declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true}), prefix: uniqueName(t, "strikes"), bad: map[string]bool{}}
+	l := &laneQueue{name: declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true}),
+		prefix: uniqueName(t, "strikes"), bad: map[string]bool{}}
 	for _, id := range bad {
 		l.bad[id] = true
 	}
@@ -49,11 +50,13 @@ func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 	return l
 }
 
-// consume runs the consumer until the function that it returns is called, or the test ends. The handler calls during, if it is not nil.
+// consume runs the consumer until the function that it returns is called, or the test ends. The handler calls during,
+// if it is not nil.
 func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) {
 	t.Helper()
 	c := consumer.Consumer{
-		Queue: l.name, Ordered: true, HoldLanes: true, Counter: l.counts, Lane: laneOf, MaxRetries: -1, Logger: slog.New(slog.NewTextHandler(l, nil)),
+		Queue: l.name, Ordered: true, HoldLanes: true, Counter: l.counts, Lane: laneOf, MaxRetries: -1,
+		Logger: slog.New(slog.NewTextHandler(l, nil)),
 		Handler: func(_ context.Context, d amqp.Delivery) error {
 			if during != nil {
 				during(d.MessageId)
@@ -124,7 +127,8 @@ func (l *laneQueue) awaitDead(t *testing.T, n int) {
 func (l *laneQueue) open(t *testing.T, lane string) (*deadletter.Queue, deadletter.Lane) {
 	t.Helper()
 	admin := l.counts.Admin()
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: l.name + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: l.name + ".dlq", Dial: dialer(t), Records: admin},
+		deadletter.Management{URL: managementURL(t)})
 	need(t, err)
 	return q, deadletter.Lane{Queue: l.name, Name: lane, Store: admin}
 }
@@ -146,8 +150,8 @@ func (l *laneQueue) flush(t *testing.T) {
 	l.log.Reset()
 }
 
-// TestLanesOfALostStore: a store that loses its data while a lane is held, during a session or between two, is reported. Only then a later
-// message of the lane is attempted.
+// TestLanesOfALostStore: a store that loses its data while a lane is held, during a session or between two, is
+// reported. Only then a later message of the lane is attempted.
 func TestLanesOfALostStore(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -170,7 +174,8 @@ func TestLanesOfALostStore(t *testing.T) {
 		}
 		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
 		l.wantRan(t, "2")
-		c := status.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+		c := status.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
+			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
 		proctest.Eventually(t, time.Minute, "a status that says that the store does not know the dead letters", func() bool {
 			s, err := c.Collect(t.Context())
@@ -207,7 +212,8 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 		q, lane := l.open(t, "lane")
 		lane.Wait = 2 * time.Second // for a dead letter that does not come
 		for range 2 {
-			if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneMissing) || !strings.Contains(err.Error(), `message "`+id+`"`) || done.Released {
+			if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneMissing) ||
+				!strings.Contains(err.Error(), `message "`+id+`"`) || done.Released {
 				t.Errorf("message %s was taken: %+v, %v", id, done, err)
 			}
 		}
@@ -226,7 +232,8 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 	}
 }
 
-// TestLateDeadLetterOfALane: a dead letter that arrives while its lane is dropped, missing ones included, is dropped to the file.
+// TestLateDeadLetterOfALane: a dead letter that arrives while its lane is dropped, missing ones included, is dropped to
+// the file.
 func TestLateDeadLetterOfALane(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
@@ -249,7 +256,8 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 			return
 		}
 		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-			return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: last.MessageId, Headers: last.Headers, Body: last.Body, DeliveryMode: amqp.Persistent})
+			return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: last.MessageId,
+				Headers: last.Headers, Body: last.Body, DeliveryMode: amqp.Persistent})
 		}))
 	}}
 	kept := 0
@@ -257,7 +265,8 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 		kept += len(some)
 		return nil
 	}
-	if done, err := q.DropLane(t.Context(), lane); err != nil || done.Dropped != 3 || done.Missing != 0 || kept != 3 || !done.Released {
+	if done, err := q.DropLane(t.Context(), lane); err != nil || done.Dropped != 3 || done.Missing != 0 || kept != 3 ||
+		!done.Released {
 		t.Errorf("dropped: %+v, %d kept, %v", done, kept, err)
 	}
 }
@@ -291,7 +300,8 @@ func TestReplayOfABusyLane(t *testing.T) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if done, err := q.ReplayLane(ctx, busy); !errors.Is(err, deadletter.ErrLaneBusy) || done.Passes != 3 || done.Replayed == 0 || done.Released {
+	if done, err := q.ReplayLane(ctx, busy); !errors.Is(err, deadletter.ErrLaneBusy) || done.Passes != 3 ||
+		done.Replayed == 0 || done.Released {
 		t.Errorf("busy: %+v, %v", done, err)
 	}
 	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {

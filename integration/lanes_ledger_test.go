@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// laneLedger is a file in which consumer processes and operators write down what they do with messages 0 to n-1, a line each time:
+// laneLedger is a file in which consumer processes and operators write down what they do with messages 0 to n-1, a line
+// each time:
 //
 //	begin SEAT N    an attempt begins
 //	done SEAT N     it has succeeded
@@ -48,7 +49,9 @@ func newLaneLedger(t *testing.T, n, lanes int) *laneLedger {
 	in, err := os.Open(out.Name())
 	need(t, err)
 	t.Cleanup(func() { need(t, in.Close()) })
-	l := &laneLedger{out: out, in: in, n: n, lanes: lanes, over: make([]bool, n), said: make([][]string, n), first: make([]int, lanes), handled: make([]bool, n), sequence: make([][]int, lanes), dropped: map[int]bool{}, seat: -1}
+	l := &laneLedger{out: out, in: in, n: n, lanes: lanes, over: make([]bool, n), said: make([][]string, n),
+		first: make([]int, lanes), handled: make([]bool, n), sequence: make([][]int, lanes), dropped: map[int]bool{},
+		seat: -1}
 	for lane := range l.first {
 		l.first[lane] = lane
 	}
@@ -71,7 +74,8 @@ func (l *laneLedger) readOn(t *testing.T) (over int) {
 		l.rest = rest
 		var what string
 		var seat, i int
-		if _, err := fmt.Sscan(strings.Replace(string(line), " - ", " 0 ", 1), &what, &seat, &i); err != nil || i < 0 || i >= l.n {
+		if _, err := fmt.Sscan(strings.Replace(string(line), " - ", " 0 ", 1), &what, &seat, &i); err != nil || i < 0 ||
+			i >= l.n {
 			t.Fatalf("the ledger says %q: %v", line, err)
 		}
 		l.note(what, seat, i)

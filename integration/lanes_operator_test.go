@@ -62,11 +62,13 @@ func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
 		pause.For(ctx, 10*time.Millisecond)
 		return nil
 	}
-	q, err := deadletter.Open(ctx, deadletter.Queue{Name: h.queue + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
+	q, err := deadletter.Open(ctx, deadletter.Queue{Name: h.queue + ".dlq", Dial: dialer(t), Records: admin},
+		deadletter.Management{URL: managementURL(t)})
 	if err != nil {
 		return err
 	}
-	lane := deadletter.Lane{Queue: h.queue, Name: all[rand.IntN(len(all))].Lane, Store: admin, Wait: time.Minute, Passes: 50}
+	lane := deadletter.Lane{Queue: h.queue, Name: all[rand.IntN(len(all))].Lane, Store: admin, Wait: time.Minute,
+		Passes: 50}
 	result, err := q.ReplayLane(ctx, lane)
 	h.operated.replays.Add(int64(result.Replayed))
 	h.operated.passes.Add(int64(result.Passes))
@@ -77,7 +79,8 @@ func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
 		err = h.dropFirst(ctx, q, lane)
 	}
 	for _, expected := range []error{ // the other operator is at it
-		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting, counter.ErrNotHeld, errKept,
+		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting, counter.ErrNotHeld,
+		errKept,
 	} {
 		if errors.Is(err, expected) {
 			return nil

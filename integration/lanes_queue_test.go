@@ -39,15 +39,18 @@ func TestHoldQueue(t *testing.T) {
 			if *lanesRestarts > 0 { // as in TestHoldLanes
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
+			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed,
+				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			d := h.decide(t)
 			publishBodies(t, queue, 0, h.n, func(i int) string { return fmt.Sprint(i, " ") })
 			h.reach(t, h.n)
 			d.stop()
 			h.readOn(t)
-			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d limits, %d resets, %d skips; %d too early",
-				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.limits.Load(), d.resets.Load(), len(h.dropped), len(h.early))
+			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d limits, %d resets, %d skips; "+
+				"%d too early",
+				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.limits.Load(),
+				d.resets.Load(), len(h.dropped), len(h.early))
 			h.judge(t)
 			if d.limits.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 || h.takeovers == 0 {
 				t.Error("nothing was limited, reset, skipped or taken over; that is hardly a test")
@@ -57,8 +60,8 @@ func TestHoldQueue(t *testing.T) {
 	}
 }
 
-// wantSkippedDead holds that what was skipped is dead-lettered, and nothing else. A classic queue may return a message although its dead
-// letter survived a kill of the broker, so there may be two.
+// wantSkippedDead holds that what was skipped is dead-lettered, and nothing else. A classic queue may return a message
+// although its dead letter survived a kill of the broker, so there may be two.
 func (h *heldLanes) wantSkippedDead(t *testing.T) {
 	t.Helper()
 	dead := map[int]bool{}
@@ -96,7 +99,8 @@ func (h *heldLanes) decide(t *testing.T) *queueDecisions {
 		defer close(done)
 		for pause.For(ctx, 10*time.Millisecond) {
 			err := h.decideOnce(ctx, &d)
-			if err != nil && ctx.Err() == nil && !errors.As(err, new(*counter.StoreError)) && !errors.Is(err, counter.ErrNoRecord) {
+			if err != nil && ctx.Err() == nil && !errors.As(err, new(*counter.StoreError)) &&
+				!errors.Is(err, counter.ErrNoRecord) {
 				t.Errorf("the operator: %v", err)
 				return
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestALaneHeldDuringASession has a lane held while a consumer without HoldLanes consumes. Its session drains within two seconds and is
-// refused, and no message that is published then is handled, until the lane is released.
+// TestALaneHeldDuringASession has a lane held while a consumer without HoldLanes consumes. Its session drains within
+// two seconds and is refused, and no message that is published then is handled, until the lane is released.
 func TestALaneHeldDuringASession(t *testing.T) {
 	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
@@ -31,7 +31,8 @@ func TestALaneHeldDuringASession(t *testing.T) {
 	publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
 	<-handled
 
-	step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "earlier"}, Lane: "lane", Act: counter.LanePark, Owner: "other", Number: 1}
+	step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "earlier"}, Lane: "lane",
+		Act: counter.LanePark, Owner: "other", Number: 1}
 	_, err := counts.OwnLanes(t.Context(), "/", queue, "", step.Owner)
 	need(t, err)
 	parked, err := counts.StepLane(t.Context(), step)

@@ -21,8 +21,10 @@ import (
 )
 
 var (
-	scaleLanes = flag.Int("scale.lanes", 300, "blocked lanes of TestManyBlockedLanes, with 10 messages each; make lanes-scale has 100000")
-	scaleDeep  = flag.Int("scale.deep", 2000, "blocked messages in one lane of TestManyBlockedLanes; make lanes-scale has 300000")
+	scaleLanes = flag.Int("scale.lanes", 300, "blocked lanes of TestManyBlockedLanes, with 10 messages each; make "+
+		"lanes-scale has 100000")
+	scaleDeep = flag.Int("scale.deep", 2000, "blocked messages in one lane of TestManyBlockedLanes; make lanes-scale "+
+		"has 300000")
 	scaleJudge = flag.Bool("scale.judge", false, "fail if TestManyBlockedLanes takes longer than its goals")
 )
 
@@ -33,9 +35,10 @@ const (
 	viewGoal         = 500 * time.Millisecond
 )
 
-// TestManyBlockedLanes starts a consumer on a queue with many blocked lanes, and on one with many messages in one lane. A message of a
-// free lane is handled, and one of a blocked lane is dead-lettered without an attempt. status and lane list show a page. With -scale.judge
-// it fails if one of them takes longer than its goal, or occupies the store for longer.
+// TestManyBlockedLanes starts a consumer on a queue with many blocked lanes, and on one with many messages in one lane.
+// A message of a free lane is handled, and one of a blocked lane is dead-lettered without an attempt. status and lane
+// list show a page. With -scale.judge it fails if one of them takes longer than its goal, or occupies the store for
+// longer.
 func TestManyBlockedLanes(t *testing.T) {
 	strikes := servertest.Program(t, "cmd/strikes")
 	for _, c := range []struct{ lanes, messages int }{{*scaleLanes, 10}, {1, *scaleDeep}} {
@@ -77,7 +80,8 @@ func TestManyBlockedLanes(t *testing.T) {
 			need(t, err)
 			within(t, "reading one lane", time.Since(begun), viewGoal)
 			if want := c.messages + 1; state.Messages != want || len(state.Dead()) != min(want, 500) {
-				t.Errorf("%d messages, %d dead letters of the first %d; want %d messages", state.Messages, len(state.Dead()), len(state.Open), want)
+				t.Errorf("%d messages, %d dead letters of the first %d; want %d messages", state.Messages, len(state.Dead()),
+					len(state.Open), want)
 			}
 			w.judge(t, "reading one lane")
 		})
@@ -108,7 +112,8 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 		name := fmt.Sprint("lane", i)
 		key, since := l.laneKey(name), begun.Add(time.Duration(i)*time.Millisecond)
 		pipe.ZAdd(ctx, q+"lanes", redis.Z{Score: float64(since.UnixMilli()), Member: counter.LaneHash(name)})
-		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "held", since.UnixMilli(), "owner", "before", "number", messages,
+		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "held", since.UnixMilli(), "owner",
+			"before", "number", messages,
 			"said", fmt.Sprint("HELD ", messages))
 		for at := 1; at <= messages; at += 100 {
 			var open, letters, names []redis.Z
@@ -141,14 +146,15 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 	flush()
 }
 
-// run runs the command three times, and returns what it printed. The fastest is judged, because a busy machine makes each one slower.
-// The exit code is not judged: the dead letters of the fixture are not in the broker.
+// run runs the command three times, and returns what it printed. The fastest is judged, because a busy machine makes
+// each one slower. The exit code is not judged: the dead letters of the fixture are not in the broker.
 func (l *laneQueue) run(t *testing.T, strikes string, args ...string) (printed string) {
 	t.Helper()
 	fastest := time.Duration(math.MaxInt64)
 	for range 3 {
 		cmd := exec.CommandContext(t.Context(), strikes, args...)
-		cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_PREFIX="+l.prefix, "STRIKES_MANAGEMENT_URL="+managementURL(t))
+		cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_PREFIX="+l.prefix,
+			"STRIKES_MANAGEMENT_URL="+managementURL(t))
 		begun := time.Now()
 		out, err := cmd.CombinedOutput()
 		fastest = min(fastest, time.Since(begun))
@@ -211,19 +217,22 @@ func (w *stallWatch) longest(t *testing.T) (command redis.SlowLog, wait time.Dur
 	need(t, err)
 	need(t, w.rdb.SlowLogReset(t.Context()).Err())
 	for _, e := range entries {
-		if own := slices.Contains([]string{"slowlog", "config"}, strings.ToLower(e.Args[0])); !own && e.Duration > command.Duration {
+		if own := slices.Contains([]string{"slowlog", "config"}, strings.ToLower(e.Args[0])); !own &&
+			e.Duration > command.Duration {
 			command = e
 		}
 	}
 	return command, time.Duration(w.wait.Swap(0))
 }
 
-// judge prints what the store was occupied with. It judges by the longest command: a busy machine also makes a client wait.
+// judge prints what the store was occupied with. It judges by the longest command: a busy machine also makes a client
+// wait.
 func (w *stallWatch) judge(t *testing.T, during string) {
 	t.Helper()
 	command, wait := w.longest(t)
 	text := strings.Join(command.Args, " ")
-	t.Logf("%s: the longest command took %v; another client waited for %v: %.120q", during, command.Duration, wait.Round(10*time.Microsecond), text)
+	t.Logf("%s: the longest command took %v; another client waited for %v: %.120q", during, command.Duration,
+		wait.Round(10*time.Microsecond), text)
 	if *scaleJudge && command.Duration > stallGoal {
 		t.Errorf("%s occupied the store for %v, want %v at most", during, command.Duration, stallGoal)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestReplayLaneDuringTakeover has a consumer park a message and lose the queue before its nack arrives. An operator reads the lane. Only
-// then the next consumer parks the message again and dead-letters it. The replayed message must carry its new place: at the old
-// one it would be acked without an attempt.
+// TestReplayLaneDuringTakeover has a consumer park a message and lose the queue before its nack arrives. An operator
+// reads the lane. Only then the next consumer parks the message again and dead-letters it. The replayed message must
+// carry its new place: at the old one it would be acked without an attempt.
 func TestReplayLaneDuringTakeover(t *testing.T) {
 	t.Parallel()
 	for _, typ := range queueTypes {
@@ -25,7 +25,8 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			queue := declaredAs(t, topology.Spec{Type: typ})
 			counts := counters(t)
 			publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
-			step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane", Act: counter.LanePark}
+			step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane",
+				Act: counter.LanePark}
 			park := func(before, owner string, end func(amqp.Delivery) error) {
 				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 					if _, err := counts.OwnLanes(t.Context(), "/", queue, before, owner); err != nil {
@@ -43,9 +44,11 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				park("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
 				proctest.Eventually(t, time.Minute, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 			}}
-			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
+			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t),
+				Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
 			need(t, err)
-			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store, Wait: 2 * time.Second})
+			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store,
+				Wait: 2 * time.Second})
 			if !errors.Is(err, deadletter.ErrLaneWaiting) || done.Replayed != 1 {
 				t.Fatalf("%+v, %v; want one replayed, which waits", done, err)
 			}
@@ -54,7 +57,8 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				step.Act, step.Number, step.Place = counter.LaneEnter, 2, counter.ParsePlace(place)
 				reply, err := counts.StepLane(t.Context(), step)
 				if reply.Verdict != counter.LaneRun {
-					t.Errorf("the replayed message carries the place %q, and gets the verdict %d; want %d: it may run", place, reply.Verdict, counter.LaneRun)
+					t.Errorf("the replayed message carries the place %q, and gets the verdict %d; want %d: it may run", place,
+						reply.Verdict, counter.LaneRun)
 				}
 				return err
 			}))

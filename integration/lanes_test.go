@@ -23,18 +23,21 @@ import (
 var (
 	lanesMessages = flag.Int("lanes.messages", 600, "messages of each case of TestHoldLanes; make lanes has 20000")
 	lanesLanes    = flag.Int("lanes.lanes", 20, "lanes of each case of TestHoldLanes; make lanes has 100")
-	lanesFaults   = flag.Int("lanes.faults", 6, "faults of consumers and their connections in each case of TestHoldLanes; make lanes has 90")
-	lanesRestarts = flag.Int("lanes.restarts", 0, "kills of the broker in each case of TestHoldLanes, which gets a private one; make lanes has 3")
-	lanesKill     = flag.String("lanes.kill", "", "`command` that kills the RabbitMQ at AMQP_URL, for -lanes.restarts")
-	lanesStart    = flag.String("lanes.start", "", "`command` that starts it again")
-	lanesType     = flag.String("lanes.type", "", "`type` of queue of the only case of TestHoldLanes: classic or quorum; empty: both")
-	lanesSeed     = flag.Uint64("lanes.seed", 0, "of the faults of TestHoldLanes; 0: a random one, which is printed")
+	lanesFaults   = flag.Int("lanes.faults", 6,
+		"faults of consumers and their connections in each case of TestHoldLanes; make lanes has 90")
+	lanesRestarts = flag.Int("lanes.restarts", 0,
+		"kills of the broker in each case of TestHoldLanes, which gets a private one; make lanes has 3")
+	lanesKill  = flag.String("lanes.kill", "", "`command` that kills the RabbitMQ at AMQP_URL, for -lanes.restarts")
+	lanesStart = flag.String("lanes.start", "", "`command` that starts it again")
+	lanesType  = flag.String("lanes.type", "",
+		"`type` of queue of the only case of TestHoldLanes: classic or quorum; empty: both")
+	lanesSeed = flag.Uint64("lanes.seed", 0, "of the faults of TestHoldLanes; 0: a random one, which is printed")
 )
 
-// TestHoldLanes runs three consumer processes whose dead letters hold their lanes. One message in a hundred fails, some always; some
-// kill their process. Processes are killed, stopped and frozen, their connections are cut, the broker is killed, and requests to the
-// store are lost, late and doubled. Meanwhile two operators replay lanes, and drop what always fails. In each lane what is handled
-// must be what was published, in its order, without what was dropped.
+// TestHoldLanes runs three consumer processes whose dead letters hold their lanes. One message in a hundred fails, some
+// always; some kill their process. Processes are killed, stopped and frozen, their connections are cut, the broker is
+// killed, and requests to the store are lost, late and doubled. Meanwhile two operators replay lanes, and drop what
+// always fails. In each lane what is handled must be what was published, in its order, without what was dropped.
 func TestHoldLanes(t *testing.T) {
 	if *lanesRestarts == 0 { // else the test names its broker in the environment
 		t.Parallel()
@@ -50,10 +53,12 @@ func TestHoldLanes(t *testing.T) {
 				seed = rand.Uint64N(1 << 32)
 			}
 			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
-			if *lanesRestarts > 0 { // a quorum queue that is killed soon after its declaration may forget its log; not after a restart
+			// a quorum queue that is killed soon after its declaration may forget its log; not after a restart
+			if *lanesRestarts > 0 {
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
+			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed,
+				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			stop := h.operate(t)
 			for part := range 10 { // so that new messages arrive while lanes are held
@@ -111,7 +116,8 @@ func (h *heldLanes) startFleet(t *testing.T, seed uint64) {
 	t.Cleanup(func() { need(t, counts.Close()) })
 	h.counts, h.faults = counts, map[string]int{}
 	for i := range 3 {
-		seat := newLaneSeat(t, h.broker, laneChild{Seat: i, Prefix: prefix, Queue: h.queue, Whole: h.whole, Ledger: h.out.Name()}, seed+uint64(i))
+		seat := newLaneSeat(t, h.broker, laneChild{Seat: i, Prefix: prefix, Queue: h.queue, Whole: h.whole,
+			Ledger: h.out.Name()}, seed+uint64(i))
 		h.seats = append(h.seats, seat)
 	}
 }
@@ -208,8 +214,10 @@ func (h *heldLanes) report(t *testing.T) {
 	t.Helper()
 	h.readOn(t)
 	o := &h.operated
-	t.Logf("%d messages in %d lanes, %v: %v; %d takeovers, %d parked behind others, %d replayed in %d passes, %d dropped, %d releases; %d too early",
-		h.n, h.lanes, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, h.parked, o.replays.Load(), o.passes.Load(), len(h.dropped), o.releases.Load(), len(h.early))
+	t.Logf("%d messages in %d lanes, %v: %v; %d takeovers, %d parked behind others, %d replayed in %d passes, %d "+
+		"dropped, %d releases; %d too early",
+		h.n, h.lanes, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, h.parked, o.replays.Load(),
+		o.passes.Load(), len(h.dropped), o.releases.Load(), len(h.early))
 	h.judge(t)
 	if h.parked == 0 || o.replays.Load() == 0 || o.releases.Load() == 0 || h.takeovers == 0 {
 		t.Error("nothing was parked, replayed, released or taken over; that is hardly a test")

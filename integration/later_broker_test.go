@@ -23,18 +23,21 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// More: go test ./integration -run TestLaterBrokerKilled -later.broker.messages 5000 -later.broker.kills 10 -timeout 30m
+// More: go test ./integration -run TestLaterBrokerKilled -later.broker.messages 5000 -later.broker.kills 10 -timeout
+// 30m
 var (
 	laterBrokerMessages = flag.Int("later.broker.messages", 300, "messages of TestLaterBrokerKilled for each kill")
 	laterBrokerKills    = flag.Int("later.broker.kills", 1, "kills of the broker in TestLaterBrokerKilled")
 )
 
-// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them. A bucket that is declared later
-// has it from its beginning.
+// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them. A bucket
+// that is declared later has it from its beginning.
 func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
-	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`, ttl.Milliseconds())
-	servertest.Administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+"/strikes-later-short", body)
+	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`,
+		ttl.Milliseconds())
+	servertest.Administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+
+		"/strikes-later-short", body)
 }
 
 // fates counts what became of messages.
@@ -68,7 +71,8 @@ func (f *fates) count(of func() int) int {
 	return of()
 }
 
-// TestLaterBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is down, all become due.
+// TestLaterBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is
+// down, all become due.
 func TestLaterBrokerKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel() // most of it is waiting
@@ -83,13 +87,15 @@ func TestLaterBrokerKilled(t *testing.T) {
 	}
 	_ = conn.Close()
 	shortenBuckets(t, broker.ManagementURL, "/", 4*time.Second)
-	// A node that is killed within moments of a quorum queue's declaration may forget its log: see TestBrokerKilledInTheMiddle.
+	// A node that is killed within moments of a quorum queue's declaration may forget its log: see
+	// TestBrokerKilledInTheMiddle.
 	if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
 	store := counter.NewMemory(nil)
-	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, LaterAbove: time.Minute, MaxRetries: 3, Concurrency: 4, Prefetch: 40}
+	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, LaterAbove: time.Minute,
+		MaxRetries: 3, Concurrency: 4, Prefetch: 40}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, dial) }()
@@ -103,7 +109,9 @@ func TestLaterBrokerKilled(t *testing.T) {
 		ids = append(ids, fresh...)
 		before := f.count(func() int { return f.moved })
 		publishIDs(t, dial, "orders", fresh)
-		proctest.Eventually(t, time.Minute, "half of them moved", func() bool { return f.count(func() int { return f.moved })-before >= len(fresh)/2 })
+		proctest.Eventually(t, time.Minute, "half of them moved", func() bool {
+			return f.count(func() int { return f.moved })-before >= len(fresh)/2
+		})
 		held += depthOf(dial, "strikes.later.1h")
 		if err := broker.Kill(); err != nil {
 			t.Fatal(err)
@@ -117,7 +125,9 @@ func TestLaterBrokerKilled(t *testing.T) {
 			return f.count(func() int { return len(f.finished) }) == len(ids)
 		})
 	}
-	proctest.Eventually(t, time.Minute, "the queues are empty", func() bool { return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.later.1h") == 0 })
+	proctest.Eventually(t, time.Minute, "the queues are empty", func() bool {
+		return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.later.1h") == 0
+	})
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -129,7 +139,8 @@ func TestLaterBrokerKilled(t *testing.T) {
 		most = max(most, f.runs[id])
 	}
 	dead := depthOf(dial, "orders.dlq") + depthOf(dial, queueinfo.LaterLost)
-	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d attempts at most",
+	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d "+
+		"attempts at most",
 		len(ids), *laterBrokerKills, held, lost, twice, dead, most)
 	if lost+twice+dead > 0 || most > c.MaxRetries+1 || held == 0 {
 		t.Fail()

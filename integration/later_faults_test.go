@@ -11,7 +11,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestLaterIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they share one count.
+// TestLaterIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they
+// share one count.
 func TestLaterIDAgain(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	q := newShortLaterQueue(t, quick)
@@ -24,7 +25,8 @@ func TestLaterIDAgain(t *testing.T) {
 	})
 	send := func(body string) {
 		q.must(func(ch *amqp.Channel) error {
-			return ch.Publish("", q.name, true, false, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent, Body: []byte(body)})
+			return ch.Publish("", q.name, true, false, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent,
+				Body: []byte(body)})
 		})
 	}
 	moves := func(n int) func() bool {

@@ -23,7 +23,8 @@ import (
 var (
 	laterMessages = flag.Int("later.messages", 40, "messages of TestLaterKilled")
 	laterKills    = flag.Int("later.kills", 1, "kills of TestLaterKilled at each of five points")
-	laterDelay    = flag.Duration("later.delay", 5*time.Second, "delay of each message of TestLaterKilled; over 38s, leases of moves end before it")
+	laterDelay    = flag.Duration("later.delay", 5*time.Second,
+		"delay of each message of TestLaterKilled; over 38s, leases of moves end before it")
 )
 
 // laterLimit is how many counted attempts a message gets.
@@ -39,8 +40,8 @@ type laterLog struct {
 	again          int  // attempts that should not have been
 }
 
-// readLaterLog reads the lines of laterWorkers: an event, the id of a message, and the token of the attempt. The processes ran one after the
-// other, so the lines are in order.
+// readLaterLog reads the lines of laterWorkers: an event, the id of a message, and the token of the attempt. The
+// processes ran one after the other, so the lines are in order.
 func readLaterLog(from io.Reader) (map[string]*laterLog, error) {
 	all := map[string]*laterLog{}
 	lines := bufio.NewScanner(from)
@@ -111,15 +112,21 @@ func TestLaterAudit(t *testing.T) {
 		name, log string
 		want      laterAudit
 	}{
-		{"as it should be", "attempt m a\nfailed m a\nmoved m a\nmoved m x\ncopy m b\nsucceeded m b", laterAudit{Most: 2, Moved: 1}},
-		{"processes died in attempts", "attempt m a\nattempt m b\nfailed m b\nmoved m b\ncopy m c\ncopy m d\nsucceeded m d", laterAudit{Most: 4, Moved: 1}},
+		{"as it should be", "attempt m a\nfailed m a\nmoved m a\nmoved m x\ncopy m b\nsucceeded m b",
+			laterAudit{Most: 2, Moved: 1}},
+		{"processes died in attempts", "attempt m a\nattempt m b\nfailed m b\nmoved m b\ncopy m c\ncopy m d\nsucceeded m d",
+			laterAudit{Most: 4, Moved: 1}},
 		{"FAIL sent twice", "attempt m a\nfailed m a\nfailed m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
 		{"lost", "attempt m a\nfailed m a\nmoved m a", laterAudit{Lost: 1, Most: 1, Moved: 1}},
 		{"never seen", "", laterAudit{Lost: 1}},
-		{"two copies", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
-		{"the original after its copy", "attempt m a\nmoved m a\ncopy m b\nsucceeded m b\nattempt m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
-		{"a copy after the original", "attempt m a\nmoved m a\nattempt m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
-		{"the count began anew", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nfailed m b\ncopy m c\nsucceeded m c", laterAudit{TooMany: 1, Most: 3, Moved: 1}},
+		{"two copies", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3,
+			Moved: 1}},
+		{"the original after its copy", "attempt m a\nmoved m a\ncopy m b\nsucceeded m b\nattempt m c",
+			laterAudit{Again: 1, Most: 3, Moved: 1}},
+		{"a copy after the original", "attempt m a\nmoved m a\nattempt m b\nsucceeded m b\ncopy m c",
+			laterAudit{Again: 1, Most: 3, Moved: 1}},
+		{"the count began anew", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nfailed m b\ncopy m c\nsucceeded m c",
+			laterAudit{TooMany: 1, Most: 3, Moved: 1}},
 		{"its ack was lost", "attempt m a\nsucceeded m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
 	} {
 		log, err := readLaterLog(strings.NewReader(tc.log))
@@ -132,14 +139,16 @@ func TestLaterAudit(t *testing.T) {
 	}
 }
 
-// TestLaterKilled kills processes while they move messages. No message is lost, handled again after the success of a copy, or
-// dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the buckets work with shorter times than the consumer.
+// TestLaterKilled kills processes while they move messages. No message is lost, handled again after the success of a
+// copy, or dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the buckets work
+// with shorter times than the consumer.
 func TestLaterKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	bucket := *laterDelay / 5
 	q := newShortLaterQueue(t, bucket)
 	w := laterWorker{
-		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "later"), Queue: q.name, Log: filepath.Join(t.TempDir(), "log"), Delay: *laterDelay, Above: bucket,
+		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "later"), Queue: q.name, Log: filepath.Join(t.TempDir(),
+			"log"), Delay: *laterDelay, Above: bucket,
 	}
 	ids := make([]string, *laterMessages)
 	for n := range ids {
@@ -166,7 +175,8 @@ func TestLaterKilled(t *testing.T) {
 	}
 	audit = w.audit(t)
 	dead := q.depth(q.name+".dlq") + q.depth("strikes.later.lost")
-	t.Logf("%d messages, processes killed %v; %d moved, %d lost, %d handled after their success, %d dead-lettered, %d attempts too many, %d at most at one message",
+	t.Logf("%d messages, processes killed %v; %d moved, %d lost, %d handled after their success, %d dead-lettered, %d "+
+		"attempts too many, %d at most at one message",
 		len(ids), deaths, audit.Moved, audit.Lost, audit.Again, dead, audit.TooMany, audit.Most)
 	if audit.Lost+audit.Again+audit.TooMany+dead > 0 || audit.Moved == 0 {
 		t.Fail()
@@ -188,7 +198,8 @@ func (q *laterQueue) held(t *testing.T) int {
 func (w laterWorker) dies(t *testing.T) bool {
 	t.Helper()
 	cmd := w.start(t)
-	over := time.AfterFunc(*laterDelay+30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // no message passes that point now
+	// no message passes that point now
+	over := time.AfterFunc(*laterDelay+30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer over.Stop()
 	_ = cmd.Wait()
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)

@@ -25,7 +25,8 @@ const laterEnv = "STRIKES_TEST_LATER"
 // laterPoints are where such a process kills itself.
 var laterPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
 
-// laterWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see readLaterLog.
+// laterWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see
+// readLaterLog.
 type laterWorker struct {
 	AMQP, Redis, Prefix, Queue, Log string
 	Delay, Above                    time.Duration // of a failed message, and the wait that moves it, by the store's clock
@@ -45,8 +46,8 @@ func init() {
 	}
 }
 
-// mortal is a Counter whose process dies at a point. It tells the store shorter times than the consumer would, so that a message that
-// the consumer delays by minutes is due within seconds.
+// mortal is a Counter whose process dies at a point. It tells the store shorter times than the consumer would, so that
+// a message that the consumer delays by minutes is due within seconds.
 type mortal struct {
 	*counter.Counter
 	laterWorker
@@ -84,7 +85,8 @@ func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 	return m.stretch(reply), err
 }
 
-// stretch makes the wait of a MOVE fit a bucket. A WAIT, which may be for the lease of a move, ends when the message may be due.
+// stretch makes the wait of a MOVE fit a bucket. A WAIT, which may be for the lease of a move, ends when the message
+// may be due.
 func (m *mortal) stretch(r counter.Reply) counter.Reply {
 	switch r.Verdict {
 	case counter.VerdictMove:
@@ -153,7 +155,8 @@ func (w laterWorker) run() error {
 	}
 	m := &mortal{Counter: store, laterWorker: w, log: log}
 	c := consumer.Consumer{
-		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, LaterAbove: time.Minute, MaxRetries: laterLimit - 1, Concurrency: 4, Prefetch: 500,
+		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, LaterAbove: time.Minute, MaxRetries: laterLimit - 1,
+		Concurrency: 4, Prefetch: 500,
 	}
 	return c.Run(context.Background(), func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
 }

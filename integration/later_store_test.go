@@ -16,7 +16,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// hurried tells the store shorter times than the consumer would: a failed message is due after wait, and moved if that is longer than above.
+// hurried tells the store shorter times than the consumer would: a failed message is due after wait, and moved if that
+// is longer than above.
 type hurried struct {
 	*counter.Counter
 	wait, above time.Duration
@@ -107,10 +108,13 @@ func (q *laterQueue) publishMany(n int) (ids []string) {
 	return ids
 }
 
-// wantOnce waits for the success of each message, and reports those with more than one success or more than most attempts.
+// wantOnce waits for the success of each message, and reports those with more than one success or more than most
+// attempts.
 func (q *laterQueue) wantOnce(v *visits, ids []string, most int) {
 	q.t.Helper()
-	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool { return len(v.succeeded) == len(ids) }))
+	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool {
+		return len(v.succeeded) == len(ids)
+	}))
 	proctest.Eventually(q.t, time.Minute, "empty buckets", func() bool { return q.held(q.t) == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -122,19 +126,24 @@ func (q *laterQueue) wantOnce(v *visits, ids []string, most int) {
 	q.wantEmpty()
 }
 
-// TestLaterStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed attempt and is handled once.
+// TestLaterStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed
+// attempt and is handled once.
 func TestLaterStoreForgets(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := privateStore(t, servers.RedisOptions{})
 	q, v := newShortLaterQueue(t, quick), newVisits()
-	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2}, LaterAbove: time.Minute}, v, v)
+	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2},
+		LaterAbove: time.Minute}, v, v)
 	ids := q.publishMany(20)
-	proctest.Eventually(t, time.Minute, "all moved", v.is(func() bool { return v.outcomes[consumer.OutcomeMove] >= len(ids) }))
+	proctest.Eventually(t, time.Minute, "all moved", v.is(func() bool {
+		return v.outcomes[consumer.OutcomeMove] >= len(ids)
+	}))
 	do(t, client(t, store), "FLUSHALL")
 	q.wantOnce(v, ids, 2)
 }
 
-// TestLaterMixedConsumers: consumers that move sooner, later or never share a queue. Each message gets two attempts, and is handled once.
+// TestLaterMixedConsumers: consumers that move sooner, later or never share a queue. Each message gets two attempts,
+// and is handled once.
 func TestLaterMixedConsumers(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := dialCounter(t, privateStore(t, servers.RedisOptions{}).URL)

@@ -34,7 +34,8 @@ const quick = 2 * time.Second
 
 func newLaterQueue(t *testing.T) *laterQueue { return newShortLaterQueue(t, 0) }
 
-// newShortLaterQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as declared.
+// newShortLaterQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as
+// declared.
 func newShortLaterQueue(t *testing.T, ttl time.Duration) *laterQueue {
 	url := servertest.VirtualHost(t) // the buckets are those of all queues of a virtual host
 	b := topoDial(t, url)
@@ -80,7 +81,8 @@ func (s *seen) Observe(_ context.Context, e consumer.Event) {
 	}
 }
 
-// run consumes until the test ends, with a handler that wants each message again after what delay returns; zero: it succeeds.
+// run consumes until the test ends, with a handler that wants each message again after what delay returns; zero: it
+// succeeds.
 func (q *laterQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
 	s := &seen{changed: make(chan struct{}, 1)}
 	ready := make(chan bool, 1)
@@ -142,7 +144,8 @@ func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestLaterMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is moved again.
+// TestLaterMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is
+// moved again.
 func TestLaterMoves(t *testing.T) {
 	t.Parallel()
 	q := newLaterQueue(t)
@@ -202,7 +205,8 @@ func (q *laterQueue) send(id string, headers amqp.Table, priority uint8) {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{MessageId: id, Headers: headers, Priority: priority, DeliveryMode: 2, Body: []byte(id)})
+		c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{MessageId: id, Headers: headers,
+			Priority: priority, DeliveryMode: 2, Body: []byte(id)})
 		if err != nil {
 			return err
 		}
@@ -249,7 +253,8 @@ func TestLaterBuckets(t *testing.T) {
 	}
 	defer conn.Close()
 	never := func(context.Context, amqp.Delivery) error { return nil }
-	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, LaterAbove: time.Minute, Handler: never}).Consume(t.Context(), conn)
+	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, LaterAbove: time.Minute, Handler: never}).
+		Consume(t.Context(), conn)
 	if err == nil || !containsAll(err.Error(), `queue "strikes.later.6h" does not exist`, "topology.Declare with Later") {
 		t.Errorf("a missing bucket: %v", err)
 	}
@@ -266,7 +271,8 @@ func TestLaterBuckets(t *testing.T) {
 	}
 }
 
-// TestLaterRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are held until it is back.
+// TestLaterRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are
+// held until it is back.
 func TestLaterRefuses(t *testing.T) {
 	t.Parallel()
 	q := newLaterQueue(t)
@@ -304,7 +310,8 @@ func TestLaterRefuses(t *testing.T) {
 	s.wait(t, "moved after all", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 6 })
 }
 
-// TestLaterQueueGone: a message whose queue is gone when it comes back is in strikes.later.lost, and the others come back.
+// TestLaterQueueGone: a message whose queue is gone when it comes back is in strikes.later.lost, and the others come
+// back.
 func TestLaterQueueGone(t *testing.T) {
 	t.Parallel()
 	q := newLaterQueue(t)
@@ -323,7 +330,8 @@ func TestLaterQueueGone(t *testing.T) {
 	for range kept {
 		q.publish("strikes.later.1h", q.name, "x")
 	}
-	for over := time.Now().Add(time.Minute); q.depth(queueinfo.LaterLost) < gone || q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
+	for over := time.Now().Add(time.Minute); q.depth(queueinfo.LaterLost) < gone ||
+		q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(over) {
 			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(queueinfo.LaterLost), gone, q.depth(q.name), kept)
 		}

@@ -29,7 +29,8 @@ func TestLaterTopology(t *testing.T) {
 	args["x-message-ttl"] = int64(1)
 	b.queue(hour.Name, args)
 	b.wantBuckets("another TTL", queueinfo.Yes, `queue "strikes.later.1h" has another x-message-ttl`)
-	if err := topology.Declare(t.Context(), b.conn, spec); err == nil || !strings.Contains(err.Error(), "x-message-ttl 1, not 3600000") {
+	if err := topology.Declare(t.Context(), b.conn, spec); err == nil || !strings.Contains(err.Error(),
+		"x-message-ttl 1, not 3600000") {
 		t.Errorf("declare over another TTL: %v", err)
 	}
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })

@@ -33,8 +33,8 @@ func cut(t *testing.T, name string) bool {
 	return found
 }
 
-// manage makes a request of the management API, also while a test is cleaned up. It asks again after an error of the API's
-// own: 3.10 has no list of the connections while one of them goes (500).
+// manage makes a request of the management API, also while a test is cleaned up. It asks again after an error of the
+// API's own: 3.10 has no list of the connections while one of them goes (500).
 func manage(t *testing.T, method, path, body string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

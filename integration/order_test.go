@@ -40,7 +40,8 @@ func TestOrder(t *testing.T) {
 		{"in place, prefetch 1", consumer.RetryInPlace, 1, consumer.Consumer{Prefetch: 1}},
 		{"in place, prefetch 10", consumer.RetryInPlace, 1, consumer.Consumer{Prefetch: 10}},
 		{"in place, prefetch 30", consumer.RetryInPlace, 1, consumer.Consumer{}},
-		{"16 lanes, prefetch 100", consumer.RetryInPlace, 16, consumer.Consumer{Prefetch: 100, Concurrency: 16, Lane: laneOf}},
+		{"16 lanes, prefetch 100", consumer.RetryInPlace, 16, consumer.Consumer{Prefetch: 100, Concurrency: 16,
+			Lane: laneOf}},
 	} {
 		for _, typ := range queueTypes {
 			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
@@ -91,7 +92,9 @@ func (o *ordered) publish(t *testing.T, queue string) {
 	t.Helper()
 	const batch = 5000
 	for from := 0; from < len(o.done); from += batch {
-		publishBodies(t, queue, from, min(from+batch, len(o.done)), func(i int) string { return fmt.Sprint(i, " ", i%o.lanes) })
+		publishBodies(t, queue, from, min(from+batch, len(o.done)), func(i int) string {
+			return fmt.Sprint(i, " ", i%o.lanes)
+		})
 	}
 }
 
@@ -137,7 +140,8 @@ func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 			t.Logf("message %d: a crash reached the limit before it was reversed, see docs/guarantees.md: %+v", i, records[0])
 			continue
 		}
-		t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want, fails(i), records)
+		t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want,
+			fails(i), records)
 	}
 }
 
@@ -198,7 +202,8 @@ func (o *ordered) handle(ctx context.Context, link *cuttable, d amqp.Delivery) e
 	return nil
 }
 
-// begin notes a violation if a message ahead in the lane is not done. A consumer whose connection was cut may not know yet.
+// begin notes a violation if a message ahead in the lane is not done. A consumer whose connection was cut may not know
+// yet.
 func (o *ordered) begin(ctx context.Context, i int, link *cuttable) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -240,7 +245,8 @@ func (o *ordered) report(t *testing.T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n := len(o.violations); n > 0 {
-		t.Errorf("%d messages of %d were handled too early, such as %s", n, len(o.done), strings.Join(o.violations[:min(n, 10)], ", "))
+		t.Errorf("%d messages of %d were handled too early, such as %s", n, len(o.done),
+			strings.Join(o.violations[:min(n, 10)], ", "))
 	}
 }
 

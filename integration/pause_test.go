@@ -45,7 +45,8 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 					t.Errorf("%d attempts began during the pause", after-before)
 				}
 				if depth := queueDepth(t, queue); depth != 400-before+2 {
-					t.Errorf("%d messages are in the queue, want the %d that were not handled and the two that failed", depth, 400-before)
+					t.Errorf("%d messages are in the queue, want the %d that were not handled and the two that failed", depth,
+						400-before)
 				}
 				for _, id := range spec.Fail {
 					if r := one(t, c, queue, id); r.Counted() != 1 {
@@ -54,7 +55,9 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				}
 
 				need(t, c.Admin().Resume(t.Context(), "/", queue, counter.Note{By: "jo"}))
-				proctest.Eventually(t, time.Minute, "every message handled", func() bool { return queueDepth(t, queue) == 0 && handled(t, spec) >= 400 })
+				proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+					return queueDepth(t, queue) == 0 && handled(t, spec) >= 400
+				})
 				if n := handled(t, spec); n != 400 {
 					t.Errorf("%d attempts at 400 messages", n)
 				}
@@ -93,8 +96,8 @@ func readers(t *testing.T, c *counter.Counter, queue string) (states []counter.C
 	return states
 }
 
-// pauseQueue pauses a queue and waits until n processes have stopped. They need at most two seconds if they are given a processor:
-// consumer.TestPauseEndsASession checks that without a real clock.
+// pauseQueue pauses a queue and waits until n processes have stopped. They need at most two seconds if they are given a
+// processor: consumer.TestPauseEndsASession checks that without a real clock.
 func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
 	t.Helper()
 	began := time.Now()
@@ -150,7 +153,8 @@ func TestPauseKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as before.
+// TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as
+// before.
 func TestPausesLeaveNoGoroutine(t *testing.T) {
 	t.Parallel()
 	q := newLaterQueue(t)

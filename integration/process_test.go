@@ -225,8 +225,8 @@ func terminate(t *testing.T, all ...process) {
 	}
 }
 
-// TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that are
-// in the same processes when it does.
+// TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that
+// are in the same processes when it does.
 func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {

@@ -204,7 +204,8 @@ func TestPublishWhileBlocked(t *testing.T) {
 	}
 	proxy.block(t, "low on memory")
 
-	// The frame may take a moment to arrive: publish until one call is held. Before that, a confirm may take longer than the call waits.
+	// The frame may take a moment to arrive: publish until one call is held. Before that, a confirm may take longer than
+	// the call waits.
 	for held, end := false, time.Now().Add(pubPatience); !held; {
 		ctx, cancel := context.WithTimeout(pubContext(t), 100*time.Millisecond)
 		_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "held"})
@@ -338,7 +339,8 @@ func TestPublishRefusedAtTheDoor(t *testing.T) {
 			defer p.Close()
 			_, err = p.Publish(pubContext(t), "", "q", amqp.Publishing{})
 			var e *publisher.Error
-			if !errors.As(err, &e) || e.Undecided || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "s3cret") {
+			if !errors.As(err, &e) || e.Undecided || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(),
+				"s3cret") {
 				t.Errorf("got %v", err)
 			}
 		})

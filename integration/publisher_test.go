@@ -156,7 +156,8 @@ func TestPublishUnroutable(t *testing.T) {
 	p := pubNew(t, brokerURL(t), nil)
 	id, err := p.Publish(pubContext(t), "", "pub-nowhere", amqp.Publishing{MessageId: "m1"})
 	e := pubError(t, err, publisher.ErrUnroutable)
-	want := publisher.Error{ID: "m1", Key: "pub-nowhere", Code: amqp.NoRoute, Reason: "NO_ROUTE", Err: publisher.ErrUnroutable}
+	want := publisher.Error{ID: "m1", Key: "pub-nowhere", Code: amqp.NoRoute, Reason: "NO_ROUTE",
+		Err: publisher.ErrUnroutable}
 	if id != "m1" || e.Undecided || e.Code != want.Code || e.Reason != want.Reason || e.Key != want.Key {
 		t.Errorf("id %q, error %+v; want %+v", id, *e, want)
 	}

@@ -64,7 +64,8 @@ func sixOrders(t *testing.T, dir, strikes, commands string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", commands+"code=$?; kill $(jobs -p); wait; exit $code\n")
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(strikes)+":"+os.Getenv("PATH"), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t),
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(strikes)+":"+os.Getenv("PATH"), "AMQP_URL="+brokerURL(t),
+		"REDIS_URL="+redisURL(t),
 		"STRIKES_MANAGEMENT_URL="+managementURL(t), "STRIKES_PREFIX="+prefix, "STRIKES_EXIT_WHEN_IDLE=3s")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -78,7 +79,8 @@ func sixOrders(t *testing.T, dir, strikes, commands string) {
 		"order 4": {3, counter.CauseFailed, "HTTP 500 Internal Server Error: no stock"},
 		"order 5": {1, counter.CauseRejected, "HTTP 422 Unprocessable Entity: no such customer"},
 	} {
-		if r := one(t, c, queue, id); r.State != counter.StateDeadLetter || r.Failures != want.failures || r.Cause != want.cause || r.Reason != want.reason {
+		if r := one(t, c, queue, id); r.State != counter.StateDeadLetter || r.Failures != want.failures ||
+			r.Cause != want.cause || r.Reason != want.reason {
 			t.Errorf("%s: %d failures, %s, %q", id, r.Failures, r.Cause, r.Reason)
 		}
 	}

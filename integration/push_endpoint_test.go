@@ -23,8 +23,8 @@ import (
 // endpointEnv makes this test binary an HTTP endpoint, told in JSON what to do.
 const endpointEnv = "STRIKES_TEST_ENDPOINT"
 
-// endpoint is what an endpoint's process does. It writes a line to Ledger, with one write(2), when a request has arrived and when it
-// is answered: "begin" or the status, the id, the attempt, and the SHA-256 of the body.
+// endpoint is what an endpoint's process does. It writes a line to Ledger, with one write(2), when a request has
+// arrived and when it is answered: "begin" or the status, the id, the attempt, and the SHA-256 of the body.
 type endpoint struct {
 	Addr, Ledger string
 	Fail         []string // ids that get 500
@@ -58,33 +58,34 @@ func runEndpoint(spec string) error {
 		return err
 	}
 	var busy sync.Map
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the client has gone
-		}
-		id := r.Header.Get("Strikes-Message-Id")
-		note := func(what any) {
-			fmt.Fprintf(ledger, "%v %s %s %x\n", what, id, r.Header.Get("Strikes-Attempt"), sha256.Sum256(body))
-		}
-		note("begin")
-		time.Sleep(e.Takes)
-		status := http.StatusNoContent
-		_, again := busy.LoadOrStore(id, true)
-		switch {
-		case slices.Contains(e.Kill, id) && e.gated():
-			<-r.Context().Done()
-			return
-		case slices.Contains(e.Kill, id):
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		case slices.Contains(e.Fail, id):
-			status = http.StatusInternalServerError
-		case slices.Contains(e.Busy, id) && !again:
-			status = http.StatusServiceUnavailable
-		}
-		note(status)
-		w.WriteHeader(status)
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return // the client has gone
+			}
+			id := r.Header.Get("Strikes-Message-Id")
+			note := func(what any) {
+				fmt.Fprintf(ledger, "%v %s %s %x\n", what, id, r.Header.Get("Strikes-Attempt"), sha256.Sum256(body))
+			}
+			note("begin")
+			time.Sleep(e.Takes)
+			status := http.StatusNoContent
+			_, again := busy.LoadOrStore(id, true)
+			switch {
+			case slices.Contains(e.Kill, id) && e.gated():
+				<-r.Context().Done()
+				return
+			case slices.Contains(e.Kill, id):
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			case slices.Contains(e.Fail, id):
+				status = http.StatusInternalServerError
+			case slices.Contains(e.Busy, id) && !again:
+				status = http.StatusServiceUnavailable
+			}
+			note(status)
+			w.WriteHeader(status)
+		})}
 	return server.Serve(listener)
 }
 
@@ -217,8 +218,10 @@ type pushing struct {
 // push starts strikes consume --http on a queue, which ends with the test at the latest.
 func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pushing {
 	t.Helper()
-	cmd := exec.Command(strikes, append([]string{"consume", queue, "--http", url, "--backoff", "20ms..500ms"}, flags...)...)
-	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_MANAGEMENT_URL="+managementURL(t), "STRIKES_PREFIX="+prefix)
+	cmd := exec.Command(strikes, append([]string{"consume", queue, "--http", url, "--backoff", "20ms..500ms"},
+		flags...)...)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_MANAGEMENT_URL="+
+		managementURL(t), "STRIKES_PREFIX="+prefix)
 	p := &pushing{cmd, &lockedBuffer{}, make(chan error, 1)}
 	cmd.Stderr = p.stderr
 	if err := cmd.Start(); err != nil {

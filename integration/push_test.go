@@ -34,8 +34,8 @@ func publishLanes(t *testing.T, queue string, n, lanes int) {
 	publishAll(t, msgs...)
 }
 
-// TestPush has endpoints die and come back under load, by kills from outside and by a message that kills each: nothing is lost,
-// counts are exact, order is kept.
+// TestPush has endpoints die and come back under load, by kills from outside and by a message that kills each: nothing
+// is lost, counts are exact, order is kept.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	const n, kills, limit = 240, 6, 3
@@ -62,7 +62,9 @@ func TestPush(t *testing.T) {
 			p := push(t, strikes, queue, prefix, e.URL, append(tc.flags, "--max-retries", fmt.Sprint(limit-1))...)
 			for range kills {
 				before := len(e.ledger(t))
-				proctest.Eventually(t, time.Minute, "the endpoint works", func() bool { return len(e.ledger(t)) > before+40 || len(e.handled(t)) == n-1-len(fails) })
+				proctest.Eventually(t, time.Minute, "the endpoint works", func() bool {
+					return len(e.ledger(t)) > before+40 || len(e.handled(t)) == n-1-len(fails)
+				})
 				e.kill()
 			}
 			proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
@@ -87,8 +89,8 @@ func TestPush(t *testing.T) {
 					runs[post.id]++
 				}
 			}
-			// A process that is killed with a connection that it had not accepted yet looks as if an isolated attempt had killed it: that is a
-			// crash without a post.
+			// A process that is killed with a connection that it had not accepted yet looks as if an isolated attempt had killed
+			// it: that is a crash without a post.
 			if runs[killer] < 1 || runs[killer] > limit+1+kills {
 				t.Errorf("the killer was posted %d times", runs[killer])
 			}
@@ -102,8 +104,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestPushKilled kills consume itself whenever it posts a killer, at first beside other messages and then isolated, and later lets the
-// killers end the endpoint: the count goes on, and no neighbour pays for it.
+// TestPushKilled kills consume itself whenever it posts a killer, at first beside other messages and then isolated, and
+// later lets the killers end the endpoint: the count goes on, and no neighbour pays for it.
 func TestPushKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -125,8 +127,11 @@ func TestPushKilled(t *testing.T) {
 		publishLanes(t, queue, n, 1)
 		p, before, isolated := start(), 0, 0
 		for range kills {
-			proctest.Eventually(t, time.Minute, "a killer is posted", func() bool { return len(e.posts(t, killers...)) > before })
-			if said := p.stderr.String(); strings.Contains(said, "isolate "+killers[0]) || strings.Contains(said, "isolate "+killers[1]) {
+			proctest.Eventually(t, time.Minute, "a killer is posted", func() bool {
+				return len(e.posts(t, killers...)) > before
+			})
+			if said := p.stderr.String(); strings.Contains(said, "isolate "+killers[0]) || strings.Contains(said,
+				"isolate "+killers[1]) {
 				isolated++
 			}
 			p.crash(t)
@@ -189,8 +194,8 @@ func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 	return c
 }
 
-// TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume meanwhile changes
-// nothing.
+// TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume
+// meanwhile changes nothing.
 func TestPushOutage(t *testing.T) {
 	t.Parallel()
 	strikes := servertest.Program(t, "cmd/strikes")
@@ -200,16 +205,21 @@ func TestPushOutage(t *testing.T) {
 		publishLanes(t, queue, 30, 1)
 		address := freeAddress(t)
 		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, time.Minute, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
+		proctest.Eventually(t, time.Minute, "attempts that are not counted", func() bool {
+			return strings.Count(p.stderr.String(), "not-counted m") > 40
+		})
 		proctest.Eventually(t, time.Minute, "status shows them", func() bool {
 			cmd := exec.CommandContext(t.Context(), strikes, "status", queue)
 			cmd.Env = p.Env
 			out, err := cmd.Output()
-			return err == nil && strings.Contains(string(out), "because the attempts are not counted") && strings.Contains(string(out), "is out of reach")
+			return err == nil && strings.Contains(string(out), "because the attempts are not counted") &&
+				strings.Contains(string(out), "is out of reach")
 		})
 		p.stop(t)
 		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, time.Minute, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
+		proctest.Eventually(t, time.Minute, "the next process tries", func() bool {
+			return strings.Contains(p.stderr.String(), "not-counted m")
+		})
 		s := endpoint{}.superviseAt(t, address)
 		proctest.Eventually(t, time.Minute, "all are handled", func() bool { return len(s.handled(t)) == 30 })
 		p.stop(t)
@@ -230,7 +240,8 @@ func TestPushBigBody(t *testing.T) {
 	t.Parallel()
 	strikes, queue, prefix := servertest.Program(t, "cmd/strikes"), declared(t, topology.Quorum), uniqueName(t, "strikes")
 	body := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
-	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body, ContentType: "text/plain"}})
+	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body,
+		ContentType: "text/plain"}})
 	e := endpoint{Busy: []string{"big"}}.supervise(t)
 	p := push(t, strikes, queue, prefix, e.URL)
 	proctest.Eventually(t, time.Minute, "it is handled", func() bool { return e.handled(t)["big"] })

@@ -78,7 +78,8 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that has what it uses.
+// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that has what it
+// uses.
 func TestFragmentsCompile(t *testing.T) {
 	t.Parallel()
 	for document, function := range map[string]string{
@@ -119,12 +120,14 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 		dir := t.TempDir()
 		file, overlay := filepath.Join(dir, "fragment.go"), filepath.Join(dir, "overlay.json")
 		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, blocks[0][1]))
-		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment", "fragment.go"): file}})
+		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment",
+			"fragment.go"): file}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, overlay, string(replace))
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./fragment").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay,
+			"./fragment").CombinedOutput(); err != nil {
 			t.Errorf("docs/%s.md: %v\n%s", document, err, out)
 		}
 	}
@@ -154,7 +157,8 @@ func userModule(t *testing.T, files map[string]string) string {
 		t.Fatal(err)
 	}
 	files["go.sum"] = string(sums)
-	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace github.com/strikesmq/strikes => " + absolute(t, "..") + "\n"
+	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace " +
+		"github.com/strikesmq/strikes => " + absolute(t, "..") + "\n"
 	dir := t.TempDir()
 	for name, text := range files {
 		write(t, filepath.Join(dir, name), text)

@@ -31,7 +31,8 @@ func TestReleasedModules(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	origin := user{dir: t.TempDir()}
-	for _, name := range strings.Split(strings.TrimSuffix(user{dir: ".."}.run(t, "git", "ls-files", "-z"), "\x00"), "\x00") {
+	for _, name := range strings.Split(strings.TrimSuffix(user{dir: ".."}.run(t, "git", "ls-files", "-z"), "\x00"),
+		"\x00") {
 		if content, err := os.ReadFile(filepath.Join("..", name)); err == nil { // else it is deleted, and not committed
 			need(t, os.MkdirAll(filepath.Join(origin.dir, filepath.Dir(name)), 0o750))
 			need(t, os.WriteFile(filepath.Join(origin.dir, name), content, 0o600))
@@ -48,7 +49,8 @@ func TestReleasedModules(t *testing.T) {
 
 	t.Run("go install", func(t *testing.T) {
 		importer.run(t, "go", "install", "-trimpath", library+"/cmd/strikes@"+version)
-		if got := importer.run(t, filepath.Join(importer.bin, "strikes"), "version"); !strings.HasPrefix(got, "strikes "+version+" ") {
+		if got := importer.run(t, filepath.Join(importer.bin, "strikes"), "version"); !strings.HasPrefix(got,
+			"strikes "+version+" ") {
 			t.Errorf("strikes version: %s", got)
 		}
 	})

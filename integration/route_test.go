@@ -14,13 +14,14 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestRouteBreaksWhileConsuming breaks the dead-letter route of a classic queue under a consumer. A classic queue would lose each
-// dead letter silently, so the consumer holds them until the route is whole.
+// TestRouteBreaksWhileConsuming breaks the dead-letter route of a classic queue under a consumer. A classic queue would
+// lose each dead letter silently, so the consumer holds them until the route is whole.
 func TestRouteBreaksWhileConsuming(t *testing.T) {
 	t.Parallel()
 	declare := func(t *testing.T, queue string) {
 		t.Helper()
-		if err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Type: topology.Classic}); err != nil {
+		if err := topology.Declare(t.Context(), dialBroker(t),
+			topology.Spec{Queue: queue, Type: topology.Classic}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,8 +40,10 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 			"dead-letter queue full",
 			func(t *testing.T, queue string) {
 				err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-					_, dlq := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-max-length": int32(25), "x-overflow": "reject-publish"})
-					_, source := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue + ".dlq"})
+					_, dlq := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-max-length": int32(25),
+						"x-overflow": "reject-publish"})
+					_, source := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": "",
+						"x-dead-letter-routing-key": queue + ".dlq"})
 					return errors.Join(dlq, source)
 				})
 				if err != nil {

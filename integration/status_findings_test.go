@@ -10,7 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if nothing died yet.
+// TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if
+// nothing died yet.
 func TestStatusShowsErrors(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)
@@ -19,7 +20,8 @@ func TestStatusShowsErrors(t *testing.T) {
 	b.queue(whole, classic(whole))
 	b.way(whole, "fanout", "")
 	store := dialStore(t, patientURL(t))
-	all := status.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+	all := status.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t),
+		API: inspect.Need{Management: managementURL(t)}}
 	defer all.Close()
 	codes := func(found []inspect.Finding) (out []string) {
 		for _, f := range found {
@@ -43,7 +45,8 @@ func TestStatusShowsErrors(t *testing.T) {
 		return slices.Equal(codes(seen[bare].Findings), want) && seen[bare].Trouble == status.TroubleRoute
 	})
 	for queue, want := range map[string][]string{bare: want, whole: nil} {
-		c := status.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+		c := status.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t),
+			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
 		s, err := c.Collect(t.Context())
 		if err != nil || !slices.Equal(codes(s.Findings), want) {

@@ -70,13 +70,23 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 	}{
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
-		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "b"), counter.ModeShared, 3) }, "RUN 1+0 fence 1"},
-		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeShared, 3) }, "SUSPECT 1+0 fence 1"},
-		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeIsolated, 3) }, "RUN 1+0 fence 2"},
+		{func() (counter.Reply, error) {
+			return c.Start(ctx, attemptOf("1", "b"), counter.ModeShared, 3)
+		}, "RUN 1+0 fence 1"},
+		{func() (counter.Reply, error) {
+			return c.Start(ctx, attemptOf("1", "c"), counter.ModeShared, 3)
+		}, "SUSPECT 1+0 fence 1"},
+		{func() (counter.Reply, error) {
+			return c.Start(ctx, attemptOf("1", "c"), counter.ModeIsolated, 3)
+		}, "RUN 1+0 fence 2"},
 		{func() (counter.Reply, error) { return c.Begun(ctx, attemptOf("1", "c")) }, "BEGUN 1+0 fence 2"},
-		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "d"), counter.ModeIsolated, 3) }, "RUN 1+1 fence 3"},
+		{func() (counter.Reply, error) {
+			return c.Start(ctx, attemptOf("1", "d"), counter.ModeIsolated, 3)
+		}, "RUN 1+1 fence 3"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
-		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "e"), counter.ModeShared, 3) }, "EXHAUSTED 2+1 fence 3"},
+		{func() (counter.Reply, error) {
+			return c.Start(ctx, attemptOf("1", "e"), counter.ModeShared, 3)
+		}, "EXHAUSTED 2+1 fence 3"},
 	} {
 		a, err := step.take()
 		if a.Fence > fence {
@@ -92,7 +102,8 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		t.Error(err)
 	}
 	records, err := c.Admin().Get(ctx, "/", "orders", "1")
-	if err != nil || len(records) != 1 || records[0].State != counter.StateDeadLetter || records[0].Counted() != 2 || records[0].TTL <= 0 {
+	if err != nil || len(records) != 1 || records[0].State != counter.StateDeadLetter || records[0].Counted() != 2 ||
+		records[0].TTL <= 0 {
 		t.Errorf("get: %+v, %v", records, err)
 	}
 	for r, err := range c.Admin().List(ctx, "/", "orders") {
@@ -254,7 +265,8 @@ func TestStoreCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := privateStore(t, servers.RedisOptions{Args: tc.args})
 			warnings, err := dialStore(t, servertest.Patient(t, store.URL)).Check(t.Context())
-			if err != nil || len(warnings) != len(tc.want) || !strings.Contains(strings.Join(warnings, ""), strings.Join(tc.want, "")) {
+			if err != nil || len(warnings) != len(tc.want) || !strings.Contains(strings.Join(warnings, ""),
+				strings.Join(tc.want, "")) {
 				t.Errorf("%q, %v, want %q", warnings, err, tc.want)
 			}
 			do(t, client(t, store), "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-info", "-config")
@@ -328,7 +340,8 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		tries++
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError
-		if err != nil && (!errors.As(err, &failed) || failed.Fault == counter.FaultDenied || failed.Fault == counter.FaultNotRedis) {
+		if err != nil && (!errors.As(err, &failed) || failed.Fault == counter.FaultDenied ||
+			failed.Fault == counter.FaultNotRedis) {
 			t.Fatalf("a failover is taken for something that will not pass: %v", err)
 		}
 		last = errors.Join(last, err)
@@ -344,7 +357,8 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		t.Errorf("the token was counted more than once: %+v, %v", got, err)
 	}
 	records, err := c.Admin().Get(t.Context(), "/", "orders", "2")
-	if err != nil || len(records) != 1 || records[0].Tokens.Of("b") != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {
+	if err != nil || len(records) != 1 || records[0].Tokens.Of("b") != counter.KindFailed ||
+		len(records[0].Tokens) != records[0].Counted() {
 		t.Errorf("%+v, %v", records, err)
 	}
 }

@@ -31,7 +31,8 @@ func (b topo) rejectsLand(queue, exchange, key string) {
 		}
 		dead, ok := b.get(ch, queue+".dlq")
 		if !ok || string(dead.Body) != "poison" || dead.RoutingKey != key || dead.DeliveryMode != amqp.Persistent {
-			return fmt.Errorf("in the dead-letter queue: %v, %q, key %q, mode %d", ok, dead.Body, dead.RoutingKey, dead.DeliveryMode)
+			return fmt.Errorf("in the dead-letter queue: %v, %q, key %q, mode %d", ok, dead.Body, dead.RoutingKey,
+				dead.DeliveryMode)
 		}
 		deaths, _ := dead.Headers["x-death"].([]any)
 		if len(deaths) != 1 || deaths[0].(amqp.Table)["reason"] != "rejected" || deaths[0].(amqp.Table)["queue"] != queue {
@@ -121,7 +122,8 @@ func TestTopologyDeadLetterWay(t *testing.T) {
 			tt.set(b, q)
 			b.want("over AMQP", topology.Need{Queue: q, MaxRetries: 3}, tt.amqp...)
 			b.want("with the management API", topology.Need{Queue: q, MaxRetries: 3, Management: api}, tt.manage...)
-			if err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q, AllowDrop: true, Management: api}); err != nil {
+			if err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q, AllowDrop: true,
+				Management: api}); err != nil {
 				t.Errorf("AllowDrop: %v", err)
 			}
 		})
@@ -152,7 +154,8 @@ func TestTopologyByPolicy(t *testing.T) {
 			b.rejectsLand(q, "", q)
 			need.Management = ""
 			var refused *topology.RefusedError
-			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(), "give the URL of the management API (Management)") {
+			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(),
+				"give the URL of the management API (Management)") {
 				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
 			}
 		})

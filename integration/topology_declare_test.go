@@ -71,7 +71,8 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	}
 }
 
-// Declare declares the exchanges of the bindings if their type is given, again without a change, and names what differs.
+// Declare declares the exchanges of the bindings if their type is given, again without a change, and names what
+// differs.
 func TestTopologyDeclareExchange(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
@@ -79,7 +80,8 @@ func TestTopologyDeclareExchange(t *testing.T) {
 			b := newTopo(t)
 			q := b.name()
 			source := b.named(q + ".source")
-			spec := topology.Spec{Queue: q, ExchangeType: kind, Bindings: []topology.Binding{{Exchange: source, Key: "a"}, {Exchange: source, Key: "b"}}}
+			spec := topology.Spec{Queue: q, ExchangeType: kind, Bindings: []topology.Binding{{Exchange: source, Key: "a"},
+				{Exchange: source, Key: "b"}}}
 			b.declare(spec)
 			b.declare(spec)
 			b.rejectsLand(q, source, "b")

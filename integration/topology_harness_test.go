@@ -145,7 +145,8 @@ func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
 func (b topo) codes(need topology.Need) []string {
 	b.t.Helper()
 	closer := inspect.Need{
-		Queue: need.Queue, MaxRetries: need.MaxRetries, Ordered: need.Ordered, AllowDrop: need.AllowDrop, Management: need.Management,
+		Queue: need.Queue, MaxRetries: need.MaxRetries, Ordered: need.Ordered, AllowDrop: need.AllowDrop,
+		Management: need.Management,
 	}
 	findings, err := inspect.Inspect(b.t.Context(), b.conn, closer)
 	if err != nil {

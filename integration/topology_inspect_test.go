@@ -76,15 +76,20 @@ func TestTopologyInspectCreatesNothing(t *testing.T) {
 		b.queue(q, amqp.Table{"x-dead-letter-exchange": "", "x-max-length": 10, "x-max-priority": 5, "x-message-ttl": 60000})
 		var deleting sync.WaitGroup
 		deleting.Go(func() {
-			if err := other.try(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(q, false, false, false); return err }); err != nil {
+			if err := other.try(func(ch *amqp.Channel) error {
+				_, err := ch.QueueDelete(q, false, false, false)
+				return err
+			}); err != nil {
 				t.Error(err)
 			}
 		})
-		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); err != nil &&
+			!errors.Is(err, topology.ErrQueueNotFound) {
 			t.Error(err)
 		}
 		deleting.Wait()
-		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); !errors.Is(err, topology.ErrQueueNotFound) {
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); !errors.Is(err,
+			topology.ErrQueueNotFound) {
 			t.Fatalf("after the queue was deleted: %v", err)
 		}
 	}
@@ -149,7 +154,8 @@ func TestTopologyManagementTrouble(t *testing.T) {
 		fmt.Fprint(w, `{"name":"another@cluster"}`)
 	}))
 	defer other.Close()
-	for _, api := range []string{"http://ops:sesame@127.0.0.1:1", other.URL, strings.Replace(managementURL(t), "://", "://no", 1)} {
+	for _, api := range []string{"http://ops:sesame@127.0.0.1:1", other.URL, strings.Replace(managementURL(t), "://",
+		"://no", 1)} {
 		need := topology.Need{Queue: q, MaxRetries: 3, Management: api}
 		b.want("trouble", need, "warning bindings-unknown", "warning management-unreachable")
 		var log bytes.Buffer
@@ -157,7 +163,8 @@ func TestTopologyManagementTrouble(t *testing.T) {
 		if err := topology.Check(context.Background(), b.conn, need); err != nil {
 			t.Error(err)
 		}
-		if text := log.String(); !strings.Contains(text, "code=management-unreachable") || !strings.Contains(text, "queue="+q) ||
+		if text := log.String(); !strings.Contains(text, "code=management-unreachable") || !strings.Contains(text,
+			"queue="+q) ||
 			strings.Contains(text, "sesame") {
 			t.Errorf("logged: %s", text)
 		}

@@ -56,14 +56,16 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			b.exchange(q+".dlx", "fanout")
 			b.bind(q+".dlq", "", q+".dlx")
 			b.must(func(ch *amqp.Channel) error {
-				return ch.ExchangeDeclare(b.named(q+".first"), "direct", true, false, false, false, amqp.Table{"alternate-exchange": q + ".dlx"})
+				return ch.ExchangeDeclare(b.named(q+".first"), "direct", true, false, false, false,
+					amqp.Table{"alternate-exchange": q + ".dlx"})
 			})
 			b.queue(q, classic(q, argDLX, q+".first"))
 		}, []string{"guess .dlq", "unseen the bindings of"}, []string{dlq}},
 		{"an exchange that does not exist", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.queue(q, classic(q))
-		}, []string{"guess .dlq", "broken the dead-letter exchange"}, []string{"guess .dlq", "broken the dead-letter exchange"}},
+		}, []string{"guess .dlq", "broken the dead-letter exchange"}, []string{"guess .dlq",
+			"broken the dead-letter exchange"}},
 		{"no queue", func(b topo, q string) { b.queue(q+".dlq", nil) },
 			[]string{"guess .dlq", "unseen there is no queue"}, []string{"guess .dlq", "unseen there is no queue"}},
 	}
@@ -98,7 +100,8 @@ func landed(l doctor.Landing, q string, want []string) []string {
 		}
 		out = append(out, says)
 	}
-	for word, text := range map[string]string{"guess ": strings.TrimPrefix(l.Guess, q), "broken ": l.Broken, "unseen ": l.Unseen} {
+	for word, text := range map[string]string{"guess ": strings.TrimPrefix(l.Guess, q), "broken ": l.Broken,
+		"unseen ": l.Unseen} {
 		if text != "" {
 			out = append(out, word+text)
 		}

@@ -126,7 +126,9 @@ func circles() []circle {
 			b.queue(q, classic(q))
 			b.bind(q, "", q+".dlx")
 		}, returns: soon, manage: now},
-		{name: "the default exchange, its own name", set: func(b topo, q string) { b.queue(q, classic(q, argDLX, "", argDLK, q)) },
+		{name: "the default exchange, its own name", set: func(b topo, q string) {
+			b.queue(q, classic(q, argDLX, "", argDLK, q))
+		},
 			returns: soon, manage: now, amqp: now},
 		{name: "the default exchange, no key", set: func(b topo, q string) { b.queue(q, classic(q, argDLX, "")) },
 			returns: soon, manage: now, amqp: now},
@@ -136,7 +138,8 @@ func circles() []circle {
 			wait()(b, q)
 		}, returns: soon, manage: late, amqp: now}, // AMQP does not show a policy
 		{name: "a queue with a TTL of zero", set: wait("x-message-ttl", 0), returns: soon, manage: now, amqp: now},
-		{name: "a queue from which it is rejected back", set: wait(), through: ".wait", returns: soon, manage: now, amqp: now},
+		{name: "a queue from which it is rejected back", set: wait(), through: ".wait", returns: soon, manage: now,
+			amqp: now},
 		{name: "a queue from which it is rejected elsewhere", set: func(b topo, q string) {
 			b.queue(q+".dlq", lettersTo())
 			wait(argDLK, q+".dlq")(b, q)
@@ -156,7 +159,9 @@ func TestTopologyDeadLetterLoops(t *testing.T) {
 			for api, want := range map[string]string{"": tt.amqp, managementURL(t): tt.manage} {
 				need := topology.Need{Queue: q, MaxRetries: 1, Management: api}
 				proctest.Eventually(t, time.Minute, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
-					got := strings.Join(slices.DeleteFunc(b.codes(need), func(c string) bool { return !strings.Contains(c, "loop") }), ", ")
+					got := strings.Join(slices.DeleteFunc(b.codes(need), func(c string) bool {
+						return !strings.Contains(c, "loop")
+					}), ", ")
 					return got == want
 				})
 				need.AllowDrop = true // excuses a loss, not a loop

@@ -36,7 +36,8 @@ func TestTopologyRequeuePosition(t *testing.T) {
 		{"classic, single active consumer", amqp.Table{"x-queue-type": "classic", "x-single-active-consumer": true}, head},
 		{"quorum, no limit", amqp.Table{"x-queue-type": "quorum"}, byVersion(tail, head, head)},
 		{"quorum, limit 50", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 50}, head},
-		{"quorum, limit 50, single active consumer", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 50, "x-single-active-consumer": true}, head},
+		{"quorum, limit 50, single active consumer", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 50,
+			"x-single-active-consumer": true}, head},
 		{"quorum, limit -1", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": -1}, byVersion(gone, tail, head)},
 	}
 	for _, tt := range tests {
@@ -77,9 +78,10 @@ func TestTopologyRequeuePosition(t *testing.T) {
 				}
 				return nil
 			})
-			refused := slices.ContainsFunc(b.codes(topology.Need{Queue: q, MaxRetries: 3, AllowDrop: true}), func(code string) bool {
-				return code == "error requeue-to-tail" || code == "error requeue-discards"
-			})
+			refused := slices.ContainsFunc(b.codes(topology.Need{Queue: q, MaxRetries: 3, AllowDrop: true}),
+				func(code string) bool {
+					return code == "error requeue-to-tail" || code == "error requeue-discards"
+				})
 			if refused != (tt.want != head) {
 				t.Errorf("refused: %v, and a requeued message goes to: %s", refused, tt.want)
 			}
@@ -131,5 +133,6 @@ func TestTopologyDeliveryLimit(t *testing.T) {
 		return nil
 	})
 	b.want("no room", topology.Need{Queue: q, MaxRetries: 1}, "error delivery-limit-low", "warning bindings-unknown")
-	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight", "warning bindings-unknown")
+	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight",
+		"warning bindings-unknown")
 }

@@ -25,7 +25,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// tracedEnv makes this test binary a process that publishes, consumes or replays, told in JSON what to do. It prints its spans.
+// tracedEnv makes this test binary a process that publishes, consumes or replays, told in JSON what to do. It prints
+// its spans.
 const tracedEnv = "STRIKES_TEST_TRACED"
 
 type traced struct{ Role, AMQP, Redis, Prefix, Queue string }
@@ -53,13 +54,15 @@ func runTraced(spec string) error {
 	}
 	exporter := tracetest.NewInMemoryExporter()
 	opts := &otelstrikes.Options{TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(exporter))}
-	role := map[string]func(*otelstrikes.Options) error{"publish": p.publish, "consume": p.consume, "replay": p.replay}[p.Role]
+	role := map[string]func(*otelstrikes.Options) error{"publish": p.publish, "consume": p.consume,
+		"replay": p.replay}[p.Role]
 	if err := role(opts); err != nil {
 		return err
 	}
 	var all []seenSpan
 	for _, s := range exporter.GetSpans() {
-		seen := seenSpan{Name: s.Name, ID: s.SpanContext.SpanID().String(), Trace: s.SpanContext.TraceID().String(), Parent: s.Parent.SpanID().String()}
+		seen := seenSpan{Name: s.Name, ID: s.SpanContext.SpanID().String(), Trace: s.SpanContext.TraceID().String(),
+			Parent: s.Parent.SpanID().String()}
 		for _, l := range s.Links {
 			seen.Links = append(seen.Links, l.SpanContext.SpanID().String())
 		}
@@ -166,7 +169,8 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 	replayed := as("replay")()
 	attempts := consumed()
 
-	if len(published) != 1 || published[0].Name != "send "+queue || len(replayed) != 1 || replayed[0].Name != "replay "+queue {
+	if len(published) != 1 || published[0].Name != "send "+queue || len(replayed) != 1 ||
+		replayed[0].Name != "replay "+queue {
 		t.Fatalf("published %+v, replayed %+v", published, replayed)
 	}
 	sent, replay := published[0], replayed[0]
@@ -177,7 +181,8 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 	for _, s := range attempts {
 		names = append(names, s.Name)
 	}
-	if want := []string{"process " + queue, "retry " + queue, "process " + queue, "dead-letter " + queue, "process " + queue}; !slices.Equal(names, want) {
+	if want := []string{"process " + queue, "retry " + queue, "process " + queue, "dead-letter " + queue,
+		"process " + queue}; !slices.Equal(names, want) {
 		t.Fatalf("got %q, want %q", names, want)
 	}
 	for i, links := range map[int][]string{0: {sent.ID}, 2: {sent.ID}, 4: {sent.ID, replay.ID}} {

@@ -61,7 +61,8 @@ func publishUnconverted(t *testing.T, queue string, spoil func(*amqp1.Message)) 
 	need(t, sender.Send(ctx, m, nil))
 }
 
-// withMessages declares a queue with a dead-letter queue, and publishes messages. A quorum queue gets the delivery limit.
+// withMessages declares a queue with a dead-letter queue, and publishes messages. A quorum queue gets the delivery
+// limit.
 func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (queue string) {
 	t.Helper()
 	queue = uniqueName(t, "unconverted")
@@ -82,7 +83,8 @@ func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (q
 	return queue
 }
 
-// TestUnconvertedTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and nothing else.
+// TestUnconvertedTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and
+// nothing else.
 func TestUnconvertedTakesNoNeighbour(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range unconverted {
@@ -145,10 +147,13 @@ func TestUnconvertedDeadLetter(t *testing.T) {
 	queue := declared(t, topology.Quorum)
 	publishUnconverted(t, queue+".dlq", unconverted["a property of type uuid"])
 	for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
-		if !errors.Is(err, deadletter.ErrUndecodable) || !strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), "AMQP 1.0 receiver") {
+		if !errors.Is(err, deadletter.ErrUndecodable) || !strings.Contains(err.Error(), queue+".dlq") ||
+			!strings.Contains(err.Error(), "AMQP 1.0 receiver") {
 			t.Errorf("browsing: %v", err)
 		}
-		_, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error { return fmt.Errorf("kept %s", m) })
+		_, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
+			return fmt.Errorf("kept %s", m)
+		})
 		var bad *deadletter.UndecodableError
 		if !errors.As(err, &bad) || !bad.Unconverted || bad.Position != 1 || bad.AtLeast {
 			t.Errorf("taking it out through the API: %v", err)
@@ -158,7 +163,8 @@ func TestUnconvertedDeadLetter(t *testing.T) {
 	t.Error("the queue was empty")
 }
 
-// otherConsumers are consumers in other languages. They read the queue and the URLs of the servers from the environment, and succeed.
+// otherConsumers are consumers in other languages. They read the queue and the URLs of the servers from the
+// environment, and succeed.
 var otherConsumers = map[string]string{
 	"pika": `
 import os
@@ -180,7 +186,8 @@ const e = process.env
 await new Consumer({ url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler: async (m) => { console.log(m.properties.messageId) } }).run()`,
 }
 
-// TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message either, and reports it.
+// TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message
+// either, and reports it.
 func TestUnconvertedInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	for name, program := range otherConsumers {
@@ -188,7 +195,8 @@ func TestUnconvertedInOtherLanguages(t *testing.T) {
 			queue := withUnconverted(t, topology.Quorum, unconverted["a property of type uuid"])
 			command := consumerIn(t, name, program)
 			url := redisURL(t)
-			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+url, "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=src")
+			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+url, "PYTHONDONTWRITEBYTECODE=1",
+				"PYTHONPATH=src")
 			said := new(lockedBuffer)
 			command.Stdout, command.Stderr = said, said
 			need(t, command.Start())

@@ -36,19 +36,22 @@ func nested(levels int) amqp.Table {
 	return t
 }
 
-// withUndecodable declares a queue with a dead-letter queue, and publishes m1, m2, a message that cannot be decoded, m3 and m4.
+// withUndecodable declares a queue with a dead-letter queue, and publishes m1, m2, a message that cannot be decoded, m3
+// and m4.
 func withUndecodable(t *testing.T, kind topology.Type, headers amqp.Table) (queue string) {
 	t.Helper()
 	queue = withMessages(t, kind, 6, "m1", "m2")
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		return ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{MessageId: "bad", DeliveryMode: amqp.Persistent, Headers: headers})
+		return ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{MessageId: "bad",
+			DeliveryMode: amqp.Persistent, Headers: headers})
 	}))
 	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
 	return queue
 }
 
 // untilDone runs fleet consumers that prefetch ten messages and take a while for each, until done or the time is over.
-func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Counter, done func(handled map[string]int, told int) bool) {
+func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Counter, done func(handled map[string]int,
+	told int) bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
@@ -99,7 +102,8 @@ func allHandled(handled map[string]int) bool {
 	return handled["m1"] > 0 && handled["m2"] > 0 && handled["m3"] > 0 && handled["m4"] > 0
 }
 
-// TestUndecodableTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and nothing else.
+// TestUndecodableTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and
+// nothing else.
 func TestUndecodableTakesNoNeighbour(t *testing.T) {
 	t.Parallel()
 	for name, bad := range undecodable {

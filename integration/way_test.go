@@ -77,7 +77,8 @@ func publishBodies(t *testing.T, queue string, from, to int, body func(i int) st
 	t.Helper()
 	msgs := make([]publisher.Message, 0, to-from)
 	for i := from; i < to; i++ {
-		msgs = append(msgs, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprint(i), Body: []byte(body(i))}})
+		msgs = append(msgs, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprint(i),
+			Body: []byte(body(i))}})
 	}
 	publishAll(t, msgs...)
 }
@@ -198,7 +199,8 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				c := counters(t)
 				publish(t, queue, "m", 50)
-				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7", "m31")})
+				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7",
+					"m31")})
 				proctest.Eventually(t, time.Minute, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
 				proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() >= 48+8 })
 				r.stop()
@@ -221,7 +223,8 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 					t.Errorf("dead letters: %v", dead)
 				}
 				record := one(t, c, queue, "m7")
-				if record.State != counter.StateDeadLetter || record.Failures != 4 || record.Reason != errPoison.Error() || record.TTL <= 0 {
+				if record.State != counter.StateDeadLetter || record.Failures != 4 || record.Reason != errPoison.Error() ||
+					record.TTL <= 0 {
 					t.Errorf("record: %+v", record)
 				}
 			})
@@ -292,14 +295,16 @@ func TestReplayedDeadLetterLivesAnew(t *testing.T) {
 				t.Fatalf("%d runs after %d lives, want %d", n, life, 4*life)
 			}
 			d := getAll(t, queue+".dlq")[0]
-			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers, Body: d.Body}})
+			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers,
+				Body: d.Body}})
 		}
 	})
 }
 
-// TestReplayedThenMovedBack replays a dead letter, then moves it back twice as it came; once its first consumer is gone before
-// it runs it. Each time it gets a full limit, its record is found, and a system that refuses old fences refuses no delivery
-// of it. On 3.10 it may refuse one after the second move: the broker keeps the time of death from the first on.
+// TestReplayedThenMovedBack replays a dead letter, then moves it back twice as it came; once its first consumer is gone
+// before it runs it. Each time it gets a full limit, its record is found, and a system that refuses old fences refuses
+// no delivery of it. On 3.10 it may refuse one after the second move: the broker keeps the time of death from the first
+// on.
 func TestReplayedThenMovedBack(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -314,7 +319,8 @@ func TestReplayedThenMovedBack(t *testing.T) {
 			fences = append(fences, a.Fence)
 			return errPoison
 		}
-		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c.Admin(), Handling: harmless, Dir: t.TempDir()}
+		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c.Admin(), Handling: harmless,
+			Dir: t.TempDir()}
 		for generation, again := range []func(){
 			func() {
 				if result, err := dlq.Replay(t.Context(), deadletter.Replay{}); err != nil || result.Done != 1 {
@@ -347,12 +353,14 @@ func TestReplayedThenMovedBack(t *testing.T) {
 	})
 }
 
-// moveBack is what a shovel does: it keeps the headers. It does so after the second of the death, for x-death has whole ones.
+// moveBack is what a shovel does: it keeps the headers. It does so after the second of the death, for x-death has whole
+// ones.
 func moveBack(t *testing.T, queue string) {
 	t.Helper()
 	time.Sleep(1100 * time.Millisecond)
 	d := getAll(t, queue+".dlq")[0]
-	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers, Body: d.Body}})
+	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers,
+		Body: d.Body}})
 }
 
 // giveBack has a consumer receive a message and be gone before it runs it.
@@ -437,11 +445,12 @@ func TestDrainLosesNoAck(t *testing.T) {
 			{Prefetch: 30, Ordered: true},
 			{Prefetch: 100, Concurrency: 16, Ordered: true, Lane: lane},
 		} {
-			t.Run(fmt.Sprintf("%s/prefetch %d, ordered %v, ack each %v", typ, c.Prefetch, c.Ordered, c.AckEach), func(t *testing.T) {
-				for range 3 {
-					drainLosesNoAck(t, queue, c)
-				}
-			})
+			t.Run(fmt.Sprintf("%s/prefetch %d, ordered %v, ack each %v", typ, c.Prefetch, c.Ordered, c.AckEach),
+				func(t *testing.T) {
+					for range 3 {
+						drainLosesNoAck(t, queue, c)
+					}
+				})
 		}
 	}
 }
@@ -458,7 +467,9 @@ func drainLosesNoAck(t *testing.T, queue string, c consumer.Consumer) {
 	}
 	r.stop()
 	left := 600 - r.total()
-	proctest.Eventually(t, time.Minute, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
+	proctest.Eventually(t, time.Minute, fmt.Sprintf("%d unhandled messages back", left), func() bool {
+		return queueDepth(t, queue) >= left
+	})
 	if back := purged(t, queue); back != left {
 		t.Errorf("%d messages came back, %d were not handled", back, left)
 	}
@@ -501,7 +512,8 @@ func TestStopHandsOverInOrder(t *testing.T) {
 			publish(t, queue, "m", 60)
 			reached := make(chan struct{})
 			var first *running
-			c := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context, d amqp.Delivery) error {
+			c := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context,
+				d amqp.Delivery) error {
 				if d.MessageId == "m20" {
 					close(reached)
 					<-ctx.Done()

@@ -36,11 +36,11 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
-// PublishAll publishes msgs as Publish does, without waiting for one confirm before it sends the next. It returns when every message
-// is confirmed or has failed: nil or a *BatchError. A failed message does not stop the others.
+// PublishAll publishes msgs as Publish does, without waiting for one confirm before it sends the next. It returns when
+// every message is confirmed or has failed: nil or a *BatchError. A failed message does not stop the others.
 //
-// It stamps msgs in place, so publishing the failed ones again repeats their ids. The messages enter each queue in the order of the
-// slice, unless one of them fails.
+// It stamps msgs in place, so publishing the failed ones again repeats their ids. The messages enter each queue in the
+// order of the slice, unless one of them fails.
 func (p *Publisher) PublishAll(ctx context.Context, msgs []Message) error {
 	errs := make([]error, len(msgs))
 	sent := make([]*outgoing, len(msgs))

@@ -12,9 +12,9 @@ import (
 )
 
 // BufferedDialer returns a dial function for New. It is consumer.Dialer with a connection that sends together what many
-// goroutines publish concurrently; amqp091-go alone makes a system call per message. It delays no message, but a message that
-// still waits for the socket is lost if the process dies. So use it for publishing with confirms, not for a consumer: it may
-// lose acks.
+// goroutines publish concurrently; amqp091-go alone makes a system call per message. It delays no message, but a
+// message that still waits for the socket is lost if the process dies. So use it for publishing with confirms, not for
+// a consumer: it may lose acks.
 func BufferedDialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		return amqpdial.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return buffered(socket) })
@@ -29,11 +29,11 @@ const (
 	lastWrite = 250 * time.Millisecond
 )
 
-// bufferedConn is a socket that sends together what many goroutines write concurrently. amqp091-go writes each message on its own;
-// a system call here and a wake-up of the broker for each are a good part of the cost.
+// bufferedConn is a socket that sends together what many goroutines write concurrently. amqp091-go writes each message
+// on its own; a system call here and a wake-up of the broker for each are a good part of the cost.
 //
-// A Write returns before its bytes are sent: they are lost if the process dies, or the connection. A publisher takes nothing for
-// sent that is not confirmed. A consumer's acks would be lost with a process that the next message kills.
+// A Write returns before its bytes are sent: they are lost if the process dies, or the connection. A publisher takes
+// nothing for sent that is not confirmed. A consumer's acks would be lost with a process that the next message kills.
 type bufferedConn struct {
 	net.Conn
 

@@ -10,8 +10,8 @@ import (
 // maxShort is the longest AMQP short string, in bytes.
 const maxShort = 255
 
-// check refuses a message that would close the channel, or the connection: amqp091-go closes it when it fails to encode a frame. It
-// returns the size of the content header frame's payload in bytes.
+// check refuses a message that would close the channel, or the connection: amqp091-go closes it when it fails to encode
+// a frame. It returns the size of the content header frame's payload in bytes.
 func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err error) {
 	shorts := [...]struct{ name, value string }{
 		{"exchange", exchange}, {"routing key", key}, // both are in another frame
@@ -38,7 +38,8 @@ func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err erro
 		size += 8
 	}
 	if msg.DeliveryMode > amqp.Persistent {
-		return 0, fmt.Errorf("%w: DeliveryMode must be amqp.Persistent or amqp.Transient, got %d", ErrInvalid, msg.DeliveryMode)
+		return 0, fmt.Errorf("%w: DeliveryMode must be amqp.Persistent or amqp.Transient, got %d", ErrInvalid,
+			msg.DeliveryMode)
 	}
 	if msg.Expiration != "" {
 		if _, err := strconv.ParseUint(msg.Expiration, 10, 64); err != nil {

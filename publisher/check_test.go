@@ -26,10 +26,12 @@ func TestCheckRefuses(t *testing.T) {
 		msg           amqp.Publishing
 		says          string
 	}{
-		"exchange":       {exchange: long, says: "the exchange must be at most 255 bytes long, got 256"},
-		"key":            {key: long, says: "the routing key must be at most 255 bytes long, got 256"},
-		"id":             {msg: amqp.Publishing{MessageId: long}, says: "the MessageId must be at most 255 bytes long, got 256"},
-		"property":       {msg: amqp.Publishing{CorrelationId: long}, says: "the CorrelationId must be at most 255 bytes long, got 256"},
+		"exchange": {exchange: long, says: "the exchange must be at most 255 bytes long, got 256"},
+		"key":      {key: long, says: "the routing key must be at most 255 bytes long, got 256"},
+		"id": {msg: amqp.Publishing{MessageId: long},
+			says: "the MessageId must be at most 255 bytes long, got 256"},
+		"property": {msg: amqp.Publishing{CorrelationId: long},
+			says: "the CorrelationId must be at most 255 bytes long, got 256"},
 		"mode":           {msg: amqp.Publishing{DeliveryMode: 3}, says: "Transient, got 3"},
 		"expiration":     {msg: amqp.Publishing{Expiration: "5s"}, says: `milliseconds, got "5s"`},
 		"negative":       {msg: amqp.Publishing{Expiration: "-1"}, says: `milliseconds, got "-1"`},

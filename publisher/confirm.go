@@ -2,15 +2,15 @@ package publisher
 
 import "time"
 
-// patience bounds how long a message without confirm holds up those behind it. It is the most by which a slow queue delays what
-// Publish returns for other queues.
+// patience bounds how long a message without confirm holds up those behind it. It is the most by which a slow queue
+// delays what Publish returns for other queues.
 const patience = 10 * time.Millisecond
 
 // confirm settles written messages as the broker answers, until the session ends.
 //
-// The answers of one queue come in the order of writing, mostly many together. So one goroutine waits for the first and finds the
-// others there; a goroutine per message costs a third of the client's time. The library's own notification is in order too, but
-// holds up the confirms of every queue behind the slowest one.
+// The answers of one queue come in the order of writing, mostly many together. So one goroutine waits for the first and
+// finds the others there; a goroutine per message costs a third of the client's time. The library's own notification is
+// in order too, but holds up the confirms of every queue behind the slowest one.
 func (s *session) confirm() {
 	late := time.NewTimer(patience)
 	defer late.Stop()

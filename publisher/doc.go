@@ -1,18 +1,19 @@
-// Package publisher publishes messages that a fleet of consumers can count: each has a MessageId, is persistent, mandatory and
-// confirmed.
+// Package publisher publishes messages that a fleet of consumers can count: each has a MessageId, is persistent,
+// mandatory and confirmed.
 //
-// Consumers count failed attempts by MessageId. A message without one gets a single attempt. [Stamp] sets a missing MessageId to a
-// UUIDv7; a [Publisher] stamps every message.
+// Consumers count failed attempts by MessageId. A message without one gets a single attempt. [Stamp] sets a missing
+// MessageId to a UUIDv7; a [Publisher] stamps every message.
 //
 // # What an error means
 //
-// Publish returns nil only when the broker has confirmed the message and did not return it. Any error is an [*Error]. Its Undecided
-// field says what to do. If it is true, the message may or may not be in a queue: publish it again with the returned id. Consumers
-// may then receive it twice, under one id. If it is false, the message is in no queue.
+// Publish returns nil only when the broker has confirmed the message and did not return it. Any error is an [*Error].
+// Its Undecided field says what to do. If it is true, the message may or may not be in a queue: publish it again with
+// the returned id. Consumers may then receive it twice, under one id. If it is false, the message is in no queue.
 //
 //   - [ErrUnroutable]: no bound queue takes it.
 //   - [ErrNacked]: a queue refused it or could not store it.
-//   - [ErrRefused]: the broker closed the channel over it (no such exchange, no permission, too large), or refuses the connection.
+//   - [ErrRefused]: the broker closed the channel over it (no such exchange, no permission, too large), or refuses
+//     the connection.
 //   - [ErrInvalid]: it cannot be sent as AMQP; nothing was sent.
 //   - [ErrConnectionLost]: the connection or the channel ended before the confirm.
 //   - [ErrClosed]: the Publisher is closed; nothing was sent.
@@ -20,8 +21,8 @@
 //
 // # Connections
 //
-// A Publisher has a connection of its own with one channel. While a memory or disk alarm lasts, RabbitMQ reads nothing from
-// connections that publish, so a consumer's acknowledgements would wait on a shared connection. The first message dials. After the
-// connection is lost the next message dials again, with a backoff of 100 ms to 5 s. Messages that are not sent yet wait for the
-// connection.
+// A Publisher has a connection of its own with one channel. While a memory or disk alarm lasts, RabbitMQ reads nothing
+// from connections that publish, so a consumer's acknowledgements would wait on a shared connection. The first message
+// dials. After the connection is lost the next message dials again, with a backoff of 100 ms to 5 s. Messages that are
+// not sent yet wait for the connection.
 package publisher

@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// This program publishes one message to a queue with a confirm. It publishes again, with the same id, as long as the message may or
-// may not be in the queue.
+// This program publishes one message to a queue with a confirm. It publishes again, with the same id, as long as the
+// message may or may not be in the queue.
 func Example() {
 	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
@@ -53,7 +53,8 @@ func ExamplePublisher_Publish() {
 		log.Printf("%s is in a queue", id)
 	case errors.Is(err, publisher.ErrUnroutable):
 		log.Printf("%s is lost unless a queue is bound: %v", id, err)
-	case errors.Is(err, publisher.ErrNacked), errors.Is(err, publisher.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, publisher.ErrNacked), errors.Is(err, publisher.ErrConnectionLost),
+		errors.Is(err, context.DeadlineExceeded):
 		log.Printf("publish %s again with the same id: %v", id, err)
 	default:
 		log.Printf("%s will be refused again: %v", id, err)

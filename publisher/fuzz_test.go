@@ -10,11 +10,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// FuzzCheck: what is accepted can be encoded; what is not is refused with ErrInvalid, before it could break a connection.
+// FuzzCheck: what is accepted can be encoded; what is not is refused with ErrInvalid, before it could break a
+// connection.
 func FuzzCheck(f *testing.F) {
 	f.Add("", "orders", "m1", "", `{"a":[1,{"b":null}]}`, uint8(0))
 	f.Add(strings.Repeat("x", 256), "", "", "-1", `{"":""}`, uint8(3))
-	f.Add("", "", "\xff\x00", "18446744073709551616", `{"x-death":[{"count":1e300,"time":"2026-01-02T03:04:05Z"}]}`, uint8(2))
+	f.Add("", "", "\xff\x00", "18446744073709551616", `{"x-death":[{"count":1e300,"time":"2026-01-02T03:04:05Z"}]}`,
+		uint8(2))
 	f.Add("", "", "", "1_000", `{"deep":`+strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40)+`}`, uint8(1))
 	f.Add("", "", "", "1e3", `{"deep":`+strings.Repeat(`{"d":`, 33)+`1`+strings.Repeat(`}`, 33)+`}`, uint8(1))
 	f.Fuzz(func(t *testing.T, exchange, key, id, expiration, headers string, mode uint8) {

@@ -8,8 +8,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// amqp091-go v1.16.0 closes its connection when it receives tables beyond these limits, on each delivery and redelivery. Such a
-// message could be published but not consumed.
+// amqp091-go v1.16.0 closes its connection when it receives tables beyond these limits, on each delivery and
+// redelivery. Such a message could be published but not consumed.
 const (
 	maxDepth    = 32
 	maxElements = 8192
@@ -70,7 +70,8 @@ func fieldSize(value any, depth int) (int, error) {
 		return 3, nil
 	case int:
 		if v < math.MinInt32 || v > math.MaxInt32 {
-			return 0, fmt.Errorf("int %d does not fit in 32 bits; use an int64", v) // the library would drop the other bits silently
+			// the library would drop the other bits silently
+			return 0, fmt.Errorf("int %d does not fit in 32 bits; use an int64", v)
 		}
 		return 5, nil
 	case int32, uint32:

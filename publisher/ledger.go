@@ -11,8 +11,8 @@ import (
 
 // ledger holds the messages that are accepted and not settled. It is safe for concurrent use.
 //
-// It holds at most one message per route; the next one waits. A basic.return carries no delivery tag, so it could not be matched
-// to one of two messages with the same exchange, key and id.
+// It holds at most one message per route; the next one waits. A basic.return carries no delivery tag, so it could not
+// be matched to one of two messages with the same exchange, key and id.
 type ledger struct {
 	mu     sync.Mutex
 	closed bool
@@ -25,7 +25,8 @@ func newLedger() *ledger {
 	return &ledger{open: make(map[route]*outgoing), empty: make(chan struct{})}
 }
 
-// add accepts o. If it returns another message, that one has the same route: the caller waits for its done and tries again.
+// add accepts o. If it returns another message, that one has the same route: the caller waits for its done and tries
+// again.
 func (l *ledger) add(o *outgoing) (other *outgoing, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +86,8 @@ func (l *ledger) noteReturn(r amqp.Return) {
 	}
 }
 
-// settle settles o by the broker's answer, or with otherwise if it has not answered. It returns false if o is settled already.
+// settle settles o by the broker's answer, or with otherwise if it has not answered. It returns false if o is settled
+// already.
 func (l *ledger) settle(o *outgoing, otherwise error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

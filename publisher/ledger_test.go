@@ -65,7 +65,8 @@ func TestLedgerReturns(t *testing.T) {
 		r    amqp.Return
 		want error
 	}{
-		"its own":       {amqp.Return{Exchange: "x", RoutingKey: "k", MessageId: "a", ReplyCode: amqp.NoRoute}, ErrUnroutable},
+		"its own": {amqp.Return{Exchange: "x", RoutingKey: "k", MessageId: "a", ReplyCode: amqp.NoRoute},
+			ErrUnroutable},
 		"another id":    {amqp.Return{Exchange: "x", RoutingKey: "k", MessageId: "b"}, nil},
 		"another key":   {amqp.Return{Exchange: "x", RoutingKey: "l", MessageId: "a"}, nil},
 		"of no message": {amqp.Return{}, nil},

@@ -30,7 +30,8 @@ type link struct {
 // connection is a connection with its notifications. It outlives its sessions, and a listener cannot be removed.
 type connection struct {
 	*amqp.Connection
-	blocked chan amqp.Blocking // has room for what comes between two sessions: a full channel would block the library's reader
+	// has room for what comes between two sessions: a full channel would block the library's reader
+	blocked chan amqp.Blocking
 	closed  chan *amqp.Error
 }
 
@@ -40,7 +41,8 @@ func newLink(dial func(context.Context) (*amqp.Connection, error), p *Publisher)
 	return &link{p: p, dial: dial, backoff: b}
 }
 
-// session opens a session and dials as often as that takes. It fails only when ctx is done or another dial would not help.
+// session opens a session and dials as often as that takes. It fails only when ctx is done or another dial would not
+// help.
 func (l *link) session(ctx context.Context) (*session, error) {
 	for {
 		if err := l.connect(ctx); err != nil {
@@ -70,8 +72,10 @@ func (l *link) connect(ctx context.Context) error {
 		l.last = err
 		switch {
 		case err == nil:
-			l.conn = &connection{conn, conn.NotifyBlocked(make(chan amqp.Blocking, 16)), conn.NotifyClose(make(chan *amqp.Error, 1))}
-			l.wait = l.backoff.NextBackOff() // only a confirm resets it: a broker that accepts and hangs up is not dialled in a tight loop
+			l.conn = &connection{conn, conn.NotifyBlocked(make(chan amqp.Blocking, 16)),
+				conn.NotifyClose(make(chan *amqp.Error, 1))}
+			// only a confirm resets it: a broker that accepts and hangs up is not dialled in a tight loop
+			l.wait = l.backoff.NextBackOff()
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:

@@ -10,14 +10,14 @@ import (
 
 // Options of a [Publisher]. The zero value, like nil, means all defaults.
 type Options struct {
-	// Window is how many messages may be in flight: accepted and neither confirmed nor failed. Publish waits while it is full. It
-	// counts messages, not bytes: a Window of large bodies holds them all in memory. If zero, 1024.
+	// Window is how many messages may be in flight: accepted and neither confirmed nor failed. Publish waits while it is
+	// full. It counts messages, not bytes: a Window of large bodies holds them all in memory. If zero, 1024.
 	Window int
 
-	// ConfirmTimeout bounds the time from the first byte written of a message to its confirm. If it passes, the Publisher closes
-	// the connection and everything in flight fails with ErrConnectionLost. The time in which the broker blocks the connection (a
-	// memory or disk alarm) does not count. It detects a broker that no longer answers; a single call is bounded by its ctx.
-	// It also bounds the opening of a channel and the wait in Close. If zero, 30 s.
+	// ConfirmTimeout bounds the time from the first byte written of a message to its confirm. If it passes, the Publisher
+	// closes the connection and everything in flight fails with ErrConnectionLost. The time in which the broker blocks the
+	// connection (a memory or disk alarm) does not count. It detects a broker that no longer answers; a single call is
+	// bounded by its ctx. It also bounds the opening of a channel and the wait in Close. If zero, 30 s.
 	ConfirmTimeout time.Duration
 
 	// Logger logs connections that are lost, failed and regained, never single messages. If nil, nothing is logged.

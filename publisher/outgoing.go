@@ -20,8 +20,8 @@ type confirmation interface {
 	Acked() bool
 }
 
-// outgoing is a message from the call that publishes it until it is settled. The ledger guards the fields after done; err may be
-// read once done is closed.
+// outgoing is a message from the call that publishes it until it is settled. The ledger guards the fields after done;
+// err may be read once done is closed.
 type outgoing struct {
 	exchange, key string
 	msg           amqp.Publishing
@@ -62,8 +62,8 @@ func (o *outgoing) failCode(undecided bool, cause error, code int, reason string
 	}
 }
 
-// outcome returns the result by the broker's answer, or otherwise if it has not answered. The broker also acks what it returned;
-// the return comes first.
+// outcome returns the result by the broker's answer, or otherwise if it has not answered. The broker also acks what it
+// returned; the return comes first.
 func (o *outgoing) outcome(otherwise error) error {
 	switch {
 	case o.returned != nil:

@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// A Publisher publishes with confirms on a connection of its own. It is safe for concurrent use: each Publish waits for its own
-// confirm while other messages are sent. Close it when done.
+// A Publisher publishes with confirms on a connection of its own. It is safe for concurrent use: each Publish waits for
+// its own confirm while other messages are sent. Close it when done.
 type Publisher struct {
 	opts   Options
 	ledger *ledger
@@ -30,9 +30,9 @@ type Publisher struct {
 
 // New returns a Publisher that connects with dial. The first Publish connects. nil opts means all defaults.
 //
-// dial returns a new connection each time; the Publisher closes it. amqp.Config.Recovery must be nil, because automatic recovery
-// restarts the numbers of the confirms: Publish refuses such a connection. Close waits for dial, so dial should return when its ctx
-// is done. BufferedDialer returns a suitable dial.
+// dial returns a new connection each time; the Publisher closes it. amqp.Config.Recovery must be nil, because automatic
+// recovery restarts the numbers of the confirms: Publish refuses such a connection. Close waits for dial, so dial
+// should return when its ctx is done. BufferedDialer returns a suitable dial.
 func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*Publisher, error) {
 	if dial == nil {
 		return nil, errors.New("publisher: dial is nil: give a function that returns a new *amqp.Connection")
@@ -57,16 +57,17 @@ func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*
 	return p, nil
 }
 
-// Publish publishes msg to exchange and waits for the broker's confirm. The exchange "" is the default exchange, whose key is the
-// name of a queue. Publish always returns the MessageId. The error is an *Error unless the broker confirmed the message and did not
-// return it; the package comment lists the kinds.
+// Publish publishes msg to exchange and waits for the broker's confirm. The exchange "" is the default exchange, whose
+// key is the name of a queue. Publish always returns the MessageId. The error is an *Error unless the broker confirmed
+// the message and did not return it; the package comment lists the kinds.
 //
-// Publish sets a missing MessageId, and a DeliveryMode of zero to Persistent; amqp.Transient stays. The rest is sent unchanged.
+// Publish sets a missing MessageId, and a DeliveryMode of zero to Persistent; amqp.Transient stays. The rest is sent
+// unchanged.
 //
-// Without a connection Publish waits for one until ctx is done, so give ctx a deadline. Only a refusal (wrong password, no access to
-// the vhost) is returned immediately. If ctx ends before the message is sent, it is never sent. If ctx ends later, Error.Undecided
-// is true and the message may still be sent: do not change msg.Body and msg.Headers until Close. You may publish them again with
-// the id.
+// Without a connection Publish waits for one until ctx is done, so give ctx a deadline. Only a refusal (wrong password,
+// no access to the vhost) is returned immediately. If ctx ends before the message is sent, it is never sent. If ctx
+// ends later, Error.Undecided is true and the message may still be sent: do not change msg.Body and msg.Headers until
+// Close. You may publish them again with the id.
 //
 // Concurrent calls with the same exchange, key and MessageId run one after the other.
 func (p *Publisher) Publish(ctx context.Context, exchange, key string, msg amqp.Publishing) (id string, err error) {
@@ -154,10 +155,10 @@ func (p *Publisher) notSent(ctx context.Context) error {
 	return fmt.Errorf("publisher: not sent: %w", ctx.Err())
 }
 
-// Close refuses new messages, waits up to ConfirmTimeout for the confirms of accepted ones, and closes the connection. Messages that
-// wait for a connection fail with ErrClosed. Messages without confirm fail with ErrConnectionLost, and Close returns their number.
-// Every call waits until all is done and returns the same error. A write that hangs in a lost connection may outlive Close, until
-// the operating system ends it.
+// Close refuses new messages, waits up to ConfirmTimeout for the confirms of accepted ones, and closes the connection.
+// Messages that wait for a connection fail with ErrClosed. Messages without confirm fail with ErrConnectionLost, and
+// Close returns their number. Every call waits until all is done and returns the same error. A write that hangs in a
+// lost connection may outlive Close, until the operating system ends it.
 func (p *Publisher) Close() error { return p.close() }
 
 func (p *Publisher) shutDown() error {
@@ -174,7 +175,8 @@ func (p *Publisher) shutDown() error {
 	close(p.stop)
 	<-p.ended
 	if left > 0 {
-		return fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; the error of each Publish says what is known", p.opts.ConfirmTimeout, left)
+		return fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; the error of each Publish says what "+
+			"is known", p.opts.ConfirmTimeout, left)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func TestNewRefuses(t *testing.T) {
 		"or 0 for the default, got -1ns": func() (*Publisher, error) { return New(dial, &Options{ConfirmTimeout: -1}) },
 	} {
 		var fe *FieldError
-		if _, err := call(); err == nil || !strings.Contains(err.Error(), says) || errors.As(err, &fe) == (says == "dial is nil") {
+		if _, err := call(); err == nil || !strings.Contains(err.Error(), says) ||
+			errors.As(err, &fe) == (says == "dial is nil") {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}
@@ -96,7 +97,9 @@ func TestCloseEndsADial(t *testing.T) {
 // A full window holds callers back, and their ctx lets them go.
 func TestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(func(ctx context.Context) (*amqp.Connection, error) { return nil, errors.New("no") }, &Options{Window: 2})
+		p, err := New(func(ctx context.Context) (*amqp.Connection, error) {
+			return nil, errors.New("no")
+		}, &Options{Window: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

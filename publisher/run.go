@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// writerGrace is how long the end of a session waits for a write. amqp091-go v1.16.0 closes the socket of a dead connection only
-// after such a write, which may take until the operating system gives up on the peer. The next session does not wait for that.
+// writerGrace is how long the end of a session waits for a write. amqp091-go v1.16.0 closes the socket of a dead
+// connection only after such a write, which may take until the operating system gives up on the peer. The next session
+// does not wait for that.
 const writerGrace = time.Second
 
 // run sends the queue, one session after the other, until ctx is done. It dials only when there is a message to send.

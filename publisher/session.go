@@ -16,8 +16,8 @@ const (
 	// frameOverhead is what a frame takes beside its payload, in bytes.
 	frameOverhead = 8
 
-	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose headers
-	// outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
+	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
+	// headers outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
 	addedLater = 8 << 10
 )
 
@@ -74,11 +74,11 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	return s, nil
 }
 
-// watch receives the broker's notifications until the session is over. It waits for nothing else, because the library's reader waits
-// for it.
+// watch receives the broker's notifications until the session is over. It waits for nothing else, because the library's
+// reader waits for it.
 //
-// Each basic.return arrives twice, on returned and then on recorded. Both are unbuffered, so the reader gets past recorded, to the
-// confirm that follows, only when the return is in the ledger.
+// Each basic.return arrives twice, on returned and then on recorded. Both are unbuffered, so the reader gets past
+// recorded, to the confirm that follows, only when the return is in the ledger.
 func (s *session) watch(stop <-chan struct{}) cause {
 	tick := time.NewTicker(max(s.p.opts.ConfirmTimeout/8, time.Millisecond))
 	defer tick.Stop()
@@ -115,8 +115,8 @@ func (s *session) watch(stop <-chan struct{}) cause {
 	}
 }
 
-// overdue reports whether the confirm of a message written at since is late; zero: there is no message. The time before openSince,
-// when the broker blocked the connection, does not count.
+// overdue reports whether the confirm of a message written at since is late; zero: there is no message. The time before
+// openSince, when the broker blocked the connection, does not count.
 func overdue(now, since, openSince time.Time, timeout time.Duration) bool {
 	if since.IsZero() {
 		return false
@@ -139,8 +139,8 @@ func (s *session) cause(closed *amqp.Error) cause {
 	return cause{err: closed, closed: closed, channel: !s.conn.IsClosed()}
 }
 
-// cut closes the connection, which also ends a write that hangs. It does not wait: the reply comes through the reader, which watch
-// must not block.
+// cut closes the connection, which also ends a write that hangs. It does not wait: the reply comes through the reader,
+// which watch must not block.
 func (s *session) cut(why error) {
 	s.mu.Lock()
 	first := s.cutFor == nil
@@ -153,7 +153,8 @@ func (s *session) cut(why error) {
 	}
 }
 
-// spawn runs f in a goroutine that the end of the session waits for. After the end it does nothing: a write may outlive the session.
+// spawn runs f in a goroutine that the end of the session waits for. After the end it does nothing: a write may outlive
+// the session.
 func (s *session) spawn(f func()) {
 	select {
 	case <-s.ended:

@@ -5,8 +5,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Stamp sets an empty msg.MessageId to a new UUIDv7 and returns the MessageId. It changes nothing else. [Publisher.Publish] stamps.
-// Use Stamp to publish by other means, or to store the id before publishing.
+// Stamp sets an empty msg.MessageId to a new UUIDv7 and returns the MessageId. It changes nothing else.
+// [Publisher.Publish] stamps. Use Stamp to publish by other means, or to store the id before publishing.
 //
 // An id of your own must be unique among the messages in a queue: consumers count two messages with one id as one.
 func Stamp(msg *amqp.Publishing) string {

@@ -22,7 +22,8 @@ func TestStamp(t *testing.T) {
 }
 
 func TestDeliveryMode(t *testing.T) {
-	for given, want := range map[uint8]uint8{0: amqp.Persistent, amqp.Transient: amqp.Transient, amqp.Persistent: amqp.Persistent} {
+	for given, want := range map[uint8]uint8{0: amqp.Persistent, amqp.Transient: amqp.Transient,
+		amqp.Persistent: amqp.Persistent} {
 		if got := newOutgoing("", "q", &amqp.Publishing{DeliveryMode: given}).msg.DeliveryMode; got != want {
 			t.Errorf("mode %d is sent as %d, want %d", given, got, want)
 		}

@@ -17,8 +17,8 @@ type verdict struct {
 
 // judge returns the verdicts on left, messages in the order of their writing.
 //
-// The broker takes messages in that order and stops at the one over which it closes the channel. The exception does not identify
-// that message, but it is a candidate. So the last candidate and all messages after it were not published.
+// The broker takes messages in that order and stops at the one over which it closes the channel. The exception does not
+// identify that message, but it is a candidate. So the last candidate and all messages after it were not published.
 func judge(left []*outgoing, c cause) []verdict {
 	verdicts := make([]verdict, len(left))
 	last := len(left) // the connection was lost: no candidate
@@ -31,8 +31,8 @@ func judge(left []*outgoing, c cause) []verdict {
 	return verdicts
 }
 
-// markCandidates marks the messages that the reason names and returns the index of the last candidate. If the reason names none, any
-// message may be the one: only a single message is marked.
+// markCandidates marks the messages that the reason names and returns the index of the last candidate. If the reason
+// names none, any message may be the one: only a single message is marked.
 func markCandidates(verdicts []verdict, left []*outgoing, reason string) (last int) {
 	last = -1
 	for i, o := range left {
@@ -54,8 +54,8 @@ func overMessage(e *amqp.Error) bool {
 	return slices.Contains([]int{amqp.NotFound, amqp.AccessRefused, amqp.PreconditionFailed, amqp.ContentTooLarge}, e.Code)
 }
 
-// names reports whether the reason of a channel exception (as RabbitMQ 3.10.8, 4.0.5 and 4.3.6 word it) names o's exchange, size or
-// user.
+// names reports whether the reason of a channel exception (as RabbitMQ 3.10.8, 4.0.5 and 4.3.6 word it) names o's
+// exchange, size or user.
 func names(reason string, o *outgoing) bool {
 	exchange := o.exchange
 	if exchange == "" {
@@ -77,12 +77,14 @@ func (v verdict) error(o *outgoing, c cause) error {
 	case c.closed == nil:
 		return o.fail(v.undecided, fmt.Errorf("%w: %w", ErrConnectionLost, c.err))
 	case c.channel:
-		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel over this message or one beside it", ErrConnectionLost), code, reason)
+		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel over this message or one beside it",
+			ErrConnectionLost), code, reason)
 	}
 	return o.failCode(v.undecided, ErrConnectionLost, code, reason)
 }
 
-// refusal returns the error of a message that cannot be sent because the broker refuses the connection, or dial cannot be used.
+// refusal returns the error of a message that cannot be sent because the broker refuses the connection, or dial cannot
+// be used.
 func refusal(o *outgoing, err error) error {
 	var reply *amqp.Error
 	if errors.As(err, &reply) {

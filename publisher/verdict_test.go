@@ -33,18 +33,21 @@ func TestJudge(t *testing.T) {
 		c    cause
 		want []verdict
 	}{
-		"nothing left":         {nil, noX, []verdict{}},
-		"connection lost":      {to("a", "x"), lost, []verdict{undecided, undecided}},
-		"closed on this side":  {to("x"), cause{err: errStopped}, []verdict{undecided}},
-		"named":                {to("a", "x", "b"), noX, []verdict{undecided, refused, unsent}},
-		"named twice":          {to("x", "a", "x", "b"), noX, []verdict{maybe, undecided, refused, unsent}},
-		"a name in a name":     {to("xx", "x"), noX, []verdict{undecided, refused}},
-		"not named, alone":     {to("a"), channel(amqp.PreconditionFailed, "odd"), []verdict{refused}},
-		"not named, beside":    {to("a", "b"), channel(amqp.PreconditionFailed, "odd"), []verdict{undecided, unsent}},
-		"the default exchange": {to("", "a"), channel(amqp.AccessRefused, "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' refused for user 'u'"), []verdict{refused, unsent}},
-		"too large": {to("a", "four", "b"), channel(amqp.PreconditionFailed, "PRECONDITION_FAILED - message size 4 is larger than configured max size 3"),
+		"nothing left":        {nil, noX, []verdict{}},
+		"connection lost":     {to("a", "x"), lost, []verdict{undecided, undecided}},
+		"closed on this side": {to("x"), cause{err: errStopped}, []verdict{undecided}},
+		"named":               {to("a", "x", "b"), noX, []verdict{undecided, refused, unsent}},
+		"named twice":         {to("x", "a", "x", "b"), noX, []verdict{maybe, undecided, refused, unsent}},
+		"a name in a name":    {to("xx", "x"), noX, []verdict{undecided, refused}},
+		"not named, alone":    {to("a"), channel(amqp.PreconditionFailed, "odd"), []verdict{refused}},
+		"not named, beside":   {to("a", "b"), channel(amqp.PreconditionFailed, "odd"), []verdict{undecided, unsent}},
+		"the default exchange": {to("", "a"), channel(amqp.AccessRefused, "ACCESS_REFUSED - write access to exchange "+
+			"'amq.default' in vhost '/' refused for user 'u'"), []verdict{refused, unsent}},
+		"too large": {to("a", "four", "b"), channel(amqp.PreconditionFailed,
+			"PRECONDITION_FAILED - message size 4 is larger than configured max size 3"),
 			[]verdict{undecided, refused, unsent}},
-		"not his name":       {to("a"), channel(amqp.PreconditionFailed, "PRECONDITION_FAILED - user_id property set to 'bob' but authenticated user was 'eve'"), []verdict{refused}},
+		"not his name": {to("a"), channel(amqp.PreconditionFailed,
+			"PRECONDITION_FAILED - user_id property set to 'bob' but authenticated user was 'eve'"), []verdict{refused}},
 		"not over a message": {to("a"), channel(amqp.ResourceError, "exchange 'a' "), []verdict{undecided}},
 	}
 	for name, tt := range tests {
@@ -67,8 +70,10 @@ func TestVerdictError(t *testing.T) {
 	}{
 		"refused": {verdict{refused: true}, cause{err: e, closed: e, channel: true}, ErrRefused,
 			`publisher: refused by the broker: exchange "x", key "k", message "m": the broker replied 404 "NOT_FOUND - no exchange 'x'"`},
-		"beside": {verdict{undecided: true}, cause{err: e, closed: e, channel: true}, ErrConnectionLost, "over this message or one beside it"},
-		"lost":   {verdict{undecided: true}, cause{err: e, closed: e}, ErrConnectionLost, "publish it again with the same id"},
+		"beside": {verdict{undecided: true}, cause{err: e, closed: e, channel: true}, ErrConnectionLost,
+			"over this message or one beside it"},
+		"lost": {verdict{undecided: true}, cause{err: e, closed: e}, ErrConnectionLost,
+			"publish it again with the same id"},
 		"closed": {verdict{undecided: true}, cause{err: errStopped}, ErrConnectionLost, "the publisher was closed"},
 	}
 	for name, tt := range tests {

@@ -9,8 +9,8 @@ import (
 
 // write sends o and then the queue until the session ends. It returns the message it holds, if no byte of it was sent.
 //
-// One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could not be
-// interrupted.
+// One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could
+// not be interrupted.
 func (s *session) write(o *outgoing) (unsent *outgoing) {
 	for {
 		if o == nil {
@@ -35,15 +35,16 @@ func (s *session) write(o *outgoing) (unsent *outgoing) {
 	}
 }
 
-// send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other error it may
-// have been.
+// send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other
+// error it may have been.
 func (s *session) send(o *outgoing) error {
 	if !s.p.ledger.take(o) {
 		s.p.freeSlot()
 		return nil
 	}
 	if s.maxHeader > 0 && o.headerSize > s.maxHeader {
-		s.p.settle(o, o.fail(false, fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection has room for %d, because brokers add headers",
+		s.p.settle(o, o.fail(false, fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection has "+
+			"room for %d, because brokers add headers",
 			ErrInvalid, o.headerSize, s.maxHeader)))
 		return nil
 	}

@@ -12,29 +12,29 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// ErrQueueNotFound is returned by [Check] and [CheckRoute] for a queue that does not exist. Declare it, or check the virtual host of the
-// connection.
+// ErrQueueNotFound is returned by [Check] and [CheckRoute] for a queue that does not exist. Declare it, or check the
+// virtual host of the connection.
 var ErrQueueNotFound = queueinfo.ErrNotFound
 
 // Need is what consumers need of the queue they retry from.
 type Need struct {
 	Queue string // must not be empty
 
-	// MaxRetries is how often a message is retried after its first failed attempt; if zero, 3; if negative, never. The queue's
-	// delivery limit must allow them.
+	// MaxRetries is how often a message is retried after its first failed attempt; if zero, 3; if negative, never. The
+	// queue's delivery limit must allow them.
 	MaxRetries int
 
 	// Ordered asks for what strict order needs: a single active consumer, and nothing at the broker that reorders.
 	Ordered bool
 
-	// AllowDrop accepts that rejected messages are lost: a queue without a dead-letter exchange passes, and a broken dead-letter
-	// route is a warning. It does not accept a dead-letter route that leads back to the queue.
+	// AllowDrop accepts that rejected messages are lost: a queue without a dead-letter exchange passes, and a broken
+	// dead-letter route is a warning. It does not accept a dead-letter route that leads back to the queue.
 	AllowDrop bool
 
-	// Management is the URL of the broker's HTTP API, such as http://user:password@host:15672; without a user, guest and its usual
-	// password are sent. The user needs the tag management. Only the API reports policies and the bindings of the dead-letter
-	// exchange. If empty, AMQP alone is asked, with the configure permission on the queue: it cannot see a dead-letter exchange set
-	// by policy, so the queue is refused.
+	// Management is the URL of the broker's HTTP API, such as http://user:password@host:15672; without a user, guest and
+	// its usual password are sent. The user needs the tag management. Only the API reports policies and the bindings of
+	// the dead-letter exchange. If empty, AMQP alone is asked, with the configure permission on the queue: it cannot see a
+	// dead-letter exchange set by policy, so the queue is refused.
 	Management string
 
 	// HTTPClient is for Management; if nil, one that keeps no connections. A request takes 5 s at most.
@@ -52,22 +52,24 @@ func (n Need) inspect() inspect.Need {
 		n.MaxRetries = defaultMaxRetries
 	}
 	return inspect.Need{
-		Queue: n.Queue, MaxRetries: n.MaxRetries, Ordered: n.Ordered, AllowDrop: n.AllowDrop, Management: n.Management, HTTPClient: n.HTTPClient,
+		Queue: n.Queue, MaxRetries: n.MaxRetries, Ordered: n.Ordered, AllowDrop: n.AllowDrop, Management: n.Management,
+		HTTPClient: n.HTTPClient,
 	}
 }
 
 // Check returns nil if consumers may start on the queue, a [*RefusedError] which says what to change if they must not,
 // [ErrQueueNotFound], or an error of the connection, after which nothing is known. Warnings go to need.Logger.
 //
-// Check refuses a queue if its messages would be lost or reordered, and also if it cannot see whether they would: lost dead letters are
-// silent, a refusal is not. AMQP cannot see the bindings of the dead-letter exchange; without Management that is a warning.
+// Check refuses a queue if its messages would be lost or reordered, and also if it cannot see whether they would: lost
+// dead letters are silent, a refusal is not. AMQP cannot see the bindings of the dead-letter exchange; without
+// Management that is a warning.
 //
-// Check refuses a dead-letter route that leads back to the queue. It follows exchanges, their alternate exchanges, and queues that
-// dead-letter on, as far as the routing keys in effect allow. If one of those queues has a TTL, that is a warning. AMQP alone can follow
-// a route over the default exchange only.
+// Check refuses a dead-letter route that leads back to the queue. It follows exchanges, their alternate exchanges, and
+// queues that dead-letter on, as far as the routing keys in effect allow. If one of those queues has a TTL, that is a
+// warning. AMQP alone can follow a route over the default exchange only.
 //
-// Check changes nothing on the broker. It uses channels of its own, one for each argument the queue has, and closes them. With
-// Management it may wait 15 s for the policy of a queue that was just declared.
+// Check changes nothing on the broker. It uses channels of its own, one for each argument the queue has, and closes
+// them. With Management it may wait 15 s for the policy of a queue that was just declared.
 func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 	findings, err := inspect.Inspect(ctx, conn, need.inspect())
 	if err != nil {
@@ -76,13 +78,15 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 	return need.judge(ctx, findings)
 }
 
-// CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come back, else nil. After
-// any other error nothing is known. Consumers repeat the check while they run, because a route can break.
+// CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come
+// back, else nil. After any other error nothing is known. Consumers repeat the check while they run, because a route
+// can break.
 //
-// It judges only what it can see. Without need.Management it sees that the dead-letter exchange does not exist, or, if that is the
-// default exchange, that its queue does not exist or is full. With it, also bindings, policies and other full queues. A quorum queue with
-// at-least-once dead lettering keeps its dead letters through all of that; there only a loop is an error. CheckRoute changes nothing,
-// waits for no policy, and uses channels of its own. With AllowDrop it checks nothing.
+// It judges only what it can see. Without need.Management it sees that the dead-letter exchange does not exist, or, if
+// that is the default exchange, that its queue does not exist or is full. With it, also bindings, policies and other
+// full queues. A quorum queue with at-least-once dead lettering keeps its dead letters through all of that; there only
+// a loop is an error. CheckRoute changes nothing, waits for no policy, and uses channels of its own. With AllowDrop it
+// checks nothing.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
 		return nil

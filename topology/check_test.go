@@ -12,7 +12,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCheckNeeds(t *testing.T) {
 	for name, want := range map[string]string{
-		"": "topology: queue: the name is empty", "a\xff": "not UTF-8", "a\nb": "line break", strings.Repeat("é", 128): "256 bytes",
+		"": "topology: queue: the name is empty", "a\xff": "not UTF-8", "a\nb": "line break",
+		strings.Repeat("é", 128): "256 bytes",
 	} { // a nil connection: nothing may be asked of the broker
 		if err := Check(context.Background(), nil, Need{Queue: name}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
@@ -31,7 +32,8 @@ func TestRefusedError(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	two := &RefusedError{Queue: "q", Findings: []Finding{a, a}}
-	want := "topology: queue \"q\" refused for 2 reasons\n  1. a: seen; impact. To fix: fix\n  2. a: seen; impact. To fix: fix"
+	want := "topology: queue \"q\" refused for 2 reasons\n  1. a: seen; impact. To fix: fix\n  2. a: seen; impact. To " +
+		"fix: fix"
 	if got := two.Error(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

@@ -13,18 +13,19 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It declares the exchanges
-// of the bindings if s.ExchangeType is set, and the later lane with s.Later. Declare changes nothing that exists already with the same arguments, so it
-// may be repeated, and called by several processes at the same time.
+// Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
+// declares the exchanges of the bindings if s.ExchangeType is set, and the later lane with s.Later. Declare changes
+// nothing that exists already with the same arguments, so it may be repeated, and called by several processes at the
+// same time.
 //
-// Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The dead-letter exchange is a
-// fanout, so that a dead letter keeps its routing key and no key can be mistyped.
+// Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The
+// dead-letter exchange is a fanout, so that a dead letter keeps its routing key and no key can be mistyped.
 //
-// A quorum queue dead-letters at least once: it keeps a rejected message until the dead-letter queue has confirmed it. The dead-letter
-// queue is a quorum queue in either case, and its messages may be read any number of times.
+// A quorum queue dead-letters at least once: it keeps a rejected message until the dead-letter queue has confirmed it.
+// The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
-// A queue or exchange that exists with other properties is an error that names each of them with both values; nothing existing is ever
-// changed. The error says what had been declared before it; fix the cause and run Declare again.
+// A queue or exchange that exists with other properties is an error that names each of them with both values; nothing
+// existing is ever changed. The error says what had been declared before it; fix the cause and run Declare again.
 //
 // A call to the broker that has begun is not interrupted by ctx: it ends with its reply or with the connection.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -81,12 +82,14 @@ func laterSteps(queue string) []step {
 		exchangeStep(queueinfo.LaterLost, amqp.ExchangeFanout),
 		bindStep(queueinfo.LaterLost, Binding{Exchange: queueinfo.LaterLost}),
 		{what: fmt.Sprintf("exchange %q", queueinfo.LaterExchange), do: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(queueinfo.LaterExchange, amqp.ExchangeDirect, true, false, false, false, queueinfo.LaterArguments())
+			return ch.ExchangeDeclare(queueinfo.LaterExchange, amqp.ExchangeDirect, true, false, false, false,
+				queueinfo.LaterArguments())
 		}},
 		bindStep(queue, Binding{Exchange: queueinfo.LaterExchange, Key: queue}),
 	}
 	for _, b := range queueinfo.Buckets {
-		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout), bindStep(b.Name, Binding{Exchange: b.Name}))
+		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout),
+			bindStep(b.Name, Binding{Exchange: b.Name}))
 	}
 	return all
 }
@@ -136,8 +139,9 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 		"drain and delete it, or declare another: %w", strings.Join(differs, "; "), err)
 }
 
-// exchangeDifference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but current
-// is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that differs.
+// exchangeDifference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received
+// 'topic' but current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that
+// differs.
 func exchangeDifference(reason string) string {
 	_, rest, _ := strings.Cut(reason, "inequivalent arg '")
 	name, rest, _ := strings.Cut(rest, "'")

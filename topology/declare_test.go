@@ -69,7 +69,8 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x", Key: strings.Repeat("k", 256)}}}, "255 bytes at most"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "another exchange than the dead-letter exchange"},
 		{Spec{Queue: "q", ExchangeType: "topic"}, "ExchangeType must be empty without bindings"},
-		{Spec{Queue: "q", ExchangeType: "x-delayed", Bindings: []Binding{{Exchange: "x"}}}, `ExchangeType must be one of topic, direct, fanout, headers, got "x-delayed"`},
+		{Spec{Queue: "q", ExchangeType: "x-delayed", Bindings: []Binding{{Exchange: "x"}}},
+			`ExchangeType must be one of topic, direct, fanout, headers, got "x-delayed"`},
 	}
 	for _, tt := range tests {
 		// A nil connection: nothing may be asked of the broker.
@@ -84,7 +85,8 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-// The dead-letter route must be complete before there is a queue to reject from, and the queue before anything is routed to it.
+// The dead-letter route must be complete before there is a queue to reject from, and the queue before anything is
+// routed to it.
 func TestStepsInOrder(t *testing.T) {
 	var got []string
 	for _, s := range steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "in", Key: "k"}}}.withDefaults()) {
@@ -121,7 +123,8 @@ func TestDifferences(t *testing.T) {
 	if got := differences(same, want); len(got) > 0 {
 		t.Errorf("the same queue differs: %v", got)
 	}
-	other := queueinfo.Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5), queueinfo.ArgDeadLetterExchange: "d"}}
+	other := queueinfo.Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5),
+		queueinfo.ArgDeadLetterExchange: "d"}}
 	got := differences(other, want)
 	for _, w := range []string{
 		"durable=false, not true", "auto-delete=true, not false", `x-queue-type "classic", not "quorum"`,
@@ -139,7 +142,8 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestStepsDeclareExchanges(t *testing.T) {
-	s := Spec{Queue: "q", ExchangeType: "topic", Bindings: []Binding{{Exchange: "x", Key: "a"}, {Exchange: "y"}, {Exchange: "x", Key: "b.#"}}}
+	s := Spec{Queue: "q", ExchangeType: "topic", Bindings: []Binding{{Exchange: "x", Key: "a"}, {Exchange: "y"},
+		{Exchange: "x", Key: "b.#"}}}
 	var got []string
 	for _, step := range steps(s.withDefaults()) {
 		got = append(got, step.what)

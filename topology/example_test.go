@@ -29,8 +29,8 @@ func Example() {
 	}
 }
 
-// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. Declare declares the
-// exchange too.
+// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. Declare
+// declares the exchange too.
 func ExampleDeclare() {
 	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
 	if err != nil {

@@ -18,8 +18,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s; %s. To fix: %s", f.Code, f.Seen, f.Impact, f.Fix)
 }
 
-// RefusedError is returned by [Check] for a queue that must not be consumed from. Do not retry it: nothing changes until the queue, the
-// broker or the Need does.
+// RefusedError is returned by [Check] for a queue that must not be consumed from. Do not retry it: nothing changes
+// until the queue, the broker or the Need does.
 type RefusedError struct {
 	Queue    string
 	Findings []Finding // at least one

@@ -18,11 +18,11 @@ const (
 	// Quorum queues are replicated. They keep a dead letter until the dead-letter queue has confirmed it.
 	Quorum Type = queueinfo.Quorum
 
-	// Classic queues live on one node and dead-letter at most once: a dead letter is lost if its queue cannot be reached at that
-	// moment. Their dead-letter queue is a quorum queue too. It misses dead letters that come before it has a leader, after a
-	// start of the broker: 8 of 121 in eight restarts of 3.10.8. A classic dead-letter queue keeps dead letters in memory, and a
-	// killed broker lost them: 173 of 8,200 on 3.10.8, 3,455 on 4.0.5 and 4,263 on 4.3.6 in six kills each. A quorum one missed 1,
-	// none and none.
+	// Classic queues live on one node and dead-letter at most once: a dead letter is lost if its queue cannot be reached
+	// at that moment. Their dead-letter queue is a quorum queue too. It misses dead letters that come before it has a
+	// leader, after a start of the broker: 8 of 121 in eight restarts of 3.10.8. A classic dead-letter queue keeps dead
+	// letters in memory, and a killed broker lost them: 173 of 8,200 on 3.10.8, 3,455 on 4.0.5 and 4,263 on 4.3.6 in six
+	// kills each. A quorum one missed 1, none and none.
 	Classic Type = queueinfo.Classic
 )
 
@@ -34,29 +34,30 @@ type Spec struct {
 	// SingleActiveConsumer lets one consumer at a time get messages, which strict order needs.
 	SingleActiveConsumer bool
 
-	// DeadLetterExchange is a fanout for this queue alone: two queues that share one would each get the other's dead letters. If
-	// empty, Queue + ".dlx".
+	// DeadLetterExchange is a fanout for this queue alone: two queues that share one would each get the other's dead
+	// letters. If empty, Queue + ".dlx".
 	DeadLetterExchange string
 
 	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue + ".dlq".
 	DeadLetterQueue string
 
-	// DeliveryLimit is how many returns of a message a quorum queue itself allows before it dead-letters it; if zero, 1000. It must
-	// be well above MaxRetries: up to RabbitMQ 4.2 every return counts, and on all versions that of a lost connection counts for
-	// every message it had prefetched. Classic queues have none.
+	// DeliveryLimit is how many returns of a message a quorum queue itself allows before it dead-letters it; if zero,
+	// 1000. It must be well above MaxRetries: up to RabbitMQ 4.2 every return counts, and on all versions that of a lost
+	// connection counts for every message it had prefetched. Classic queues have none.
 	DeliveryLimit int
 
 	// Bindings of Queue to exchanges; if none, only the default exchange reaches it.
 	Bindings []Binding
 
-	// ExchangeType is "topic", "direct", "fanout" or "headers": Declare declares the exchanges of Bindings, durable and of this
-	// type. If empty, they must exist.
+	// ExchangeType is "topic", "direct", "fanout" or "headers": Declare declares the exchanges of Bindings, durable and of
+	// this type. If empty, they must exist.
 	ExchangeType string
 
-	// Later also declares the later lane, in which messages wait for retries after long delays. All queues of the virtual host share its
-	// buckets: fanout exchanges and quorum queues named strikes.later.1m, 10m, 1h, 6h and 24h. They return messages to the exchange
-	// strikes.later, to which Queue is bound. If Queue was deleted, they go to the queue strikes.later.lost. Later cannot be combined
-	// with SingleActiveConsumer, because other messages overtake one that waits.
+	// Later also declares the later lane, in which messages wait for retries after long delays. All queues of the virtual
+	// host share its buckets: fanout exchanges and quorum queues named strikes.later.1m, 10m, 1h, 6h and 24h. They return
+	// messages to the exchange strikes.later, to which Queue is bound. If Queue was deleted, they go to the queue
+	// strikes.later.lost. Later cannot be combined with SingleActiveConsumer, because other messages overtake one that
+	// waits.
 	Later bool
 }
 
@@ -85,7 +86,8 @@ func (s Spec) withDefaults() Spec {
 
 var exchangeTypes = []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders}
 
-// Validate returns nil for what Declare can ask a broker for, else a [*FieldError] or what is wrong with a name. Declare validates first.
+// Validate returns nil for what Declare can ask a broker for, else a [*FieldError] or what is wrong with a name.
+// Declare validates first.
 func (s Spec) Validate() error {
 	s = s.withDefaults()
 	if err := s.validate(); err != nil {
@@ -116,7 +118,8 @@ func (s Spec) validate() error {
 	case s.DeadLetterQueue == s.Queue:
 		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:
-		return setting.New("DeliveryLimit", s.DeliveryLimit, fmt.Sprintf("well above the number of retries, or 0 for %d", queueinfo.DefaultDeliveryLimit))
+		return setting.New("DeliveryLimit", s.DeliveryLimit, fmt.Sprintf("well above the number of retries, or 0 for %d",
+			queueinfo.DefaultDeliveryLimit))
 	case s.Type == Classic && s.DeliveryLimit != 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none")
 	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
@@ -130,7 +133,8 @@ func (s Spec) validate() error {
 		case b.Exchange == "":
 			return setting.New(field+".Exchange", "", "the name of an exchange; the default exchange needs no binding")
 		case b.Exchange == s.DeadLetterExchange:
-			return setting.New(field+".Exchange", b.Exchange, "another exchange than the dead-letter exchange, or dead letters come back")
+			return setting.New(field+".Exchange", b.Exchange,
+				"another exchange than the dead-letter exchange, or dead letters come back")
 		case len(b.Key) > 255:
 			return setting.New(field+".Key", b.Key, "255 bytes at most")
 		}

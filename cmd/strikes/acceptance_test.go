@@ -26,7 +26,8 @@ import (
 func strikesOn(t *testing.T, queue string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("strikes", args...)
-	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+storeURL(t), "STRIKES_PREFIX="+queue, "STRIKES_MANAGEMENT_URL=")
+	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+storeURL(t), "STRIKES_PREFIX="+queue,
+		"STRIKES_MANAGEMENT_URL=")
 	return cmd
 }
 

@@ -21,7 +21,8 @@ func (a *app) root() *cobra.Command {
 	version := false
 	root := cli.Group("strikes", "retry RabbitMQ messages an exact number of times, counted in Redis",
 		a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
-		a.statusCommand(), a.consoleCommand(), a.exportCommand(), a.deadCommand(), a.laneCommand(), a.counterCommand(), a.limitCommand(),
+		a.statusCommand(), a.consoleCommand(), a.exportCommand(), a.deadCommand(), a.laneCommand(), a.counterCommand(),
+		a.limitCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(),
 		a.versionCommand(), a.demoWorkerCommand())
 	root.Long = cli.ExitCodes

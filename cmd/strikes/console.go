@@ -34,7 +34,8 @@ this machine is served. With it, browsers ask for the token and a name, and othe
 		func(ctx context.Context, _ []string) error { return a.console(ctx, o) })
 	f := cmd.Flags()
 	o.at.AddTo(cmd, "127.0.0.1:9463")
-	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+strings.ReplaceAll(console.AllVerbs().String(), ",", ", ")+", or all")
+	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+
+		strings.ReplaceAll(console.AllVerbs().String(), ",", ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
@@ -80,7 +81,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	c, err := console.New(console.Options{
-		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient, Queues: o.queues,
+		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
+		Queues: o.queues,
 		Prefix: o.path, Hosts: o.at.Names(), Token: token, Actor: change.ThisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: func(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) },
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),

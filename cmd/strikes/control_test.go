@@ -88,7 +88,8 @@ func TestReadOnlyStore(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d: %s", tc.args, code, tc.want, stderr)
 		}
 	}
-	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are by the clock of this machine") ||
+	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out,
+		"times are by the clock of this machine") ||
 		!strings.Contains(out, "attempt 2 of 4") {
 		t.Errorf("status by the viewer:\n%s", out)
 	}
@@ -103,7 +104,8 @@ func readerOf(t *testing.T, store *servers.Redis) string {
 	}
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
-	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read", "+@connection").Err(); err != nil {
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read",
+		"+@connection").Err(); err != nil {
 		t.Fatal(err)
 	}
 	return "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
@@ -118,21 +120,25 @@ func TestTakenIsBestEffort(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader("1\n2\n3\n")
 	mustOutput(t, publish)
-	mustOutput(t, with(strikesOn(t, queue, "consume", "--max-retries", "0", "--exit-when-idle", "500ms", queue, "--", "false"), own))
+	mustOutput(t, with(strikesOn(t, queue, "consume", "--max-retries", "0", "--exit-when-idle", "500ms", queue, "--",
+		"false"), own))
 	for _, args := range [][]string{
 		{"replay", "--max", "2", "--watch", "700ms"},
 		{"drop", "--to", kept},
 	} {
 		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
 		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
-		if code != cli.ExitOK || strings.Count(stderr, "the store may not have recorded every message taken off queue") != 1 || strings.Contains(stderr, "hush") {
+		if code != cli.ExitOK || strings.Count(stderr,
+			"the store may not have recorded every message taken off queue") != 1 || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
 	var out string
-	proctest.Eventually(t, 4*status.Arriving, "a status that reports missing dead letters, unless a management API explains them", func() bool {
+	proctest.Eventually(t, 4*status.Arriving, "a status that reports missing dead letters, unless a management API "+
+		"explains them", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
-		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 consumed from it\n")
+		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out,
+			"holds 0, at least 3 consumed from it\n")
 	})
 }
 
@@ -155,7 +161,8 @@ func TestStatusDuringReplay(t *testing.T) {
 		}
 		return s
 	}
-	consume := with(strikesOn(t, queue, "consume", "--max-retries", "0", "--concurrency", "8", "--exit-when-idle", "500ms", queue, "--", "false"), own)
+	consume := with(strikesOn(t, queue, "consume", "--max-retries", "0", "--concurrency", "8", "--exit-when-idle",
+		"500ms", queue, "--", "false"), own)
 	if err := consume.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +173,8 @@ func TestStatusDuringReplay(t *testing.T) {
 	if err := consume.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	replay := with(strikesOn(t, queue, "dead", "replay", "--all", "--yes", "--force", "--rate", "150", "--watch", "0s", queue), own)
+	replay := with(strikesOn(t, queue, "dead", "replay", "--all", "--yes", "--force", "--rate", "150", "--watch",
+		"0s", queue), own)
 	if err := replay.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +286,8 @@ func TestStatusOfASuspect(t *testing.T) {
 	})
 	last := consume()
 	proctest.Eventually(t, time.Minute, "the killer running isolated", func() bool {
-		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running isolated for ") && strings.Contains(status(), ", suspect\n      with ")
+		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running isolated for ") &&
+			strings.Contains(status(), ", suspect\n      with ")
 	})
 	for range 2 { // the second one kills the command
 		if err := last.Process.Signal(os.Interrupt); err != nil {
@@ -288,8 +297,8 @@ func TestStatusOfASuspect(t *testing.T) {
 	_ = last.Wait() // 130
 }
 
-// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up. It need not be
-// named where it is in its usual place.
+// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up. It need not
+// be named where it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
 	t.Parallel()
 	queue := ownQueue(t)

@@ -16,7 +16,8 @@ func (a *app) counterCommand() *cobra.Command {
 
 func (a *app) counterListCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("list QUEUE", "list the messages that are failing, running or dead-lettered, the newest first", stateMeanings,
+	cmd := cli.New("list QUEUE", "list the messages that are failing, running or dead-lettered, the newest first",
+		stateMeanings,
 		func(ctx context.Context, args []string) error { return c.List(ctx, args[0]) })
 	c.AddRecords(cmd)
 	cmd.Flags().IntVar(&c.Most, "limit", 0, "list `N` at most; 0: all")

@@ -17,7 +17,8 @@ func (a *app) deadCommand() *cobra.Command {
 
 func (a *app) deadListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first", dead.RouteMeaning+`
+	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first",
+		dead.RouteMeaning+`
 IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
 records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
 unknown, the store's records are listed instead, and stderr says so. --groups comes from the store's records if the queue holds more
@@ -58,7 +59,8 @@ Put an ID that begins with - after --.
 
 func (a *app) deadReplayCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("replay QUEUE [ID…]", "publish dead letters again, each to the queue in which it died, with all its attempts", dead.RouteMeaning+`
+	cmd := cli.New("replay QUEUE [ID…]", "publish dead letters again, each to the queue in which it died, with all "+
+		"its attempts", dead.RouteMeaning+`
 A dead letter leaves the dead-letter queue once the broker has confirmed its copy. If the command is killed, at most --window messages are
 in both queues, under one id; --json reports which were delivered before, to such a command or to a reader. It stops when replayed messages fail again. A
 dead letter that does not say where it died, or whose queue does not exist, stays in the dead-letter queue (exit 1). IDs that are not found
@@ -71,7 +73,8 @@ are named after the others are replayed, and the exit code is 3. Put an ID that 
 	c.AddChange(cmd, "replayed")
 	f.StringVar(&c.Exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
 	f.StringVar(&c.Key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
-	f.IntVar(&c.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, 16 at most")
+	f.IntVar(&c.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
+		"16 at most")
 	f.Float64Var(&c.Rate, "rate", 0, "replay `N` a second at most; 0: no limit")
 	f.IntVar(&c.StopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
 	f.DurationVar(&c.Watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
@@ -80,7 +83,8 @@ are named after the others are replayed, and the exit code is 3. Put an ID that 
 
 func (a *app) deadDropCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("drop QUEUE [ID…]", "write dead letters to a file, and take them off the dead-letter queue", dead.RouteMeaning+`
+	cmd := cli.New("drop QUEUE [ID…]", "write dead letters to a file, and take them off the dead-letter queue",
+		dead.RouteMeaning+`
 publish --ndjson publishes the file again, with nothing lost: a header value of a type that JSON does not have is written as
 {"$amqp":[TYPE,VALUE]}, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
 code is 3. Put an ID that begins with - after --.
@@ -93,6 +97,7 @@ management API, writes the API's JSON to the file, and then removes it. publish 
 	c.AddTo(cmd)
 	c.AddChange(cmd, "dropped")
 	cmd.Flags().StringVar(&c.To, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")
-	cmd.Flags().BoolVar(&c.Undecodable, "undecodable", false, "the first message that cannot be decoded, which keeps the others from being read; those before it stay")
+	cmd.Flags().BoolVar(&c.Undecodable, "undecodable", false,
+		"the first message that cannot be decoded, which keeps the others from being read; those before it stay")
 	return cmd
 }

@@ -24,8 +24,8 @@ import (
 // The full run: go test ./cmd/strikes -run TestDeadOfMany -v -dead.letters 100000
 var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; .ci/run has 3000")
 
-// TestDeadOfMany prints what the commands cost on a long dead-letter queue, and takes them by what may not grow with it:
-// the time of those that need a part of it, and memory.
+// TestDeadOfMany prints what the commands cost on a long dead-letter queue, and takes them by what may not grow with
+// it: the time of those that need a part of it, and memory.
 func TestDeadOfMany(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -49,7 +49,8 @@ func TestDeadOfMany(t *testing.T) {
 				{false, "an order", "", []string{"show", "--body", queue, last}},
 				{false, last + " ", "", []string{"list", queue}},
 				{false, fmt.Sprint(n), "", []string{"list", "--groups", "--read", queue}},
-				{true, "no stock", "headers and body were not read", []string{"show", queue, last}}, // after the whole queue was read
+				// after the whole queue was read
+				{true, "no stock", "headers and body were not read", []string{"show", queue, last}},
 				{true, fmt.Sprint(n), "from the store's records", []string{"list", "--groups", queue}},
 				{false, "m4 ", "", []string{"list", "--limit", "5", queue}}, // after the whole queue was read
 			} {
@@ -110,8 +111,8 @@ func timed(t *testing.T, queue string, args []string) (out, errs string, took, f
 	return stdout.String(), stderr.String(), took, stdout.at.Sub(began), peak
 }
 
-// memory is the most that a process has in memory until it is done, in kB. (What wait4 tells begins with the memory of the
-// process that started it.)
+// memory is the most that a process has in memory until it is done, in kB. (What wait4 tells begins with the memory of
+// the process that started it.)
 func memory(pid int, done <-chan struct{}) (peak int64) {
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
@@ -149,7 +150,8 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 	died := countMany(t, b.VHost, queue, n)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {
-		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died[i], "routing-keys": []any{queue}}
+		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died[i],
+			"routing-keys": []any{queue}}
 		msgs[i] = publisher.Message{Key: queue + ".dlq", Publishing: amqp.Publishing{
 			MessageId: fmt.Sprint("m", i), Body: []byte("an order"), Headers: amqp.Table{"x-death": []any{death}},
 		}}
@@ -177,7 +179,8 @@ func countMany(t *testing.T, vhost, queue string, n int) []time.Time {
 	for w := range workers {
 		wg.Go(func() {
 			for i := w; i < n; i += workers {
-				a := counter.Attempt{Message: counter.Message{VHost: vhost, Queue: queue, ID: fmt.Sprint("m", i)}, Token: uuid.NewString()}
+				a := counter.Attempt{Message: counter.Message{VHost: vhost, Queue: queue, ID: fmt.Sprint("m", i)},
+					Token: uuid.NewString()}
 				if _, err := store.Fail(context.Background(), a, counter.Failure{Reason: "no stock"}); err != nil {
 					t.Error(err)
 					return

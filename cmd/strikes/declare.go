@@ -25,11 +25,16 @@ unordered consumers of the virtual host move delays over one minute, unless --la
 		func(ctx context.Context, args []string) error { return c.Run(ctx, args[0]) })
 	flags := cmd.Flags()
 	c.AddBroker(cmd)
-	flags.StringVar(&c.Type, "type", string(topology.Quorum), "of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
-	flags.BoolVar(&c.SingleActive, "single-active-consumer", false, "only one consumer at a time gets messages, as strict order requires")
-	flags.IntVar(&c.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was returned `N` times; set it well above the retries of the consumers")
-	flags.StringArrayVar(&c.Bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the key; may be repeated")
-	flags.StringVar(&c.ExchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` topic, direct, fanout or headers; without it they must exist")
+	flags.StringVar(&c.Type, "type", string(topology.Quorum),
+		"of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
+	flags.BoolVar(&c.SingleActive, "single-active-consumer", false,
+		"only one consumer at a time gets messages, as strict order requires")
+	flags.IntVar(&c.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
+		"returned `N` times; set it well above the retries of the consumers")
+	flags.StringArrayVar(&c.Bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
+		"key; may be repeated")
+	flags.StringVar(&c.ExchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` "+
+		"topic, direct, fanout or headers; without it they must exist")
 	flags.BoolVar(&c.Later, "later", false, "also declare the buckets in which messages of QUEUE wait for long delays")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")

@@ -71,7 +71,9 @@ func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
 
 // demoWorkerCommand is one consumer process of the demo.
 func (a *app) demoWorkerCommand() *cobra.Command {
-	cmd := cli.New(demo.Command, "consume for the demo", "", func(ctx context.Context, _ []string) error { return demo.Work(ctx, a.In, a.Out) })
+	cmd := cli.New(demo.Command, "consume for the demo", "", func(ctx context.Context, _ []string) error {
+		return demo.Work(ctx, a.In, a.Out)
+	})
 	cmd.Hidden = true
 	return cmd
 }

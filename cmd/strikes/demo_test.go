@@ -43,12 +43,15 @@ func TestDemo(t *testing.T) {
 			if jsonErr := json.Unmarshal(out, &v); err != nil || jsonErr != nil || bytes.Count(out, []byte("\n")) != 1 {
 				t.Fatalf("%v, %v\n%s\n%s", err, jsonErr, out, &story)
 			}
-			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Attempts["order-04"] != 3+v.Again["order-04"] || v.Attempts["order-07"] != 4 ||
+			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Attempts["order-04"] != 3+v.Again["order-04"] ||
+				v.Attempts["order-07"] != 4 ||
 				v.Attempts["order-12"] != 4+v.Again["order-12"] ||
 				len(v.DeadLetters) != 1 || v.DeadLetters[0].ID != "order-07" || v.Seconds > 30 {
 				t.Errorf("%s", out)
 			}
-			for _, want := range []string{"order-04  attempt 2 of 4 failed", "died (signal: killed)", "order-12  handled at attempt 2, redelivered; it killed a consumer, which died while order-12 ran isolated (1 crash counted)",
+			for _, want := range []string{"order-04  attempt 2 of 4 failed", "died (signal: killed)",
+				"order-12  handled at attempt 2, redelivered; it killed a consumer, which died while order-12 ran isolated (1 " +
+					"crash counted)",
 				"order-12  is a suspect", "order-07  attempt 4 of 4 failed: no such product; to the dead-letter queue"} {
 				if !strings.Contains(story.String(), want) {
 					t.Errorf("the story lacks %q:\n%s", want, &story)
@@ -76,13 +79,15 @@ func TestDemoOnStore(t *testing.T) {
 	}
 	defer store.Close()
 	for i := range v.Orders {
-		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 || err != nil {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 ||
+			err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}
 }
 
-// TestDemoEnds ends a demo in the middle. Its consumers must end with it; and after anything but SIGKILL its queues must be gone.
+// TestDemoEnds ends a demo in the middle. Its consumers must end with it; and after anything but SIGKILL its queues
+// must be gone.
 func TestDemoEnds(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {

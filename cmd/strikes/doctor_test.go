@@ -41,7 +41,8 @@ func TestDoctorReadOnly(t *testing.T) {
 		cmd := strikesOn(t, queue, append([]string{"doctor", "--amqp-url", at.String()}, tt.args...)...)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitDenied || !strings.Contains(string(out), tt.want) || strings.Contains(string(out), "hush") {
+		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitDenied || !strings.Contains(string(out), tt.want) ||
+			strings.Contains(string(out), "hush") {
 			t.Errorf("%q: %v: %s", tt.args, err, out)
 		}
 	}
@@ -49,7 +50,8 @@ func TestDoctorReadOnly(t *testing.T) {
 
 func manage(t *testing.T, api, method, path, body string) {
 	t.Helper()
-	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+path).CombinedOutput()
+	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+
+		path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v: %s", method, path, err, out)
 	}
@@ -74,7 +76,8 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	}
 	out, err := strikesOn(t, queue, "doctor", queue).Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFound || !strings.Contains(string(out), "dead-letter-exchange-missing") {
+	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFound || !strings.Contains(string(out),
+		"dead-letter-exchange-missing") {
 		t.Errorf("of the queue itself: %v: %s", err, out)
 	}
 }
@@ -97,7 +100,8 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
 		t.Errorf("found: %v: %s", err, out)
 	}
-	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out, "the bindings of the dead-letter exchange") {
+	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out,
+		"the bindings of the dead-letter exchange") {
 		t.Errorf("a given one that does not answer: %v: %s", err, out)
 	}
 	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
@@ -129,13 +133,15 @@ func TestMisspeltQueue(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	misspelt := queue[:len(queue)-1]
 	for _, args := range [][]string{
-		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt}, {"limit", "set", misspelt, "--max-retries", "2", "--why", "r"},
+		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt},
+		{"limit", "set", misspelt, "--max-retries", "2", "--why", "r"},
 	} {
 		cmd := strikesOn(t, queue, args...)
 		cmd.Env = append(cmd.Environ(), "STRIKES_MANAGEMENT_URL="+api)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(string(out), "did you mean \""+queue+"\"") ||
+		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(string(out),
+			"did you mean \""+queue+"\"") ||
 			!strings.Contains(string(out), "strikes declare "+misspelt) {
 			t.Errorf("%q: %v: %s", args, err, out)
 		}

@@ -36,7 +36,8 @@ func TestEnvironSetsNoFlag(t *testing.T) {
 		}
 	}
 	for _, name := range flags {
-		if strings.HasPrefix(name, "STRIKES_") && strings.HasSuffix(name, "_URL") != slices.Contains(runner.OwnSecrets, name) {
+		if strings.HasPrefix(name, "STRIKES_") && strings.HasSuffix(name, "_URL") != slices.Contains(runner.OwnSecrets,
+			name) {
 			t.Errorf("a command would see the password in %s", name)
 		}
 	}

@@ -23,7 +23,8 @@ func exported(t *testing.T, args ...string) func() string {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, append([]string{"strikes", "export", "--listen", "127.0.0.1:0"}, args...))
+		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, append([]string{"strikes", "export", "--listen",
+			"127.0.0.1:0"}, args...))
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -47,21 +48,25 @@ func exported(t *testing.T, args ...string) func() string {
 	}
 }
 
-// TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a management API.
+// TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a
+// management API.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	buryFew(t, queue)
-	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
+	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url",
+		managementURL(t)}
 	scrape := exported(t, append(servers, "--queue", queue)...)
 	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
 		page := scrape()
 		for _, want := range []string{
 			"strikes_broker_up 1", "strikes_store_up 1",
-			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`, `strikes_retrying_messages{queue="` + queue + `",vhost="/"} 1`,
-			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{queue="` + queue + `",vhost="/"} 0`,
+			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`, `strikes_retrying_messages{queue="` + queue +
+				`",vhost="/"} 1`,
+			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{queue="` + queue +
+				`",vhost="/"} 0`,
 		} {
 			if !strings.Contains(page, want) {
 				return false
@@ -84,7 +89,8 @@ func TestExportOutlivesOutages(t *testing.T) {
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
 	var stderr clitest.Output
-	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen", "nowhere"})
+	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen",
+		"nowhere"})
 	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "--listen: listen tcp: address nowhere") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}

@@ -26,9 +26,11 @@ func (f *full) Write(p []byte) (int, error) {
 
 func TestHelpOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"", "help", "help dead list", "dead", "dead list --help", "completion bash", "version", "--version"} {
+	for _, args := range []string{"", "help", "help dead list", "dead", "dead list --help", "completion bash", "version",
+		"--version"} {
 		var stderr strings.Builder
-		code := run(t.Context(), cli.Streams{Out: &full{}, Err: &stderr}, append([]string{"strikes"}, strings.Fields(args)...))
+		code := run(t.Context(), cli.Streams{Out: &full{}, Err: &stderr},
+			append([]string{"strikes"}, strings.Fields(args)...))
 		if code != cli.ExitFailed || stderr.String() != "strikes: no space left\n" {
 			t.Errorf("strikes %s: exit code %d, %q", args, code, &stderr)
 		}

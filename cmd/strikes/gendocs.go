@@ -1,7 +1,7 @@
 //go:build gendocs
 
-// With the tag gendocs the program writes its man pages and completion scripts instead: go run -tags gendocs ./cmd/strikes DIR.
-// The released binary has nothing of it.
+// With the tag gendocs the program writes its man pages and completion scripts instead: go run -tags gendocs
+// ./cmd/strikes DIR. The released binary has nothing of it.
 package main
 
 import (
@@ -33,7 +33,8 @@ func generate(root *cobra.Command, dir string) error {
 		}
 	}
 	root.DisableAutoGenTag = true
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "strikes", Manual: "strikes"}, man); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "strikes", Manual: "strikes"},
+		man); err != nil {
 		return err
 	}
 	for name, write := range map[string]func(string) error{

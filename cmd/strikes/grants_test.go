@@ -32,7 +32,9 @@ const (
 	findsRecords = readsRecords + " zscan"
 	listsRecords = readsRecords + " zrevrangebyscore"
 	listsDead    = listsRecords + " mget"
-	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec hmget zremrangebyscore xadd xrevrange zcount mget zrange zcard zscore zrank zrangebylex zremrangebylex hdel"
+	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall " +
+		"zrevrangebyscore zscan del multi exec hmget zremrangebyscore xadd xrevrange zcount mget zrange zcard zscore zrank " +
+		"zrangebylex zremrangebylex hdel"
 )
 
 // TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
@@ -45,20 +47,29 @@ func TestGrants(t *testing.T) {
 		out    string // on stdout
 		err    string // on stderr
 	}{
-		{[]string{"declare", "Q"}, grants{configure: "Q Q.dlx Q.dlq", write: "Q.dlx Q.dlq", read: "Q Q.dlx"}, "quorum queue", ""},
+		{[]string{"declare", "Q"}, grants{configure: "Q Q.dlx Q.dlq", write: "Q.dlx Q.dlq", read: "Q Q.dlx"},
+			"quorum queue", ""},
 		{[]string{"publish", "Q"}, grants{write: "default"}, "", "1 confirmed"},
-		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
-		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall zcard zcount " + listsDead}, "Q.dlq holds", ""},
-		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall zcard zcount " + listsDead}, "holds 2", ""},
-		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall zcard zcount zrange " + listsRecords}, "m3: attempt 2", ""},
+		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management",
+			store: allSteps}, "", ""},
+		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall zcard zcount " + listsDead},
+			"Q.dlq holds", ""},
+		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"},
+			grants{read: "Q Q.dlq", store: "time hgetall zcard zcount " + listsDead}, "holds 2", ""},
+		{[]string{"status", "--limit", "0"}, grants{tag: "management",
+			store: "evalsha eval time hgetall zcard zcount zrange " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
-		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords + " " + listsDead}, "no stock", ""},
+		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords +
+			" " + listsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
 		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsDead}, "no stock", ""},
-		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsDead}, "no stock", "is not read"},
+		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsDead}, "no stock",
+			"is not read"},
 		{[]string{"dead", "show", "Q", "m1"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
-		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default", tag: "management", store: allSteps}, "", "1 replayed"},
-		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management", store: allSteps}, "", "1 dropped"},
+		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default",
+			tag: "management", store: allSteps}, "", "1 replayed"},
+		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management",
+			store: allSteps}, "", "1 dropped"},
 		{[]string{"doctor", "Q"}, grants{read: "Q", tag: "management", store: allSteps}, "queue Q", ""},
 		{[]string{"counter", "list", "Q"}, grants{store: "hgetall " + listsRecords}, "no stock", ""},
 		{[]string{"counter", "get", "Q", "m1"}, grants{store: "hgetall " + findsRecords}, "no stock", ""},
@@ -68,8 +79,10 @@ func TestGrants(t *testing.T) {
 		{[]string{"audit", "Q"}, grants{store: "xrevrange"}, "set limit", ""},
 		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "7 retries (8 attempts)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
-		{[]string{"limit", "set", "Q", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
-		{[]string{"limit", "set", "Q", "--id", "m3", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management",
+			store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "--id", "m3", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management",
+			store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
@@ -101,7 +114,8 @@ func buryFew(t *testing.T, queue string) {
 	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
 	publish.Stdin = strings.NewReader(`{"id":"m1","body":"1"}` + "\n" + `{"id":"m2","body":"2"}` + "\n")
 	mustOutput(t, publish)
-	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c", "echo no stock >&2; exit 1"))
+	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c",
+		"echo no stock >&2; exit 1"))
 	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +135,8 @@ func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	manage(t, api, http.MethodPut, "users/"+user, fmt.Sprintf(`{"password":"pass","tags":%q}`, g.tag))
 	t.Cleanup(func() { manage(t, api, http.MethodDelete, "users/"+user, "") })
 	manage(t, api, http.MethodPut, "permissions/%2F/"+user,
-		fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, pattern(queue, g.configure), pattern(queue, g.write), pattern(queue, g.read)))
+		fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, pattern(queue, g.configure), pattern(queue, g.write),
+			pattern(queue, g.read)))
 	rdb := redisAdmin(t)
 	rules := []any{"ACL", "SETUSER", user, "on", ">pass", "~" + queue + ":*", "+select", "+info", "+ping"}
 	for _, name := range strings.Fields(g.store) {

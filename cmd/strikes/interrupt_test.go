@@ -60,7 +60,8 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *clitest.Output) {
 	return stdout, stderr
 }
 
-// interrupt sends signals to a consume -v. Each but the first is sent once the one before it had its effect, and cannot be taken for the same.
+// interrupt sends signals to a consume -v. Each but the first is sent once the one before it had its effect, and cannot
+// be taken for the same.
 func interrupt(t *testing.T, cmd *exec.Cmd, stderr *clitest.Output, signals ...syscall.Signal) {
 	t.Helper()
 	for i, s := range signals {
@@ -68,7 +69,9 @@ func interrupt(t *testing.T, cmd *exec.Cmd, stderr *clitest.Output, signals ...s
 			t.Fatal(err)
 		}
 		if i == 0 && s != syscall.SIGKILL {
-			proctest.Eventually(t, time.Minute, "it drains", func() bool { return strings.Contains(stderr.String(), "draining") })
+			proctest.Eventually(t, time.Minute, "it drains", func() bool {
+				return strings.Contains(stderr.String(), "draining")
+			})
 			time.Sleep(cli.SameSignal)
 		}
 	}
@@ -95,7 +98,8 @@ func TestPublishInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(stderr.String(), "2 confirmed\n") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(stderr.String(),
+		"2 confirmed\n") {
 		t.Errorf("exit code %d, %v\n%s", code, err, stderr)
 	}
 	if n, err := readyIn(brokerURL(t), queue); n != 2 || err != nil {
@@ -115,10 +119,14 @@ func TestConsumeStops(t *testing.T) {
 		left    int // messages in the queue
 		printed string
 	}{
-		{"the command may finish", `echo begun` + finish + `echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0, "begun\nfinished\n"},
-		{"a failure while stopping is not counted", `echo begun` + finish + `exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
-		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, cli.ExitInterrupted, 1, "begun\n"},
-		{"it is killed, and the command with it", `echo begun; exec sleep 600`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
+		{"the command may finish", `echo begun` + finish + `echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0,
+			"begun\nfinished\n"},
+		{"a failure while stopping is not counted", `echo begun` + finish + `exit 1`, []syscall.Signal{syscall.SIGINT},
+			cli.ExitOK, 1, "begun\n"},
+		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM},
+			cli.ExitInterrupted, 1, "begun\n"},
+		{"it is killed, and the command with it", `echo begun; exec sleep 600`, []syscall.Signal{syscall.SIGKILL}, -1, 1,
+			"begun\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,8 +161,8 @@ func TestConsumeStops(t *testing.T) {
 	}
 }
 
-// TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store may not
-// take for crashes.
+// TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store
+// may not take for crashes.
 func TestConsumeEndedAtOnce(t *testing.T) {
 	t.Parallel()
 	queue := queueOfOne(t)
@@ -188,16 +196,20 @@ func TestReplayInterrupted(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("an order\n", 50))
 	mustOutput(t, publish)
-	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency", "8", "--", "false"))
+	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency",
+		"8", "--", "false"))
 	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
 	stdout, stderr := started(t, cmd)
-	proctest.Eventually(t, time.Minute, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
+	proctest.Eventually(t, time.Minute, "some are replayed", func() bool {
+		return strings.Count(stdout.String(), `"replayed":true`) > 2
+	})
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
 	said := strings.TrimSpace(stderr.String())
-	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") || !strings.HasSuffix(said, "\nstrikes: interrupted") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") ||
+		!strings.HasSuffix(said, "\nstrikes: interrupted") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 }

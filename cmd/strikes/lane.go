@@ -34,7 +34,8 @@ that are neither handled nor dropped.`[1:],
 
 func (a *app) laneReplayCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
-	cmd := cli.New("replay QUEUE [LANE]", "publish the dead letters of a lane again in their order, until the lane is released", laneMeaning[1:]+dead.RouteMeaning+`
+	cmd := cli.New("replay QUEUE [LANE]", "publish the dead letters of a lane again in their order, until the lane is "+
+		"released", laneMeaning[1:]+dead.RouteMeaning+`
 The message that holds the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays held. You may
 interrupt and repeat it at any time. --all replays every held lane of the queue, one after the other; a lane that stays held does not keep
 it from the next.`[1:],
@@ -48,7 +49,8 @@ it from the next.`[1:],
 
 func (a *app) laneReleaseCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
-	cmd := cli.New("release QUEUE LANE", "drop the message that holds a lane, and replay those after it", laneMeaning[1:]+dead.RouteMeaning+`
+	cmd := cli.New("release QUEUE LANE", "drop the message that holds a lane, and replay those after it", laneMeaning[1:]+
+		dead.RouteMeaning+`
 The message is written to the file of --to, as dead drop does it. --missing also gives up each message after it that is missing.`[1:],
 		func(ctx context.Context, args []string) error { return c.Release(ctx, args[0], args[1]) })
 	c.AddChangeTo(cmd)

@@ -14,8 +14,8 @@ func (a *app) limitCommand() *cobra.Command {
 		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
 }
 
-// addMessage adds --id. An empty ID, such as that of a variable which is not set, is refused: without an ID the limit is that
-// of the whole queue.
+// addMessage adds --id. An empty ID, such as that of a variable which is not set, is refused: without an ID the limit
+// is that of the whole queue.
 func addMessage(cmd *cobra.Command, c *counters.Command) {
 	cmd.Flags().StringVar(&c.ID, "id", "", "the limit of the message `ID` alone")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +39,8 @@ func (a *app) limitGetCommand() *cobra.Command {
 func (a *app) limitSetCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
 	var cmd *cobra.Command
-	cmd = cli.New("set QUEUE", "set how often messages are retried, or for how long, whatever the consumers are configured with", `
+	cmd = cli.New("set QUEUE", "set how often messages are retried, or for how long, whatever the consumers are "+
+		"configured with", `
 The limit is in force at each message's next step, on every consumer, until you clear it. Nothing is restarted.
 
 --max-retries N gives a message N+1 attempts: 0 means no retry. A message that has failed more than N times is dead-lettered at its next
@@ -53,9 +54,11 @@ counter reset. A message that is already dead-lettered is replayed instead. stri
 		func(ctx context.Context, args []string) error {
 			return c.SetLimit(ctx, args[0], cmd.Flags().Changed("max-retries"), cmd.Flags().Changed("max-age"))
 		})
-	cmd.Flags().IntVar(&c.MaxRetries, "max-retries", 0, "retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
+	cmd.Flags().IntVar(&c.MaxRetries, "max-retries", 0,
+		"retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
 	cli.DefaultText(cmd.Flags(), "max-retries", "unchanged")
-	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first failed attempt; 0: no limit")
+	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first "+
+		"failed attempt; 0: no limit")
 	addMessage(cmd, &c)
 	c.AddRecords(cmd)
 	c.AddDeliveryLimit(cmd)

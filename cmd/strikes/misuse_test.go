@@ -8,7 +8,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
-// TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was typed changes.
+// TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was
+// typed changes.
 func TestMisuse(t *testing.T) {
 	const see = " (see strikes consume --help)"
 	tests := []struct {
@@ -18,20 +19,25 @@ func TestMisuse(t *testing.T) {
 	}{
 		{"", "consume --concurrency many", `--concurrency must be a whole number, got "many"` + see},
 		{"", "consume --concurrency=1.5", `--concurrency must be a whole number, got "1.5"` + see},
-		{"", "consume --max-retries 99999999999999999999", `--max-retries must be a whole number within the flag's range, got "99999999999999999999"` + see},
+		{"", "consume --max-retries 99999999999999999999",
+			`--max-retries must be a whole number within the flag's range, got "99999999999999999999"` + see},
 		{"", "consume --handler-timeout soon", `--handler-timeout must be a time like 500ms, 30s or 5m, got "soon"` + see},
 		{"", "consume --handler-timeout 5", `--handler-timeout must be a time like 500ms, 30s or 5m, got "5"` + see},
-		{"", "consume --handler-timeout amqp://u:hush@h/", `--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},
+		{"", "consume --handler-timeout amqp://u:hush@h/",
+			`--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},
 		{"", "consume --ordered=maybe", `--ordered must be true or false, got "maybe"` + see},
 		{"", "consume --nope", `there is no flag --nope` + see},
 		{"", "consume --Backoff", `there is no flag --Backoff; did you mean "--backoff"?` + see},
 		{"", "consume -x", `there is no flag -x` + see},
-		{"", "counter get orders -1", `there is no flag -1; put an argument that begins with - after -- (see strikes counter get --help)`},
+		{"", "counter get orders -1",
+			`there is no flag -1; put an argument that begins with - after -- (see strikes counter get --help)`},
 		{"", "consume --backoff", `--backoff has no value` + see},
 		{"", "dead replay --rate Prefetch q", `--rate must be a number, got "Prefetch" (see strikes dead replay --help)`},
 		{"", "--nope consume", `there is no flag --nope (see strikes --help)`},
-		{"STRIKES_CONCURRENCY=many", "consume", `the environment variable STRIKES_CONCURRENCY must be a whole number, got "many"`},
-		{"STRIKES_CONSUMER_TIMEOUT=5", "consume", `the environment variable STRIKES_CONSUMER_TIMEOUT must be a time like 500ms, 30s or 5m, got "5"`},
+		{"STRIKES_CONCURRENCY=many", "consume",
+			`the environment variable STRIKES_CONCURRENCY must be a whole number, got "many"`},
+		{"STRIKES_CONSUMER_TIMEOUT=5", "consume",
+			`the environment variable STRIKES_CONSUMER_TIMEOUT must be a time like 500ms, 30s or 5m, got "5"`},
 		{"STRIKES_ORDERED=maybe", "consume", `the environment variable STRIKES_ORDERED must be true or false, got "maybe"`},
 	}
 	for _, tt := range tests {
@@ -39,7 +45,8 @@ func TestMisuse(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		var stdout, stderr clitest.Output
-		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
+		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr},
+			append([]string{"strikes"}, strings.Fields(tt.args)...))
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
 			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
 		}
@@ -57,9 +64,12 @@ func TestFieldsAreFlags(t *testing.T) {
 		{"counter list --prefix {x} q", `--prefix must be without { and }, got "{x}"`},
 		{"declare --delivery-limit -1 q", `--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
 		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
-		{"consume --handler-timeout 1h q -- true", `--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
-		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
-		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"consume --handler-timeout 1h q -- true",
+			`--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
+		{"doctor --management-url ftp://x q",
+			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"status --management-url http:// q",
+			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
 		var stderr clitest.Output

@@ -29,14 +29,16 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// oddNames are names of queues that a shell, a URL, a terminal or a search for the names of flags would take for something else.
+// oddNames are names of queues that a shell, a URL, a terminal or a search for the names of flags would take for
+// something else.
 var oddNames = []string{
-	"billing.Prefetch", "Backoff", "jo@shop", "amqp://jo:hush@shop/x", "it's", `say "no" \`, "a b", "$HOME $(id) `id`", "-q", "--force",
+	"billing.Prefetch", "Backoff", "jo@shop", "amqp://jo:hush@shop/x", "it's", `say "no" \`, "a b", "$HOME $(id) `id`",
+	"-q", "--force",
 	"café/日本", "100%+a;b&&c|d*?[e]{f}", "tab\tand \x1b[2J and \u200b",
 }
 
-// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them and what reads
-// the arguments of each call.
+// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them and
+// what reads the arguments of each call.
 func recorder(t *testing.T, programs ...string) (sh func(line string), calls func() [][]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,15 +97,18 @@ func request(t *testing.T, api string, curl []string) {
 func doctorSays(t *testing.T, api string, queues ...string) string {
 	t.Helper()
 	var out clitest.Output
-	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--management-url", api, "--"}, queues...)
-	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, args); code != cli.ExitFound {
+	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t),
+		"--management-url", api, "--"}, queues...)
+	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
+		args); code != cli.ExitFound {
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	return out.String()
 }
 
-// TestPastedCommands declares queues with odd names that have no dead-letter exchange and a low delivery limit, and gives the
-// commands that the doctor prints of them to a shell: they hit the queue, the whole queue and nothing but the queue.
+// TestPastedCommands declares queues with odd names that have no dead-letter exchange and a low delivery limit, and
+// gives the commands that the doctor prints of them to a shell: they hit the queue, the whole queue and nothing but the
+// queue.
 func TestPastedCommands(t *testing.T) {
 	servertest.Long(t)
 	api := managementURL(t)
@@ -118,7 +123,8 @@ func TestPastedCommands(t *testing.T) {
 		}
 		defer ch.Close()
 		for _, name := range oddNames {
-			if _, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int32(5)}); err != nil {
+			if _, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+				"x-delivery-limit": int32(5)}); err != nil {
 				return err
 			}
 		}
@@ -189,7 +195,8 @@ func patternOf(t *testing.T, api, queue string) string {
 // removePolicy takes away what a test left of the policy that was made for a queue.
 func removePolicy(t *testing.T, api, queue string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, api+"/api/policies/%2F/"+url.PathEscape("strikes."+queue), nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, api+"/api/policies/%2F/"+
+		url.PathEscape("strikes."+queue), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +221,8 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 		}
 	}
 	var out clitest.Output
-	code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, []string{"strikes", "publish", "q", "Backoff"})
+	code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, []string{"strikes", "publish",
+		"q", "Backoff"})
 	if code != cli.ExitMisuse || out.String() != "strikes: stat Backoff: no such file or directory\n" {
 		t.Errorf("a file: exit code %d, %s", code, &out)
 	}

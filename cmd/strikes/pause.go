@@ -19,7 +19,8 @@ that loses its memory loses the pause, and a pause that no consumer has read for
 		func(ctx context.Context, args []string) error { return c.Pause(ctx, args[0]) })
 	c.AddRecords(cmd)
 	c.AddNote(cmd)
-	cmd.Flags().DurationVar(&c.Wait, "wait", 5*time.Second, "wait for this `TIME` until all consumers have stopped; 0: do not wait")
+	cmd.Flags().DurationVar(&c.Wait, "wait", 5*time.Second,
+		"wait for this `TIME` until all consumers have stopped; 0: do not wait")
 	c.AddDryRun(cmd, "paused")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
 	return cmd

@@ -12,7 +12,8 @@ import (
 
 func (a *app) publishCommand() *cobra.Command {
 	var o publish.Options
-	cmd := cli.New("publish QUEUE|KEY [FILE…]", "publish messages that can be counted: with an id, persistent, confirmed", `
+	cmd := cli.New("publish QUEUE|KEY [FILE…]",
+		"publish messages that can be counted: with an id, persistent, confirmed", `
 Each line of the files (- or none: of stdin) is one message, without its \n; an empty line is an empty message.
 With --ndjson each line that is not empty is an object with one of "body" (text) and "body_base64", and any of id, headers, content_type,
 content_encoding, correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as text) and timestamp (RFC 3339). A message
@@ -26,10 +27,12 @@ says how many were confirmed and which may or may not have arrived.`[1:],
 		})
 	flags := cmd.Flags()
 	o.AddBroker(cmd)
-	flags.StringVar(&o.Exchange, "exchange", "", "publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
+	flags.StringVar(&o.Exchange, "exchange", "",
+		"publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
 	flags.BoolVar(&o.NDJSON, "ndjson", false, "each line is a JSON object")
 	flags.StringVar(&o.ContentType, "content-type", "", "`TYPE` of messages that bring none")
-	flags.DurationVar(&o.Timeout, "timeout", 30*time.Second, "give up when a batch (512 messages at most) is not confirmed within this `TIME`")
+	flags.DurationVar(&o.Timeout, "timeout", 30*time.Second,
+		"give up when a batch (512 messages at most) is not confirmed within this `TIME`")
 	cli.FromEnv(flags, "timeout")
 	cli.JSON(flags, &o.JSON, "print one JSON object for each message, with its id")
 	return cmd

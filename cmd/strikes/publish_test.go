@@ -26,7 +26,9 @@ func TestPublishDuringAnAlarm(t *testing.T) {
 		cmd := with(strikesOn(t, "q", "publish", "--timeout", timeout, "q"), env...)
 		cmd.Stdin = strings.NewReader("an order\n")
 		stdout, stderr := started(t, cmd)
-		proctest.Eventually(t, time.Minute, "it says that the broker blocks", func() bool { return strings.Contains(stderr.String(), "blocked by the broker") })
+		proctest.Eventually(t, time.Minute, "it says that the broker blocks", func() bool {
+			return strings.Contains(stderr.String(), "blocked by the broker")
+		})
 		began, want := time.Now(), cli.ExitUnreachable
 		if interrupt {
 			want = cli.ExitInterrupted
@@ -35,7 +37,8 @@ func TestPublishDuringAnAlarm(t *testing.T) {
 			}
 		}
 		_ = cmd.Wait()
-		if took, code := time.Since(began), cmd.ProcessState.ExitCode(); took > 8*time.Second || code != want || !strings.Contains(stderr.String(), "the broker blocks publishers") {
+		if took, code := time.Since(began), cmd.ProcessState.ExitCode(); took > 8*time.Second || code != want ||
+			!strings.Contains(stderr.String(), "the broker blocks publishers") {
 			t.Errorf("interrupted %v: exit code %d after %v\n%s%s", interrupt, code, took, stdout, stderr)
 		}
 	}

@@ -98,10 +98,13 @@ func TestPushPrintsNoSecret(t *testing.T) {
 		{"--http", "http://u:hush@127.0.0.1:1/hooks/hush?key=hush", "--handler-timeout", "1s"},
 	} {
 		queue := queueOfOne(t)
-		cmd := strikesOn(t, queue, append([]string{"consume", queue, "-v", "--max-retries", "1", "--backoff", "10ms", "--exit-when-idle", "500ms"}, flags...)...)
+		cmd := strikesOn(t, queue, append([]string{"consume", queue, "-v", "--max-retries", "1", "--backoff", "10ms",
+			"--exit-when-idle", "500ms"}, flags...)...)
 		stdout, stderr := started(t, cmd)
 		if strings.Contains(flags[1], "127.0.0.1:1/") {
-			proctest.Eventually(t, time.Minute, "an attempt", func() bool { return strings.Contains(stderr.String(), "not-counted") })
+			proctest.Eventually(t, time.Minute, "an attempt", func() bool {
+				return strings.Contains(stderr.String(), "not-counted")
+			})
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +116,8 @@ func TestPushPrintsNoSecret(t *testing.T) {
 		if strings.Contains(all, "hush") || strings.Contains(all, "\x1b") || strings.Contains(all, "dTpodXNo") {
 			t.Errorf("%q prints\n%q", flags, all)
 		}
-		if !strings.Contains(all, "127.0.0.1:1 is out of reach") && !strings.Contains(all, "redirect, which is not followed") {
+		if !strings.Contains(all, "127.0.0.1:1 is out of reach") && !strings.Contains(all,
+			"redirect, which is not followed") {
 			t.Errorf("%q prints\n%s", flags, all)
 		}
 	}

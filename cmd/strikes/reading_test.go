@@ -29,15 +29,17 @@ import (
 // The full run: go test ./cmd/strikes -run TestReadingKeepsDeadLetters -reading.runs 2000 -timeout 1h
 var readings = flag.Int("reading.runs", 12, "runs of each command and page of TestReadingKeepsDeadLetters")
 
-// TestReadingKeepsDeadLetters runs each command and each page that reads a dead-letter queue over and over. Every dead letter stays: also
-// in a queue whose delivery limit is below the number of runs, where not even a refusal may cost a delivery.
+// TestReadingKeepsDeadLetters runs each command and each page that reads a dead-letter queue over and over. Every dead
+// letter stays: also in a queue whose delivery limit is below the number of runs, where not even a refusal may cost a
+// delivery.
 func TestReadingKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		limit    int64
 		lanes    bool // the dead letters block lanes
 		returned bool // reading it is harmless, so it is read
-	}{{1000, false, false}, {1000, true, false}, {queueinfo.DeadLetterLimit, false, true}, {queueinfo.DeadLetterLimit, true, true}} {
+	}{{1000, false, false}, {1000, true, false}, {queueinfo.DeadLetterLimit, false, true},
+		{queueinfo.DeadLetterLimit, true, true}} {
 		t.Run(fmt.Sprintf("limit %d, lanes %v", tt.limit, tt.lanes), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
@@ -66,10 +68,12 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 	}
 }
 
-// buryInto makes three dead letters in a quorum queue with a delivery limit. With lanes, two of them block a lane and the other waits behind.
+// buryInto makes three dead letters in a quorum queue with a delivery limit. With lanes, two of them block a lane and
+// the other waits behind.
 func buryInto(t *testing.T, queue string, limit int64, lanes bool) {
 	t.Helper()
-	declare, consume := []string{"declare", queue}, []string{"consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms"}
+	declare, consume := []string{"declare", queue}, []string{"consume", queue, "--max-retries", "0", "--exit-when-idle",
+		"300ms"}
 	if lanes {
 		declare = append(declare, "--single-active-consumer")
 		consume = append(consume, "--ordered", "--lane-header", "tenant", "--hold-lanes")
@@ -125,7 +129,8 @@ func returnsIn(t *testing.T, queue string) (returns int64) {
 
 // serverFlags are the flags that lead a command run in this process to the servers.
 func serverFlags(t *testing.T, queue string) []string {
-	return []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
+	return []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url",
+		managementURL(t)}
 }
 
 // inProcess runs a command in this process, without a terminal.
@@ -172,7 +177,8 @@ func readingCommands(t *testing.T, queue string) (reads []func()) {
 	})
 }
 
-// laneCommands are those that read a lane. Where reading is refused they are told to change it; else they ask, and end without an answer.
+// laneCommands are those that read a lane. Where reading is refused they are told to change it; else they ask, and end
+// without an answer.
 func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
 	lines := [][]string{
 		{"lane", "list", queue},
@@ -219,7 +225,8 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 		"GET /lane?verb=replay&" + byLane, "GET /lane?verb=release&" + byLane, "GET /lane?verb=drop&" + byLane,
 		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
 		"POST /count?verb=replay&" + byLane, "POST /count?verb=drop&" + byLane,
-		"GET /live?screen=queue&" + byLane, "GET /live?screen=dead&" + byLane, "GET /live?screen=replay&" + byLane, "GET /live?screen=lanes&" + byLane,
+		"GET /live?screen=queue&" + byLane, "GET /live?screen=dead&" + byLane, "GET /live?screen=replay&" + byLane,
+		"GET /live?screen=lanes&" + byLane,
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")
@@ -256,7 +263,8 @@ func publishUndecodable(t *testing.T, queue, id string) {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: id, Headers: undecodableHeaders()})
+		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: id,
+			Headers: undecodableHeaders()})
 		if err == nil {
 			confirm.Wait()
 		}
@@ -264,8 +272,9 @@ func publishUndecodable(t *testing.T, queue, id string) {
 	})
 }
 
-// TestUndecodableDeadLetterIsTakenOut: one message that the client cannot decode does not hide the others. Each command names the command
-// that takes it out. That one keeps the messages before it, and those behind it, in their order, although they were read before.
+// TestUndecodableDeadLetterIsTakenOut: one message that the client cannot decode does not hide the others. Each command
+// names the command that takes it out. That one keeps the messages before it, and those behind it, in their order,
+// although they were read before.
 func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
@@ -345,7 +354,8 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 	if code, out, errs := inProcess(t, queue, "status", queue); code != 0 || strings.Contains(out, "undecoded") {
 		t.Errorf("before: exit code %d: %s%s", code, out, errs)
 	}
-	if err := store.NoteUndecodable(t.Context(), "/", queue, "its headers\x1b; it is at the head of the queue"); err != nil {
+	if err := store.NoteUndecodable(t.Context(), "/", queue,
+		"its headers\x1b; it is at the head of the queue"); err != nil {
 		t.Fatal(err)
 	}
 	wayOut := "dead drop " + queue + " --dead-letter-queue " + queue + " --undecodable --to FILE\n"
@@ -368,7 +378,8 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 	}
 }
 
-// TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often messages were returned.
+// TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often
+// messages were returned.
 func TestForceNeedsTheCount(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
@@ -383,7 +394,8 @@ func TestForceNeedsTheCount(t *testing.T) {
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		_ = cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != tt.code || code != 0 && !strings.Contains(stderr.String(), "does not note how often") {
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || code != 0 && !strings.Contains(stderr.String(),
+			"does not note how often") {
 			t.Errorf("with %q: exit code %d: %s", tt.store, code, &stderr)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 
 func (a *app) resumeCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("resume QUEUE", "end the pause of a queue", "Its consumers take deliveries again within two seconds. Exit 3: the queue is not paused.",
+	cmd := cli.New("resume QUEUE", "end the pause of a queue",
+		"Its consumers take deliveries again within two seconds. Exit 3: the queue is not paused.",
 		func(ctx context.Context, args []string) error { return c.Resume(ctx, args[0]) })
 	c.AddRecords(cmd)
 	c.AddAudit(cmd)

@@ -23,8 +23,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers, $FIFTY a name of so many
-// bytes.
+// TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers, $FIFTY a name of so
+// many bytes.
 func TestAlone(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/alone",
@@ -40,14 +40,15 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the store's URL with a
-// database that it does not have, $ESCAPE what clears a terminal.
+// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the
+// store's URL with a database that it does not have, $ESCAPE what clears a terminal.
 func TestServers(t *testing.T) {
 	servertest.Long(t)
 	broker, store, management := throughProxy(t, brokerURL(t)), storeURL(t), managementURL(t)
 	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray, "depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
+		Dir: "testdata/servers",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray,
+			"depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -123,8 +124,8 @@ func depth(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
 }
 
-// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one; overwrite QUEUE limit
-// puts what is no limit at the key of that.
+// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one; overwrite
+// QUEUE limit puts what is no limit at the key of that.
 func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 	opts, err := redis.ParseURL(ts.Getenv("REDIS_URL"))
 	ts.Check(err)
@@ -145,15 +146,16 @@ func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(rdb.Set(ctx, key, "no record", 0).Err())
 }
 
-// classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue, into which
-// everybody may look.
+// classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue,
+// into which everybody may look.
 func classic(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
 	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error { return declareClassic(conn, args[0]) }))
 }
 
-// nameless is a script's command: nameless QUEUE BODY… publishes messages that have no id, as strikes publish does not.
+// nameless is a script's command: nameless QUEUE BODY… publishes messages that have no id, as strikes publish does
+// not.
 func nameless(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
@@ -180,7 +182,8 @@ func declareClassic(conn *amqp.Connection, queue string) error {
 	errExchange := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
 	_, errDead := ch.QueueDeclare(dead, true, false, false, false, kind)
 	errBind := ch.QueueBind(dead, "", exchange, false, nil)
-	_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "classic", "x-dead-letter-exchange": exchange})
+	_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "classic",
+		"x-dead-letter-exchange": exchange})
 	return errors.Join(errExchange, errDead, errBind, errQueue)
 }
 
@@ -245,11 +248,13 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
 	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
-	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"},
+	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"},
+		{"counter", "get"}, {"counter", "reset"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
 		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
 		var out clitest.Output
-		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...), "--help"))
+		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...),
+			"--help"))
 		if code != 0 || len(out.String()) < 100 {
 			t.Errorf("%q: exit code %d:\n%s", args, code, &out)
 		}

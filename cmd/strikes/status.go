@@ -27,7 +27,8 @@ Without QUEUE, status lists the queues of the virtual host, the worst first. Onl
 With QUEUE, status says what blocks it. A message blocks if it has failed and is not dead-lettered, or if it runs again. The one that has
 blocked for longest comes first: in an ordered queue, that is its head. Each lane has a head of its own; the store does not know the lanes.
 A message in its first attempt is not in the store, and only counts as unacked.
-`+blockMeanings+"\n\n"+dead.RouteMeaning+`The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
+`+blockMeanings+"\n\n"+dead.RouteMeaning+
+		`The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
 strikes dead replay and dead drop took off it. While that queue has a consumer, no message is reported missing. Messages without an id, and
 those that the broker dead-letters by itself, are not counted. Dead letters behind held lanes are counted until they are replayed or
 dropped. If messages are missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.

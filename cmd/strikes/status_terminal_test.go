@@ -111,11 +111,13 @@ func TestLongIDsAreCutOnATerminal(t *testing.T) {
 // TestConfirmAsksOnATerminal: only a yes is one.
 func TestConfirmAsksOnATerminal(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done", "\x04": "nothing is done"} {
+	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done",
+		"\x04": "nothing is done"} {
 		queue := "cli." + uuid.NewString()
 		t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
 		failOnce(t, queue, "a")
-		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--why", "why", queue, "a"))
+		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--why",
+			"why", queue, "a"))
 		tt.awaits(t, "Forget what is counted of 1 message of queue "+queue+"? [y/N] ")
 		tt.press(t, answer)
 		tt.awaits(t, want)
@@ -130,7 +132,8 @@ func TestQuestionInterrupted(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue+".dlq")
 	publish.Stdin = strings.NewReader("a stray\n")
 	mustOutput(t, publish)
-	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--to", "kept", queue))
+	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--to",
+		"kept", queue))
 	tt.awaits(t, "[y/N] ")
 	tt.press(t, "\x03")
 	done := make(chan struct{})

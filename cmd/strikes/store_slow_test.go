@@ -10,7 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// TestSlowStore: an operator's command waits for a store that is too slow for a consumer, unless the URL says for how long.
+// TestSlowStore: an operator's command waits for a store that is too slow for a consumer, unless the URL says for how
+// long.
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
 	queue := ownQueue(t)
@@ -19,15 +20,18 @@ func TestSlowStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := proxy.NewStore(t.Context(), at.Host, func([]string) proxy.Treatment { return proxy.Treatment{Late: 400 * time.Millisecond} })
+	p, err := proxy.NewStore(t.Context(), at.Host, func([]string) proxy.Treatment {
+		return proxy.Treatment{Late: 400 * time.Millisecond}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
 	at.Host = p.Addr()
 	for command, code := range map[string]int{
-		"counter get QUEUE m1": 0, "status QUEUE": 0, "dead list --records QUEUE": cli.ExitNothing, "limit set --why why --max-retries 4 QUEUE": 0,
-		"pause --why why --wait 0s QUEUE": 0, "doctor QUEUE": 0, "lane list QUEUE": cli.ExitNothing,
+		"counter get QUEUE m1": 0, "status QUEUE": 0, "dead list --records QUEUE": cli.ExitNothing,
+		"limit set --why why --max-retries 4 QUEUE": 0,
+		"pause --why why --wait 0s QUEUE":           0, "doctor QUEUE": 0, "lane list QUEUE": cli.ExitNothing,
 		"consume --exit-when-idle 1s QUEUE -- true": cli.ExitUnreachable,
 	} {
 		t.Run(command, func(t *testing.T) {

@@ -102,16 +102,24 @@ func TestWhereAURLLeads(t *testing.T) {
 		exitCode int
 		says     string
 	}{
-		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", cli.ExitMisuse, `there is no virtual host "no-such"`},
+		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", cli.ExitMisuse,
+			`there is no virtual host "no-such"`},
 		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied, "not authorised"},
-		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},
+		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", cli.ExitUnreachable,
+			"its certificate is not trusted: "},
 		{"certificate, store", "rediss://:hush@" + storeTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},
-		{"certificate, known", "amqps://guest:guest@" + brokerTLS + "/?cacertfile=" + url.QueryEscape(ca) + "&verify=verify_peer", cli.ExitOK, ""},
-		{"no file", "amqps://guest:hush@" + brokerTLS + "/?cacertfile=no-such-file", cli.ExitMisuse, "a file that the URL names cannot be used: "},
-		{"no TLS, broker", "amqps://guest:hush@" + broker + "/", cli.ExitMisuse, "it does not speak TLS: write amqp:// instead of amqps://"},
-		{"no TLS, store", "rediss://:hush@" + store + "/", cli.ExitMisuse, "it does not speak TLS: write redis:// instead of rediss://"},
-		{"TLS, broker", "amqp://guest:hush@" + brokerTLS + "/", cli.ExitMisuse, "it speaks TLS: write amqps:// instead of amqp://"},
-		{"TLS, store", "redis://:hush@" + storeTLS + "/", cli.ExitMisuse, "it speaks TLS: write rediss:// instead of redis://"},
+		{"certificate, known", "amqps://guest:guest@" + brokerTLS + "/?cacertfile=" + url.QueryEscape(ca) +
+			"&verify=verify_peer", cli.ExitOK, ""},
+		{"no file", "amqps://guest:hush@" + brokerTLS + "/?cacertfile=no-such-file", cli.ExitMisuse,
+			"a file that the URL names cannot be used: "},
+		{"no TLS, broker", "amqps://guest:hush@" + broker + "/", cli.ExitMisuse,
+			"it does not speak TLS: write amqp:// instead of amqps://"},
+		{"no TLS, store", "rediss://:hush@" + store + "/", cli.ExitMisuse,
+			"it does not speak TLS: write redis:// instead of rediss://"},
+		{"TLS, broker", "amqp://guest:hush@" + brokerTLS + "/", cli.ExitMisuse,
+			"it speaks TLS: write amqps:// instead of amqp://"},
+		{"TLS, store", "redis://:hush@" + storeTLS + "/", cli.ExitMisuse,
+			"it speaks TLS: write rediss:// instead of redis://"},
 		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitUnreachable, "is out of reach"},
 		{"broker for a store", "redis://:hush@" + broker + "/", cli.ExitUnreachable, "store redis://:xxxxx@"},
 	}
@@ -130,7 +138,8 @@ func TestWhereAURLLeads(t *testing.T) {
 			}
 		})
 	}
-	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", nobody, "--redis-url", "rediss://"+storeTLS+"/?read_timeout=10s", "q")
+	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", nobody, "--redis-url",
+		"rediss://"+storeTLS+"/?read_timeout=10s", "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)

@@ -9,7 +9,8 @@ import (
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	suffix := " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
-	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}}
+	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "true"},
+		{Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}}
 	tests := []struct {
 		info *debug.BuildInfo
 		want string

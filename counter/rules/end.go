@@ -11,7 +11,8 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	}
 	switch {
 	case known == KindCrashed:
-		q.free(r.Message, Note{By: a.Holder, Why: "a crash of the message that held the queue turned out to be none", At: now})
+		q.free(r.Message, Note{By: a.Holder, Why: "a crash of the message that held the queue turned out to be none",
+			At: now})
 	case succeeded && r.Counted() > 0:
 		q.free(r.Message, Note{By: a.Holder, Why: "the message that held the queue was handled", At: now})
 	}

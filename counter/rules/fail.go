@@ -11,7 +11,8 @@ import (
 func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time.Duration) {
 	s := arrive(r, q, a, max(f.Limit, 0), now)
 	known, was := r.Tokens.Of(a.Token), r.State
-	if f.AtMost > 0 && f.AtMost < s.base && (known != KindFailed || was != StateLive) { // a repetition does not judge attempts counted since
+	// a repetition does not judge attempts counted since
+	if f.AtMost > 0 && f.AtMost < s.base && (known != KindFailed || was != StateLive) {
 		s.base = f.AtMost
 	}
 	if known == 0 && (r.State == StateDeadLetter || r.State == StateDone) && s.earlier() {

@@ -4,7 +4,9 @@ import "time"
 
 // Failure is a failed attempt, as Fail counts it.
 type Failure struct {
-	Limit  int           // counted attempts at which the message is exhausted, unless an operator set another limit; 0: it is exhausted now; at most 1001
+	// counted attempts at which the message is exhausted, unless an operator set another limit; 0: it is exhausted now; at
+	// most 1001
+	Limit  int
 	Wait   time.Duration // until the next attempt may begin, by the store's clock
 	Cause  Cause         // if empty, CauseFailed
 	Reason string        // the same for people; cut to MaxReason bytes
@@ -28,8 +30,9 @@ const (
 	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
 	CauseSkipped  Cause = "skipped"   // an operator skipped the message; see Admin.Skip
 	CauseBehind   Cause = "behind"    // an earlier message holds its lane; no record has this cause
-	CauseTooOld   Cause = "too-old"   // it failed later than MaxAge after its first failed attempt; only tombstones have this cause
-	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
+	// it failed later than MaxAge after its first failed attempt; only tombstones have this cause
+	CauseTooOld Cause = "too-old"
+	CauseNoID   Cause = "no-id" // the message has no id to count it by; no record has this cause
 )
 
 // cause is the one that the record gets.

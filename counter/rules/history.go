@@ -69,7 +69,9 @@ func (r *Record) note(n AttemptNote, now time.Time) {
 
 // unnote removes a crash that was reversed.
 func (r *Record) unnote(token string) {
-	r.History = slices.DeleteFunc(r.History, func(n AttemptNote) bool { return n.Token == token && n.Cause == CauseCrashed })
+	r.History = slices.DeleteFunc(r.History, func(n AttemptNote) bool {
+		return n.Token == token && n.Cause == CauseCrashed
+	})
 }
 
 // number numbers the attempts of the history.

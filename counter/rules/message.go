@@ -22,8 +22,8 @@ const (
 	MaxStoredID = 512  // of an id, which is kept for people
 )
 
-// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half the largest number that a script counts
-// exactly.
+// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half the largest number that a script
+// counts exactly.
 const MaxFloor = 1 << 52
 
 // Message identifies one generation of one message in one queue, which has one count.
@@ -106,11 +106,13 @@ type Mode int
 
 // The modes of an attempt.
 const (
-	ModeShared          Mode = iota // other handlers may run: if the process dies, the message becomes a suspect
-	ModeIsolated                    // no other handler runs: if the process dies, it died of this message
-	ModeUntracked                   // nothing is concluded if the process dies
-	ModeBesideAbandoned             // isolated, except for abandoned handlers: if the process dies, they may have killed it
-	ModeReserved                    // of Record.OpenMode: Start with ModeIsolated let it run, and its Begun is still to come
+	ModeShared    Mode = iota // other handlers may run: if the process dies, the message becomes a suspect
+	ModeIsolated              // no other handler runs: if the process dies, it died of this message
+	ModeUntracked             // nothing is concluded if the process dies
+	// isolated, except for abandoned handlers: if the process dies, they may have killed it
+	ModeBesideAbandoned
+	// of Record.OpenMode: Start with ModeIsolated let it run, and its Begun is still to come
+	ModeReserved
 )
 
 // isolated reports whether the attempt runs isolated, apart from abandoned handlers.

@@ -64,7 +64,8 @@ type Holding struct {
 	Message           // ID and Generation are cut like those of a Record
 	Cause   Cause     // why it is exhausted
 	Since   time.Time // when it began to hold the queue, by the store's clock
-	Only    bool      // a limit of its own, a Skip or a Reset of the message ends the pause; false: an operator paused the queue too
+	// a limit of its own, a Skip or a Reset of the message ends the pause; false: an operator paused the queue too
+	Only bool
 }
 
 // Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a
@@ -90,7 +91,8 @@ func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
 	q.Holding.Cause = cause
 	if !q.Paused || q.Holding.Only && !is {
 		q.Paused, q.Holding.Only = true, true
-		why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it", printable.Plural(r.Counted(), "failed attempt"), cause)
+		why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
+			printable.Plural(r.Counted(), "failed attempt"), cause)
 		q.Pause = Note{By: holder, At: now, Why: why}
 	}
 }

@@ -181,8 +181,9 @@ func (r *Record) clear() {
 		r.Tokens[i].Kind = KindNotCounted
 	}
 	*r = Record{
-		Message: r.Message, Tokens: r.Tokens, OpenSince: r.OpenSince, Starts: r.Starts, Fence: r.Fence, Limit: r.Limit, Holder: r.Holder,
-		Move: r.Move, TTL: r.TTL,
+		Message: r.Message, Tokens: r.Tokens, OpenSince: r.OpenSince, Starts: r.Starts, Fence: r.Fence, Limit: r.Limit,
+		Holder: r.Holder,
+		Move:   r.Move, TTL: r.TTL,
 	}
 }
 

@@ -15,25 +15,29 @@ const (
 	VerdictSuspect                      // Start: let no other handler run, then Start with ModeIsolated and the same token
 	VerdictRequeue                      // Fail: hold the delivery for Reply.Wait, then requeue it
 	VerdictExhausted                    // Start, Fail: dead-letter the message
-	VerdictMove                         // Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
-	VerdictStale                        // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
-	VerdictHeld                         // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
-	VerdictBegun                        // Begun: call the handler
-	VerdictGone                         // Begun: do not call it: the attempt is not open any more. End it, and begin another
-	VerdictEnded                        // End
-	VerdictMoved                        // Moved
-	VerdictLimited                      // LimitMessage
-	VerdictReset                        // Reset
-	VerdictNone                         // LimitMessage, Reset, Skip, NoteRemoved: the generation has no record
-	VerdictOver                         // LimitMessage, Skip: the message was handled or dead-lettered
-	VerdictRemoved                      // NoteRemoved
-	VerdictSkipped                      // Skip
+	// Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
+	VerdictMove
+	VerdictStale // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
+	VerdictHeld  // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
+	VerdictBegun // Begun: call the handler
+	// Begun: do not call it: the attempt is not open any more. End it, and begin another
+	VerdictGone
+	VerdictEnded   // End
+	VerdictMoved   // Moved
+	VerdictLimited // LimitMessage
+	VerdictReset   // Reset
+	VerdictNone    // LimitMessage, Reset, Skip, NoteRemoved: the generation has no record
+	VerdictOver    // LimitMessage, Skip: the message was handled or dead-lettered
+	VerdictRemoved // NoteRemoved
+	VerdictSkipped // Skip
 )
 
 var verdicts = map[string]Verdict{
-	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
-	"MOVE": VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld, "BEGUN": VerdictBegun, "GONE": VerdictGone,
-	"ENDED": VerdictEnded, "MOVED": VerdictMoved, "LIMITED": VerdictLimited, "RESET": VerdictReset, "REMOVED": VerdictRemoved, "SKIPPED": VerdictSkipped,
+	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue,
+	"EXHAUSTED": VerdictExhausted,
+	"MOVE":      VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld, "BEGUN": VerdictBegun, "GONE": VerdictGone,
+	"ENDED": VerdictEnded, "MOVED": VerdictMoved, "LIMITED": VerdictLimited, "RESET": VerdictReset,
+	"REMOVED": VerdictRemoved, "SKIPPED": VerdictSkipped,
 	"NONE": VerdictNone, "OVER": VerdictOver,
 }
 
@@ -60,9 +64,10 @@ type Reply struct {
 	Limit    int           // in force: the operator's, else the one that the step was given
 	Fence    int64         // of the last attempt that Start let run, greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
-	Cause    Cause         // VerdictExhausted: of the last counted attempt; VerdictHeld: why the message is exhausted; else empty
-	Reason   string        // VerdictExhausted, VerdictHeld: of the last counted attempt, for people; else empty
-	Hop      int64         // VerdictMove: the number that the copy carries; else 0
+	// VerdictExhausted: of the last counted attempt; VerdictHeld: why the message is exhausted; else empty
+	Cause  Cause
+	Reason string // VerdictExhausted, VerdictHeld: of the last counted attempt, for people; else empty
+	Hop    int64  // VerdictMove: the number that the copy carries; else 0
 
 	// PossibleDuplicate reports that this step is the one that set Record.PossibleDuplicate.
 	PossibleDuplicate bool

@@ -33,7 +33,8 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	case r.State == StateDeadLetter && binds && !earlier:
 		r.Binds = s.now.Add(TombstoneBinds) // its dead-lettering may be held again
 		return end(VerdictExhausted, true)
-	case r.OpenToken == a.Token || r.Tokens.Of(a.Token) != 0: // our reply was lost; or this START is late, and opens nothing
+	case r.OpenToken == a.Token || r.Tokens.Of(a.Token) != 0:
+		// our reply was lost; or this START is late, and opens nothing
 		return end(VerdictRun, false)
 	case r.State == StateDeadLetter || r.State == StateDone && earlier:
 		s.renew()

@@ -28,8 +28,10 @@ func Decode(text string) (Record, bool) {
 	}
 	notes := parseNotes(parts[3])
 	r := Record{
-		Message: Message{ID: parts[0], Generation: parts[1]}, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
-		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), MaxWaitMillis)) * time.Millisecond,
+		Message: Message{ID: parts[0], Generation: parts[1]}, Failures: int(number(w[0])), Crashes: int(number(w[1])),
+		Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
+		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]),
+		Wait:      time.Duration(min(number(w[8]), MaxWaitMillis)) * time.Millisecond,
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
 		OpenToken: word(w[12]), OpenSince: millis(w[14]), Listed: millis(w[15]), Limit: int(number(w[16])),
 		OwnLimit: int(number(w[17])), Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
@@ -74,7 +76,8 @@ func DecodeDead(text string) (r Record, ok bool) {
 	if skipped < 0 || id < 0 || id+skipped < 0 || id+skipped > int64(len(rest)) {
 		return r, false
 	}
-	return Record{Message: Message{ID: rest[:id]}, State: StateDeadLetter, Cause: Cause(word(w[11])), Reason: rest[id+skipped:], LastTime: after(w[9], w[10])}, true
+	return Record{Message: Message{ID: rest[:id]}, State: StateDeadLetter, Cause: Cause(word(w[11])),
+		Reason: rest[id+skipped:], LastTime: after(w[9], w[10])}, true
 }
 
 // isRecord reports whether these are the words of a record's first line, as the scripts expect them.
@@ -207,11 +210,14 @@ func Encode(r Record) string {
 		}
 		fmt.Fprintf(&history, "\n%c%d\t%s\t%s\t%s", n.Cause[0], n.At.Sub(r.FirstTime).Milliseconds(), ran, n.Holder, reason)
 	}
-	id, generation, holder := printable.Cut(r.ID, MaxStoredID), printable.Cut(r.Generation, MaxStoredID), printable.Cut(r.Holder, MaxStoredID)
+	id, generation, holder := printable.Cut(r.ID, MaxStoredID), printable.Cut(r.Generation, MaxStoredID),
+		printable.Cut(r.Holder, MaxStoredID)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d %d %d %d %d %s %d %d %d %d %d %s %s %s %d %d %d %d %d %s %d %d %d %d %d",
-		r.Failures, r.Crashes, r.Starts, r.Fence, suspect, orNone(string(r.State)), ms(r.Binds), ms(r.Due), r.Wait.Milliseconds(),
-		ms(r.FirstTime), ms(r.LastTime)-ms(r.FirstTime), orNone(string(r.Cause)), orNone(r.OpenToken), mode, ms(r.OpenSince), ms(r.Listed),
+		r.Failures, r.Crashes, r.Starts, r.Fence, suspect, orNone(string(r.State)), ms(r.Binds), ms(r.Due),
+		r.Wait.Milliseconds(),
+		ms(r.FirstTime), ms(r.LastTime)-ms(r.FirstTime), orNone(string(r.Cause)), orNone(r.OpenToken), mode, ms(r.OpenSince),
+		ms(r.Listed),
 		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(holder), notes.Len(), history.Len())
 	if m := r.Move; m.Top > 0 {
 		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.Hop, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
@@ -224,7 +230,8 @@ func Encode(r Record) string {
 }
 
 // causesByLetter are the causes in a history.
-var causesByLetter = map[byte]Cause{'f': CauseFailed, 'p': CausePanicked, 't': CauseTimedOut, 'r': CauseRejected, 'c': CauseCrashed}
+var causesByLetter = map[byte]Cause{'f': CauseFailed, 'p': CausePanicked, 't': CauseTimedOut, 'r': CauseRejected,
+	'c': CauseCrashed}
 
 // parseHistory reads a record's history, as scripts/record.lua describes it, the oldest attempt first. It skips what it
 // cannot read.

@@ -75,7 +75,8 @@ func save(db *bbolt.DB, id string, text []byte, fence int64) error {
 		if err != nil {
 			return err
 		}
-		if old := bookings.Get([]byte(id)); old != nil && fence < int64(binary.BigEndian.Uint64(old)) { //nolint:gosec // it was written as an int64
+		if old := bookings.Get([]byte(id)); old != nil &&
+			fence < int64(binary.BigEndian.Uint64(old)) { //nolint:gosec // it was written as an int64
 			return errOldFence
 		}
 		row := binary.BigEndian.AppendUint64(nil, uint64(fence)) //nolint:gosec // it is read as an int64

@@ -1,5 +1,5 @@
-// Command lanes handles the payments of each customer in order, and customers side by side. Behind a dead letter a customer's payments
-// wait in the dead-letter queue until an operator replays or releases the lane (strikes lane).
+// Command lanes handles the payments of each customer in order, and customers side by side. Behind a dead letter a
+// customer's payments wait in the dead-letter queue until an operator replays or releases the lane (strikes lane).
 package main
 
 import (
@@ -61,8 +61,8 @@ func customer(d amqp.Delivery) string {
 	return name
 }
 
-// pay fails once for a payment "twice": later payments of the customer wait, and those of others do not. A payment "closed" is
-// dead-lettered, so that it holds the lane of its customer.
+// pay fails once for a payment "twice": later payments of the customer wait, and those of others do not. A payment
+// "closed" is dead-lettered, so that it holds the lane of its customer.
 func pay(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
 	switch body := string(d.Body); {

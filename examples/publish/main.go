@@ -1,4 +1,5 @@
-// Command publish publishes each line of its input to the queue invoices, and exits with 0 when the broker has confirmed all.
+// Command publish publishes each line of its input to the queue invoices, and exits with 0 when the broker has
+// confirmed all.
 package main
 
 import (
@@ -48,8 +49,8 @@ func run(ctx context.Context) error {
 	return lines.Err()
 }
 
-// publish returns nil when the broker has the message. While that is undecided it publishes the message again under the same
-// id; consumers that compare ids then see one message twice.
+// publish returns nil when the broker has the message. While that is undecided it publishes the message again under the
+// same id; consumers that compare ids then see one message twice.
 func publish(ctx context.Context, invoices *publisher.Publisher, line string) error {
 	msg := amqp.Publishing{Body: []byte(line)}
 	for {

@@ -8,7 +8,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// metrics is an Observer for Prometheus. Queue, outcome and cause have few values; a message's id would be one label too many.
+// metrics is an Observer for Prometheus. Queue, outcome and cause have few values; a message's id would be one label
+// too many.
 type metrics struct {
 	outcomes *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec

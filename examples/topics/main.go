@@ -1,5 +1,5 @@
-// Command topics publishes one event to two subscriptions. Each has its own queue, count and dead letters. Billing fails, and
-// its dead letter is replayed to billing alone.
+// Command topics publishes one event to two subscriptions. Each has its own queue, count and dead letters. Billing
+// fails, and its dead letter is replayed to billing alone.
 package main
 
 import (
@@ -73,7 +73,8 @@ func run(ctx context.Context) error {
 			return err
 		}
 		// No policy limits how often billing.dlq may be read. Where one might, deadletter.Open finds out.
-		dead := deadletter.Queue{Name: "billing.dlq", Dial: dial, Records: counts.Admin(), Handling: deadletter.Handling{Take: true, Hold: true}}
+		dead := deadletter.Queue{Name: "billing.dlq", Dial: dial, Records: counts.Admin(),
+			Handling: deadletter.Handling{Take: true, Hold: true}}
 		if err := waitForOne(ctx, &dead); err != nil {
 			return err
 		}

@@ -21,15 +21,16 @@ func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 // benchOf returns a bench on the tests' servers.
 func benchOf(t *testing.T, flags ...string) *bench {
 	t.Helper()
-	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-redis-url", servertest.StoreURL(t)}, flags...))
+	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-redis-url", servertest.StoreURL(t)},
+		flags...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return newBench(c)
 }
 
-// TestQuick checks the shape of a result, never how fast anything was: every contestant settled every message, and nothing
-// is left.
+// TestQuick checks the shape of a result, never how fast anything was: every contestant settled every message, and
+// nothing is left.
 func TestQuick(t *testing.T) {
 	servertest.Long(t)
 	b := benchOf(t, "-quick", "-failing", "0,10")
@@ -45,7 +46,8 @@ func TestQuick(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if r.Messages != 100 || r.Rounds != 1 || r.Seconds <= 0 || !strings.HasPrefix(r.Broker, "RabbitMQ ") || !strings.HasPrefix(r.Store, "Redis ") {
+	if r.Messages != 100 || r.Rounds != 1 || r.Seconds <= 0 || !strings.HasPrefix(r.Broker, "RabbitMQ ") ||
+		!strings.HasPrefix(r.Store, "Redis ") {
 		t.Errorf("%+v", r)
 	}
 	met := map[string]int{}
@@ -115,7 +117,8 @@ func wantGone(t *testing.T, b *bench) {
 	}
 }
 
-// TestNothingFailsForSoundRows: HoldLanes without a held lane, and LaterAbove without a long delay, are measured without failures only.
+// TestNothingFailsForSoundRows: HoldLanes without a held lane, and LaterAbove without a long delay, are measured
+// without failures only.
 func TestNothingFailsForSoundRows(t *testing.T) {
 	servertest.Long(t)
 	c, err := parseFlags(nil)
@@ -153,7 +156,8 @@ func TestForeignQueuesAreLeftAlone(t *testing.T) {
 	if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = b.run(t.Context()); err == nil || !strings.Contains(err.Error(), queue) || !strings.Contains(err.Error(), "exists") {
+	if _, err = b.run(t.Context()); err == nil || !strings.Contains(err.Error(), queue) || !strings.Contains(err.Error(),
+		"exists") {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
@@ -185,10 +189,13 @@ func TestPrint(t *testing.T) {
 	servertest.Long(t)
 	var out bytes.Buffer
 	err := (&result{
-		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Machine: "linux/amd64", CPUs: 2, Messages: 3000, BodySize: 256, Prefetch: 100, Rounds: 5,
+		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Machine: "linux/amd64", CPUs: 2, Messages: 3000, BodySize: 256,
+		Prefetch: 100, Rounds: 5,
 		Ratios: []ratio{
-			{Contest: failing, Of: strikes, To: "by hand", Queue: "quorum", Failing: 10, OfRate: 9000, ToRate: 6000, Unit: unitRate, Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
-			{Contest: steps, Of: "FAIL, many", To: "FAIL, few", OfRate: 9, ToRate: 10, Unit: unitTime, Median: 1.11, Least: 1, Most: 1.2, Goal: 1.2},
+			{Contest: failing, Of: strikes, To: "by hand", Queue: "quorum", Failing: 10, OfRate: 9000, ToRate: 6000,
+				Unit: unitRate, Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
+			{Contest: steps, Of: "FAIL, many", To: "FAIL, few", OfRate: 9, ToRate: 10, Unit: unitTime, Median: 1.11, Least: 1,
+				Most: 1.2, Goal: 1.2},
 		},
 		Cases: []*Case{
 			{Contest: failing, Name: "by hand", Queue: "quorum", Failing: 10, Cost: &cost{Broker: 50.4, Store: 3, Client: 20}},
@@ -219,8 +226,10 @@ func TestPrint(t *testing.T) {
 func TestFlagsAreChecked(t *testing.T) {
 	servertest.Long(t)
 	for _, args := range []string{
-		"-only speed", "-only ,", "-type stream", "-failing some", "-failing -1", "-failing 101", "-messages 0", "-messages 10", "-messages -1",
-		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s", "-live 10", "-only ordered-failing -failing 0", "more",
+		"-only speed", "-only ,", "-type stream", "-failing some", "-failing -1", "-failing 101", "-messages 0",
+		"-messages 10", "-messages -1",
+		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s", "-live 10",
+		"-only ordered-failing -failing 0", "more",
 	} {
 		if _, err := parseFlags(strings.Fields(args)); err == nil {
 			t.Errorf("%q is accepted", args)

@@ -67,7 +67,8 @@ func (t *trial) failByHand(ctx context.Context, d *amqp.Delivery, key string) er
 	return nil
 }
 
-// deliveryLimit leaves the count to a quorum queue with x-delivery-limit. It rejects: RabbitMQ 4.3 does not count a nack.
+// deliveryLimit leaves the count to a quorum queue with x-delivery-limit. It rejects: RabbitMQ 4.3 does not count a
+// nack.
 func deliveryLimit(ctx context.Context, t *trial, conn *amqp.Connection) error {
 	return t.serve(ctx, conn, prefetch, eachDelivery(func(d *amqp.Delivery) error {
 		err := t.tally.handle(d)
@@ -87,8 +88,8 @@ func deliveryLimit(ctx context.Context, t *trial, conn *amqp.Connection) error {
 // retriesHeader is where republish counts.
 const retriesHeader = "x-retries"
 
-// republish publishes a failed message anew, with its count in a header, and acks the old one once the broker has confirmed
-// the new one. It publishes on a connection of its own, as a program should.
+// republish publishes a failed message anew, with its count in a header, and acks the old one once the broker has
+// confirmed the new one. It publishes on a connection of its own, as a program should.
 func republish(ctx context.Context, t *trial, conn *amqp.Connection) (err error) {
 	publishing, err := t.dial(ctx)
 	if err != nil {

@@ -45,7 +45,8 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
 	f.IntVar(&c.concurrency, "concurrency", 8, "`NUMBER` of handlers in parallel where messages fail")
 	f.IntVar(&c.live, "live", 1_000_000, "`NUMBER` of counters to fill the store with")
-	f.DurationVar(&c.time, "time", 3*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds and counters to keep it")
+	f.DurationVar(&c.time, "time", 3*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds and counters "+
+		"to keep it")
 	f.BoolVar(&c.quick, "quick", false, "one short round of each: whether it works, not how fast")
 	f.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 	if err := f.Parse(args); err != nil {
@@ -63,7 +64,9 @@ func parseFlags(args []string) (config, error) {
 
 // hurry shortens what no flag sets.
 func (c *config) hurry(f *flag.FlagSet) {
-	quick := map[string]func(){"messages": func() { c.messages = 100 }, "rounds": func() { c.rounds = 1 }, "live": func() { c.live = 2000 }}
+	quick := map[string]func(){"messages": func() {
+		c.messages = 100
+	}, "rounds": func() { c.rounds = 1 }, "live": func() { c.live = 2000 }}
 	f.Visit(func(set *flag.Flag) { delete(quick, set.Name) })
 	for _, shorten := range quick {
 		shorten()

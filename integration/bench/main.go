@@ -1,18 +1,19 @@
-// Command bench compares strikes with what a program can do without it: a bare amqp091-go loop, the broker's own delivery
-// limit, a count in a header, a count in Redis by hand.
+// Command bench compares strikes with what a program can do without it: a bare amqp091-go loop, the broker's own
+// delivery limit, a count in a header, a count in Redis by hand.
 //
 //	go run ./integration/bench
 //	go run ./integration/bench -only success -messages 20000 -rounds 9
 //
-// It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -redis-url or REDIS_URL name others. There it declares queues and
-// keys of its own and removes them; other load on those servers falsifies the result. The contestants
-// with LaterAbove need the later lane there, which strikes declare --later declares; without it they are left out. For private servers it also prints
-// the CPU time of a message. A million counters take 600 MB of the store's memory.
+// It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -redis-url or REDIS_URL name others.
+// There it declares queues and keys of its own and removes them; other load on those servers falsifies the result. The
+// contestants with LaterAbove need the later lane there, which strikes declare --later declares; without it they are
+// left out. For private servers it also prints the CPU time of a message. A million counters take 600 MB of the store's
+// memory.
 //
-// The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that are
-// filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is taken within
-// a round, so that other load on the machine weighs on both; the table prints medians. A contestant that loses a message, or
-// handles one too often, is an error and no result.
+// The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that
+// are filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is
+// taken within a round, so that other load on the machine weighs on both; the table prints medians. A contestant that
+// loses a message, or handles one too often, is an error and no result.
 package main
 
 import (

@@ -47,8 +47,8 @@ func consumeLater(ctx context.Context, t *trial, conn *amqp.Connection) error {
 // withoutLater is the LaterAbove of the other contestants, on whose virtual host the later lane may exist.
 const withoutLater = -1
 
-// consume runs c with what all contestants have in common. It has no Observer where no message fails: the handler knows what
-// will be acked.
+// consume runs c with what all contestants have in common. It has no Observer where no message fails: the handler knows
+// what will be acked.
 func (t *trial) consume(ctx context.Context, conn *amqp.Connection, c consumer.Consumer) error {
 	c.Queue, c.MaxRetries, c.Concurrency = t.spec.Queue, retries, t.workers
 	c.LaterAbove = cmp.Or(c.LaterAbove, withoutLater)

@@ -127,7 +127,8 @@ func (p *population) fillStore(ctx context.Context, r *result) error {
 }
 
 // growth is in bytes a counter.
-func (p *population) growth(ctx context.Context, fill func(context.Context) (counters int, err error)) (float64, error) {
+func (p *population) growth(ctx context.Context, fill func(context.Context) (counters int, err error)) (float64,
+	error) {
 	before, err := p.used(ctx)
 	if err != nil {
 		return 0, err

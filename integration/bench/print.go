@@ -45,7 +45,8 @@ func printCosts(w io.Writer, cases []*Case) error {
 	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tCONTESTANT\tBROKER\tSTORE\tCLIENT\tALL")
 	for _, c := range cases {
 		x := c.Cost
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.Contest, orDash(string(c.Queue)), percentage(c.Contest, c.Failing),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.Contest, orDash(string(c.Queue)),
+			percentage(c.Contest, c.Failing),
 			c.Name, x.Broker, x.Store, x.Client, x.Broker+x.Store+x.Client)
 	}
 	return t.Flush()

@@ -65,8 +65,8 @@ func publishStrikes(ctx context.Context, t *trial, n int) (took time.Duration, e
 	return time.Since(began), err
 }
 
-// publishBare is what a careful program does without strikes: one goroutine publishes persistent, mandatory messages with an
-// id, another waits for their confirms in order.
+// publishBare is what a careful program does without strikes: one goroutine publishes persistent, mandatory messages
+// with an id, another waits for their confirms in order.
 func publishBare(ctx context.Context, t *trial, n int) (took time.Duration, err error) {
 	conn, err := t.dial(ctx)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// posting measures a loop that posts each message to an endpoint in this process. The CPU time of the client is not known: the
-// endpoint is part of this process, and strikes is another one.
+// posting measures a loop that posts each message to an endpoint in this process. The CPU time of the client is not
+// known: the endpoint is part of this process, and strikes is another one.
 func posting(l func(ctx context.Context, t *trial, conn *amqp.Connection, url string) error) measurement {
 	measure := consuming(func(ctx context.Context, t *trial, conn *amqp.Connection) error {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -145,7 +145,8 @@ func (b *bench) command(ctx context.Context) (string, error) {
 		return "", err
 	}
 	b.built = dir
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "github.com/strikesmq/strikes/cmd/strikes").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir,
+		"github.com/strikesmq/strikes/cmd/strikes").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building strikes: %w\n%s", err, out)
 	}

@@ -31,7 +31,8 @@ func TestGoalIsMetByUnit(t *testing.T) {
 		unit         string
 		median, goal float64
 		want         bool
-	}{{unitRate, 1, 1.2, false}, {unitRate, 1.3, 1.2, true}, {unitTime, 1, 1.2, true}, {unitTime, 1.3, 1.2, false}, {unitRate, 0.1, 0, true}} {
+	}{{unitRate, 1, 1.2, false}, {unitRate, 1.3, 1.2, true}, {unitTime, 1, 1.2, true}, {unitTime, 1.3, 1.2, false},
+		{unitRate, 0.1, 0, true}} {
 		if got := (ratio{Unit: tt.unit, Median: tt.median, Goal: tt.goal}).met(); got != tt.want {
 			t.Errorf("%+v: met is %v", tt, got)
 		}

@@ -31,7 +31,9 @@ func stepping(prepare, measured step) measurement {
 		n *= stepsPerCase
 		queue := b.queueName()
 		if prepare != nil {
-			if _, err := concurrently(ctx, n, func(ctx context.Context, i int) error { return prepare(ctx, b, queue, i) }); err != nil {
+			if _, err := concurrently(ctx, n, func(ctx context.Context, i int) error {
+				return prepare(ctx, b, queue, i)
+			}); err != nil {
 				return sample{}, err
 			}
 		}

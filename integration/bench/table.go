@@ -12,9 +12,10 @@ const (
 	failing        = "failing"         // some messages always fail, several handlers in parallel
 	ordered        = "ordered"         // strict order, on a single-active-consumer queue
 	orderedFailing = "ordered-failing" // strict order and messages that always fail, compared with a loop by hand
-	pushing        = "push"            // strikes consume --http and messages that always fail, compared with a loop that posts
-	publishing     = "publish"         // 64 goroutines, compared with a hand-pipelined client
-	steps          = "counter"         // steps on the store
+	// strikes consume --http and messages that always fail, compared with a loop that posts
+	pushing    = "push"
+	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
+	steps      = "counter" // steps on the store
 )
 
 func contests() []string {
@@ -61,18 +62,22 @@ func table() []row {
 
 		{contest: failing, name: strikes, measure: consuming(consume)},
 		{contest: failing, name: handINCR, measure: consuming(countByHand), goal: both(1.2, 10)},
-		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(countByHandDel), goal: both(2, 10)},
-		{contest: failing, name: "the broker's delivery limit", measure: consuming(deliveryLimit), only: topology.Quorum, spec: limited, goal: both(.7, 10)},
+		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(countByHandDel),
+			goal: both(2, 10)},
+		{contest: failing, name: "the broker's delivery limit", measure: consuming(deliveryLimit), only: topology.Quorum,
+			spec: limited, goal: both(.7, 10)},
 		{contest: failing, name: "republish with a count in a header", measure: consuming(republish), goal: both(2.5, 10)},
 		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
 		{contest: failing, name: withLater, measure: consuming(consumeLater), spec: later, sound: true},
 
 		{contest: ordered, name: strikes, measure: consuming(consumeInPlace), spec: single},
-		{contest: ordered, name: "strikes, one at a time", measure: consuming(consumeOneAtATime), spec: single, goal: both(4, 0)},
+		{contest: ordered, name: "strikes, one at a time", measure: consuming(consumeOneAtATime), spec: single,
+			goal: both(4, 0)},
 		{contest: ordered, name: "strikes, HoldLanes", measure: consuming(consumeHoldingLanes), spec: single, sound: true},
 
 		{contest: orderedFailing, name: strikes, measure: consuming(consumeInPlace), spec: single},
-		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(countByHandOrdered), spec: single, goal: goal{2.9, 4, 10}},
+		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(countByHandOrdered),
+			spec: single, goal: goal{2.9, 4, 10}},
 
 		{contest: pushing, name: strikes, measure: posting(pushStrikes)},
 		{contest: pushing, name: "bare, posts and acks", measure: posting(pushBare)},

@@ -40,7 +40,8 @@ func (t *tally) messages(queue string) []publisher.Message {
 	for i := range all {
 		body := make([]byte, bodySize)
 		binary.BigEndian.PutUint64(body, uint64(i))
-		all[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: uuid.Must(uuid.NewV7()).String(), Body: body}}
+		all[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: uuid.Must(uuid.NewV7()).String(),
+			Body: body}}
 	}
 	return all
 }

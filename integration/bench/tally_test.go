@@ -29,7 +29,8 @@ func TestFailingMessagesAreSpreadEvenly(t *testing.T) {
 			}
 		}
 		if got != want || got != tally.dead() || percent > 0 && longest > 100/percent+1 {
-			t.Errorf("%d %%: %d of 1000 fail, %d are to be dead-lettered, the longest distance to one is %d", percent, got, tally.dead(), longest)
+			t.Errorf("%d %%: %d of 1000 fail, %d are to be dead-lettered, the longest distance to one is %d", percent, got,
+				tally.dead(), longest)
 		}
 	}
 }
@@ -47,9 +48,15 @@ func TestTallyFindsWhatIsOff(t *testing.T) {
 		{"all is well", true, func(*tally) {}, ""},
 		{"an attempt too many", false, func(y *tally) { _ = y.handle(delivery(7)) }, "message 7: 2 attempts, want 1"},
 		{"one retry too many", false, func(y *tally) { _ = y.handle(delivery(bad)) }, "message 99: 5 attempts, want 4"},
-		{"a stranger", false, func(y *tally) { _ = y.handle(delivery(n)) }, "1 deliveries of messages that this trial did not publish"},
+		{"a stranger", false, func(y *tally) {
+			_ = y.handle(delivery(n))
+		}, "1 deliveries of messages that this trial did not publish"},
 		{"a body of another size", false, func(y *tally) { _ = y.handle(&amqp.Delivery{}) }, "1 deliveries"},
-		{"out of order", true, func(y *tally) { y.next.Store(5); y.attempts[3].Store(0); _ = y.handle(delivery(3)) }, "1 attempts out of order"},
+		{"out of order", true, func(y *tally) {
+			y.next.Store(5)
+			y.attempts[3].Store(0)
+			_ = y.handle(delivery(3))
+		}, "1 attempts out of order"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			y := newTally(n, percent)

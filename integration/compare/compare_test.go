@@ -123,7 +123,8 @@ func TestFlakyJobsSucceedAtLast(t *testing.T) {
 func TestFlags(t *testing.T) {
 	servertest.Long(t)
 	for _, args := range []string{
-		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x", "-broker-kill x -broker-start y",
+		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x",
+		"-broker-kill x -broker-start y",
 		"-amqp amqp://x -sbin y", "more",
 	} {
 		if _, err := parseFlags(strings.Fields(args)); err == nil {
@@ -131,7 +132,8 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	c, err := parseFlags(strings.Fields("-only strikes,incr -type quorum -parts speed"))
-	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"speed"}}, [][]string{c.only, c.types, c.parts}); err != nil || diff != "" || c.seed == 0 {
+	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"speed"}},
+		[][]string{c.only, c.types, c.parts}); err != nil || diff != "" || c.seed == 0 {
 		t.Errorf("%v %+v\n%s", err, c, diff)
 	}
 }

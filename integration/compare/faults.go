@@ -20,7 +20,8 @@ const (
 
 // rotation is a dozen faults, which come in any order.
 var rotation = slices.Concat(
-	slices.Repeat([]string{killProcess}, 5), slices.Repeat([]string{cutConnection}, 4), slices.Repeat([]string{muteStore}, 2), []string{restartBroker},
+	slices.Repeat([]string{killProcess}, 5), slices.Repeat([]string{cutConnection}, 4), slices.Repeat([]string{muteStore},
+		2), []string{restartBroker},
 )
 
 const (

@@ -9,16 +9,17 @@ import (
 
 // verdict is what became of the messages of a part.
 type verdict struct {
-	lost       int           // messages that were not handled, and are in no queue
-	twice      int           // messages that were handled again after a success
-	copies     int           // messages of which two copies were alive at once
-	tooMany    int           // attempts of messages that always fail, beyond the limit
-	tooEarly   int           // failing messages that were dead-lettered before the limit, or although they succeeded
-	innocents  int           // healthy messages that were dead-lettered
-	left       int           // messages in the queues at the end
-	inversions int           // messages handled before one ahead of them was done
-	requeues   int           // retries of failed attempts in the worst second
-	took       time.Duration // from the first attempt to the end of the last one, without the time for which the broker was away
+	lost       int // messages that were not handled, and are in no queue
+	twice      int // messages that were handled again after a success
+	copies     int // messages of which two copies were alive at once
+	tooMany    int // attempts of messages that always fail, beyond the limit
+	tooEarly   int // failing messages that were dead-lettered before the limit, or although they succeeded
+	innocents  int // healthy messages that were dead-lettered
+	left       int // messages in the queues at the end
+	inversions int // messages handled before one ahead of them was done
+	requeues   int // retries of failed attempts in the worst second
+	// from the first attempt to the end of the last one, without the time for which the broker was away
+	took       time.Duration
 	drained    bool
 	killed     int  // processes, by killers
 	killerDead bool // no killer is left
@@ -51,7 +52,8 @@ func judge(events []audit.Event, limit int) verdict {
 		switch {
 		case e.Kind == audit.Published:
 			stories[e.ID] = &story{
-				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{}, lastSeen: map[string]time.Time{},
+				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{},
+				lastSeen: map[string]time.Time{},
 			}
 		case e.Kind == audit.Drained:
 			v.drained = true

@@ -13,7 +13,8 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// happen makes a history of what happened, a millisecond apart: "fail a", "copied a1" for the first copy of it, and so on. The messages are published first.
+// happen makes a history of what happened, a millisecond apart: "fail a", "copied a1" for the first copy of it, and so
+// on. The messages are published first.
 func happen(do map[string]string, what ...[2]string) []audit.Event {
 	var events []audit.Event
 	for seq, id := range []string{"a", "b", "c"} {
@@ -22,7 +23,8 @@ func happen(do map[string]string, what ...[2]string) []audit.Event {
 		}
 	}
 	for i, w := range what {
-		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]), ID: strings.TrimRight(w[1], "12")}
+		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]),
+			ID: strings.TrimRight(w[1], "12")}
 		e.Copy = w[1][len(e.ID):]
 		switch w[0] {
 		case "ok":
@@ -49,27 +51,42 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 		want verdict
 	}{
 		"handled": {healthy, [][2]string{{"began", "a"}, {"ok", "a"}}, verdict{}},
-		"handled by the process that died, then again": {healthy, [][2]string{{"began", "a"}, {"began", "a"}, {"ok", "a"}}, verdict{}},
-		"lost before an attempt":                       {healthy, nil, verdict{lost: 1}},
-		"lost after a failure":                         {map[string]string{"a": audit.Fail}, once, verdict{lost: 1}},
-		"lost with its process":                        {healthy, [][2]string{{"began", "a"}}, verdict{lost: 1}},
-		"left in a queue":                              {failing, append(once, [2]string{"left", "a"}), verdict{left: 1}},
-		"handled twice":                                {healthy, [][2]string{{"began", "a"}, {"ok", "a"}, {"began", "a"}, {"ok", "a"}}, verdict{twice: 1}},
-		"handled, and a copy is left":                  {healthy, [][2]string{{"began", "a"}, {"ok", "a"}, {"left", "a"}}, verdict{left: 1}},
-		"dead at the limit":                            {failing, append(twice, [2]string{"dead", "a"}), verdict{requeues: 1}},
-		"dead too early":                               {failing, append(once, [2]string{"dead", "a"}), verdict{tooEarly: 1}},
-		"dead without an attempt":                      {failing, [][2]string{{"dead", "a"}}, verdict{tooEarly: 1}},
-		"dead although it succeeded":                   {map[string]string{"a": audit.Fail}, append(once, [][2]string{{"began", "a"}, {"ok", "a"}, {"dead", "a"}}...), verdict{tooEarly: 1, requeues: 1}},
-		"too many attempts":                            {failing, append(append(twice, twice...), [2]string{"dead", "a"}), verdict{tooMany: 2, requeues: 3}},
-		"an innocent":                                  {healthy, [][2]string{{"began", "a"}, {"dead", "a"}}, verdict{innocents: 1}},
-		"a killer that is dead":                        {map[string]string{"a": audit.Kill}, [][2]string{{"began", "a"}, {"began", "a"}, {"dead", "a"}}, verdict{killed: 2}},
-		"a killer that is left":                        {map[string]string{"a": audit.Kill}, [][2]string{{"began", "a"}, {"left", "a"}}, verdict{killed: 1, left: 1}},
-		"two are dead":                                 {failing, append(twice, [][2]string{{"dead", "a"}, {"dead", "a"}}...), verdict{copies: 1, requeues: 1}},
-		"replaced by a copy":                           {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"}, {"fail", "a1"}, {"dead", "a1"}}...), verdict{requeues: 1}},
-		"delivered after its copy was published":       {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"}, {"fail", "a"}, {"dead", "a1"}}...), verdict{copies: 1, requeues: 1}},
-		"its copy did not arrive":                      {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"}, {"fail", "a"}, {"dead", "a"}}...), verdict{requeues: 1}},
-		"the copy of a copy":                           {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"}, {"fail", "a1"}, {"copied", "a2"}, {"dead", "a2"}}...), verdict{requeues: 1}},
-		"unknown ids":                                  {healthy, [][2]string{{"began", "z"}, {"ok", "z"}, {"began", "a"}, {"ok", "a"}}, verdict{}},
+		"handled by the process that died, then again": {healthy, [][2]string{{"began", "a"}, {"began", "a"}, {"ok", "a"}},
+			verdict{}},
+		"lost before an attempt": {healthy, nil, verdict{lost: 1}},
+		"lost after a failure":   {map[string]string{"a": audit.Fail}, once, verdict{lost: 1}},
+		"lost with its process":  {healthy, [][2]string{{"began", "a"}}, verdict{lost: 1}},
+		"left in a queue":        {failing, append(once, [2]string{"left", "a"}), verdict{left: 1}},
+		"handled twice": {healthy, [][2]string{{"began", "a"}, {"ok", "a"}, {"began", "a"},
+			{"ok", "a"}}, verdict{twice: 1}},
+		"handled, and a copy is left": {healthy, [][2]string{{"began", "a"}, {"ok", "a"}, {"left", "a"}},
+			verdict{left: 1}},
+		"dead at the limit": {failing, append(twice, [2]string{"dead", "a"}),
+			verdict{requeues: 1}},
+		"dead too early":          {failing, append(once, [2]string{"dead", "a"}), verdict{tooEarly: 1}},
+		"dead without an attempt": {failing, [][2]string{{"dead", "a"}}, verdict{tooEarly: 1}},
+		"dead although it succeeded": {map[string]string{"a": audit.Fail},
+			append(once, [][2]string{{"began", "a"}, {"ok", "a"}, {"dead", "a"}}...), verdict{tooEarly: 1, requeues: 1}},
+		"too many attempts": {failing, append(append(twice, twice...), [2]string{"dead", "a"}),
+			verdict{tooMany: 2, requeues: 3}},
+		"an innocent": {healthy, [][2]string{{"began", "a"}, {"dead", "a"}},
+			verdict{innocents: 1}},
+		"a killer that is dead": {map[string]string{"a": audit.Kill},
+			[][2]string{{"began", "a"}, {"began", "a"}, {"dead", "a"}}, verdict{killed: 2}},
+		"a killer that is left": {map[string]string{"a": audit.Kill},
+			[][2]string{{"began", "a"}, {"left", "a"}}, verdict{killed: 1, left: 1}},
+		"two are dead": {failing, append(twice, [][2]string{{"dead", "a"}, {"dead", "a"}}...),
+			verdict{copies: 1, requeues: 1}},
+		"replaced by a copy": {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"},
+			{"fail", "a1"}, {"dead", "a1"}}...), verdict{requeues: 1}},
+		"delivered after its copy was published": {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"},
+			{"fail", "a"}, {"dead", "a1"}}...), verdict{copies: 1, requeues: 1}},
+		"its copy did not arrive": {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"},
+			{"fail", "a"}, {"dead", "a"}}...), verdict{requeues: 1}},
+		"the copy of a copy": {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"},
+			{"fail", "a1"}, {"copied", "a2"}, {"dead", "a2"}}...), verdict{requeues: 1}},
+		"unknown ids": {healthy, [][2]string{{"began", "z"}, {"ok", "z"}, {"began", "a"},
+			{"ok", "a"}}, verdict{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(happen(tc.do, tc.what...), 2)
@@ -89,13 +106,18 @@ func TestInversions(t *testing.T) {
 		what [][2]string
 		want int
 	}{
-		"in order": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "a"}, {"ok", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "c"}, {"fail", "c"}}, 0},
-		"the second overtakes": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "a"}, {"ok", "a"},
+		"in order": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "a"}, {"ok", "a"}, {"began", "b"}, {"ok", "b"},
+			{"began", "c"}, {"fail", "c"}}, 0},
+		"the second overtakes": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "a"},
+			{"ok", "a"},
 			{"began", "c"}, {"fail", "c"}}, 1},
-		"both overtake": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "c"}, {"fail", "c"}, {"dead", "c"},
+		"both overtake": {[][2]string{{"began", "a"}, {"fail", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "c"},
+			{"fail", "c"}, {"dead", "c"},
 			{"began", "a"}, {"ok", "a"}}, 2},
-		"side by side":           {[][2]string{{"began", "a"}, {"began", "b"}, {"ok", "a"}, {"ok", "b"}, {"began", "c"}, {"fail", "c"}}, 1},
-		"a repetition is not":    {[][2]string{{"began", "a"}, {"ok", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "a"}, {"ok", "a"}}, 0},
+		"side by side": {[][2]string{{"began", "a"}, {"began", "b"}, {"ok", "a"}, {"ok", "b"}, {"began", "c"},
+			{"fail", "c"}}, 1},
+		"a repetition is not": {[][2]string{{"began", "a"}, {"ok", "a"}, {"began", "b"}, {"ok", "b"}, {"began", "a"},
+			{"ok", "a"}}, 0},
 		"a lost one is no rival": {[][2]string{{"began", "b"}, {"ok", "b"}, {"began", "c"}, {"fail", "c"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

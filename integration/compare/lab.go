@@ -40,7 +40,8 @@ func compare(ctx context.Context, c config, out io.Writer) (err error) {
 	watching := make(chan struct{})
 	go func() { defer close(watching); worker.EndWithParent(ctx, cancel) }()
 	defer func() { cancel(); <-watching }()
-	l := &lab{seed: c.seed, keep: c.keep, broker: &node.Node{URL: c.amqp, KillCommand: c.brokerKill, StartCommand: c.brokerStart}}
+	l := &lab{seed: c.seed, keep: c.keep, broker: &node.Node{URL: c.amqp, KillCommand: c.brokerKill,
+		StartCommand: c.brokerStart}}
 	if c.keep != "" {
 		if err := os.Mkdir(c.keep, 0o700); err != nil {
 			return err

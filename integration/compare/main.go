@@ -3,10 +3,11 @@
 //	go run ./integration/compare
 //	go run ./integration/compare -only incr,strikes -type classic -seed 7
 //
-// Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the broker is
-// killed and started, the replies of the store are lost. Another part has a message that kills its process. Another one counts
-// what is handled out of order. The last one measures the speed without faults. Consumers are processes that write down each
-// attempt; a judge compares that with what is in the queues at the end. A way that does not drain in time is stopped.
+// Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
+// broker is killed and started, the replies of the store are lost. Another part has a message that kills its process.
+// Another one counts what is handled out of order. The last one measures the speed without faults. Consumers are
+// processes that write down each attempt; a judge compares that with what is in the queues at the end. A way that does
+// not drain in time is stopped.
 //
 // RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
 package main
@@ -45,17 +46,21 @@ func parseFlags(args []string) (config, error) {
 		c.only = append(c.only, w.name)
 	}
 	f := flag.NewFlagSet("compare", flag.ContinueOnError)
-	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a multiple")
+	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a "+
+		"multiple")
 	f.IntVar(&c.faults, "faults", 12, "`NUMBER` of faults")
 	f.Func("only", "the ways `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", list(&c.only))
 	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", list(&c.types))
 	f.Func("parts", "`PART,…` of order, killer, faults, speed (default all)", list(&c.parts))
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
-	f.DurationVar(&c.patience, "patience", 16*time.Second, "how long a way may take to drain after the last fault; half as long for a killer")
-	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. Queues whose names begin with compare- must not exist")
+	f.DurationVar(&c.patience, "patience", 16*time.Second,
+		"how long a way may take to drain after the last fault; half as long for a killer")
+	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. Queues whose "+
+		"names begin with compare- must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp; if empty, it is not killed")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
-	f.StringVar(&c.sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start a private one with; if empty, the installed one")
+	f.StringVar(&c.sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start a private one with; if empty, the "+
+		"installed one")
 	f.StringVar(&c.keep, "keep", "", "leave the histories in this new `directory`")
 	if err := f.Parse(args); err != nil {
 		return c, err

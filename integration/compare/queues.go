@@ -130,7 +130,8 @@ func (q *queues) recovered(ctx context.Context) error {
 
 // publish publishes the jobs and waits for all confirms.
 func (q *queues) publish(ctx context.Context, jobs []job) error {
-	pub, err := publisher.New(publisher.BufferedDialer(q.broker.URL, amqp.Config{}), nil) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(publisher.BufferedDialer(q.broker.URL, amqp.Config{}),
+		nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,8 @@ func (q *queues) collect(log *audit.Log) (n int, err error) {
 	return n, nil
 }
 
-// drain takes all messages out of a queue. It consumes: basic.get is refused on a quorum queue with a single active consumer.
+// drain takes all messages out of a queue. It consumes: basic.get is refused on a quorum queue with a single active
+// consumer.
 func drain(ch *amqp.Channel, name string, take func(*amqp.Delivery)) error {
 	found, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
 	if err != nil || found.Messages == 0 {

@@ -44,12 +44,14 @@ const (
 
 // runs are the parts with processes, in the order in which they run.
 func (c config) runs(kinds []string) []part {
-	order := part{name: inOrder, messages: max(c.messages/5, 20), mix: mix{fail: 0.1, poison: 0.02, spread: 2}, faults: c.faults / 3,
-		kinds: without(kinds, muteStore, restartBroker), processes: 2, concurrency: 1, prefetch: 1, order: true}
+	order := part{name: inOrder, messages: max(c.messages/5, 20), mix: mix{fail: 0.1, poison: 0.02, spread: 2},
+		faults: c.faults / 3,
+		kinds:  without(kinds, muteStore, restartBroker), processes: 2, concurrency: 1, prefetch: 1, order: true}
 	killer := part{name: withKiller, messages: max(c.messages/20, 20), mix: mix{killers: 1, fastest: 5, spread: 20},
 		processes: 3, concurrency: 4, prefetch: 10}
-	faults := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40}, faults: c.faults,
-		kinds: kinds, processes: 3, concurrency: 4, prefetch: 10}
+	faults := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40},
+		faults: c.faults,
+		kinds:  kinds, processes: 3, concurrency: 4, prefetch: 10}
 	order.within, killer.within, faults.within = c.patience, c.patience/2, c.patience
 	all := []part{order, killer, faults}
 	for i := range all {
@@ -85,7 +87,8 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 		return v, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{lab: l, part: p, dir: dir, tail: newFollower(dir), queues: newQueues(l.broker, w, kind, "compare-"+p.name, retryWait)}
+	r := &run{lab: l, part: p, dir: dir, tail: newFollower(dir), queues: newQueues(l.broker, w, kind, "compare-"+p.name,
+		retryWait)}
 	if p.order {
 		r.queues.main["x-single-active-consumer"] = true
 	}
@@ -101,8 +104,9 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 	}
 	defer func() { err = errors.Join(err, r.queues.remove()) }()
 	r.fleet, err = newFleet(ctx, spec{
-		Way: w.name, Queue: r.queues.name, History: dir, Processes: p.processes, Concurrency: p.concurrency, Prefetch: p.prefetch,
-		Order: p.order, Wait: retryWait,
+		Way: w.name, Queue: r.queues.name, History: dir, Processes: p.processes, Concurrency: p.concurrency,
+		Prefetch: p.prefetch,
+		Order:    p.order, Wait: retryWait,
 	}, l.broker, l.store.server.URL)
 	if err != nil {
 		return v, err
@@ -150,8 +154,8 @@ func (r *run) all(ctx context.Context, faults []fault) error {
 	return r.collect(ctx)
 }
 
-// trouble injects a fault once f.at messages have begun, or once the last fault is too long ago. It first publishes messages up to n,
-// so that every way has work under every fault.
+// trouble injects a fault once f.at messages have begun, or once the last fault is too long ago. It first publishes
+// messages up to n, so that every way has work under every fault.
 func (r *run) trouble(ctx context.Context, f fault, n int) error {
 	for last := time.Now(); len(r.tail.begun) < f.at && time.Since(last) < next; {
 		if !pause.For(ctx, 20*time.Millisecond) {
@@ -176,8 +180,8 @@ func (r *run) publishUpTo(ctx context.Context, n int) error {
 	return r.queues.publish(ctx, some)
 }
 
-// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the fleet to see
-// that nothing comes back. It gives up when the part's time is over.
+// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the
+// fleet to see that nothing comes back. It gives up when the part's time is over.
 func (r *run) drain(ctx context.Context) (bool, error) {
 	end := time.Now().Add(r.part.within)
 	for time.Now().Before(end) {

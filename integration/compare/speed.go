@@ -74,9 +74,11 @@ func (l *lab) rate(ctx context.Context, w *way, kind string, messages, failing i
 	}
 	limited, stop := context.WithTimeout(ctx, speedWithin)
 	defer stop()
-	m := &meter{left: messages, over: stop, acksAll: w.name == "bare", tried: make([]bool, messages+1), done: make([]bool, messages+1)}
+	m := &meter{left: messages, over: stop, acksAll: w.name == "bare", tried: make([]bool, messages+1),
+		done: make([]bool, messages+1)}
 	c := &client{way: w, handle: m.handle, spec: spec{
-		Way: w.name, Queue: q.name, AMQP: l.broker.URL, Redis: l.store.server.URL, Processes: 1, Concurrency: speedConcurrency, Prefetch: speedPrefetch,
+		Way: w.name, Queue: q.name, AMQP: l.broker.URL, Redis: l.store.server.URL, Processes: 1,
+		Concurrency: speedConcurrency, Prefetch: speedPrefetch,
 	}}
 	if err := w.work(limited, c); err != nil {
 		return 0, err

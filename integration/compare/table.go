@@ -20,15 +20,27 @@ var columns = []column{
 	{"LOST", 4, []string{inOrder, withKiller, underFaults}, func(c *cell) string {
 		return sum(func(v *verdict) int { return v.lost }, c.faults, c.killer, c.order)
 	}},
-	{"TWICE", 5, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.twice }, c.faults) }},
-	{"COPIES", 6, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.copies }, c.faults) }},
-	{"TOO-MANY", 8, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.tooMany }, c.faults) }},
-	{"TOO-EARLY", 9, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.tooEarly }, c.faults) }},
+	{"TWICE", 5, []string{underFaults}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.twice }, c.faults)
+	}},
+	{"COPIES", 6, []string{underFaults}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.copies }, c.faults)
+	}},
+	{"TOO-MANY", 8, []string{underFaults}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.tooMany }, c.faults)
+	}},
+	{"TOO-EARLY", 9, []string{underFaults}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.tooEarly }, c.faults)
+	}},
 	{"INNOCENTS", 9, []string{inOrder, withKiller, underFaults}, func(c *cell) string {
 		return sum(func(v *verdict) int { return v.innocents }, c.faults, c.killer, c.order)
 	}},
-	{"INVERSIONS", 10, []string{inOrder}, func(c *cell) string { return sum(func(v *verdict) int { return v.inversions }, c.order) }},
-	{"REQUEUES/S", 10, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.requeues }, c.faults) }},
+	{"INVERSIONS", 10, []string{inOrder}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.inversions }, c.order)
+	}},
+	{"REQUEUES/S", 10, []string{underFaults}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.requeues }, c.faults)
+	}},
 	{"DRAINED", -15, []string{underFaults}, func(c *cell) string { return drainTime(c.faults) }},
 	{"KILLER", -18, []string{withKiller}, func(c *cell) string { return killerEnd(c.killer) }},
 	{"0% /S", -14, []string{speed}, func(c *cell) string { return rate(c.rates.healthy, c.rates.ratio) }},

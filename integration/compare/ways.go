@@ -29,22 +29,30 @@ type way struct {
 var ways = []way{
 	{name: "bare", idea: "The loop of a first tutorial: ack whatever happens.", work: byHand(
 		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Ack(false) })},
-	{name: "redelivered", limit: 2, idea: "Requeue once; the redelivered flag says that it was tried before.", work: byHand(
-		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Nack(false, !d.Redelivered) })},
+	{name: "redelivered", limit: 2, idea: "Requeue once; the redelivered flag says that it was tried before.",
+		work: byHand(
+			func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Nack(false, !d.Redelivered) })},
 	{name: "requeue", idea: "Nack with requeue until the handler succeeds.", work: byHand(
 		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Nack(false, true) })},
-	{name: "copy-ack", idea: "Publish a copy with a count, wait for its confirm, then ack the original.", work: byHand(copyThenAck)},
-	{name: "ack-copy", idea: "Ack first, so that nothing is doubled, then publish a copy with a count.", work: byHand(ackThenCopy)},
-	{name: "header", idea: "Count in a header and publish to the tail, on the same channel and without confirms.", work: byHand(toTheTail)},
-	{name: "ttl-loop", other: ".retry", set: loop, idea: "Dead-letter into a queue with a TTL that dead-letters back, and count x-death.", work: byHand(countDeaths)},
+	{name: "copy-ack", idea: "Publish a copy with a count, wait for its confirm, then ack the original.",
+		work: byHand(copyThenAck)},
+	{name: "ack-copy", idea: "Ack first, so that nothing is doubled, then publish a copy with a count.",
+		work: byHand(ackThenCopy)},
+	{name: "header", idea: "Count in a header and publish to the tail, on the same channel and without confirms.",
+		work: byHand(toTheTail)},
+	{name: "ttl-loop", other: ".retry", set: loop, idea: "Dead-letter into a queue with a TTL that dead-letters back, " +
+		"and count x-death.", work: byHand(countDeaths)},
 	{name: "delivery-limit", only: quorum, idea: "Let the quorum queue count, with x-delivery-limit.", work: byHand(
 		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Reject(true) }), // 4.3 does not count a nack
 		set: func(q *queues) { q.main["x-delivery-limit"] = retries }},
-	{name: "delayed-retry", only: quorum, from: 3, idea: "Let the quorum queue count and delay, with x-delayed-retry-type.", work: byHand(
-		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Reject(true) }), set: delayed},
-	{name: "side-queue", other: ".side", set: aside, idea: "Always ack; failed messages wait in a side queue with consumers of its own.", work: byHand(copyAside)},
+	{name: "delayed-retry", only: quorum, from: 3,
+		idea: "Let the quorum queue count and delay, with x-delayed-retry-type.", work: byHand(
+			func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Reject(true) }), set: delayed},
+	{name: "side-queue", other: ".side", set: aside, idea: "Always ack; failed messages wait in a side queue with " +
+		"consumers of its own.", work: byHand(copyAside)},
 	{name: "incr", idea: "Count failures with INCR in Redis; the client sends nothing twice.", work: byHand(incr)},
-	{name: "incr-retry", idea: "The same, with a client that repeats a command whose reply was lost, as go-redis does by default.", work: byHand(incr)},
+	{name: "incr-retry", idea: "The same, with a client that repeats a command whose reply was lost, as go-redis does " +
+		"by default.", work: byHand(incr)},
 	{name: "strikes", idea: "strikes with retries at the head of the queue.", work: requeueing},
 	{name: "strikes-ordered", idea: "strikes with Ordered, in lanes.", work: ordering,
 		set: func(q *queues) { q.main["x-single-active-consumer"] = true }},

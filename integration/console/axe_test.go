@@ -38,5 +38,6 @@ func (b *tab) violations() []violation {
 	script, err := axe()
 	servertest.Need(b.t, err)
 	run(b, chromedp.Evaluate[chromedp.Void](script))
-	return run(b, chromedp.Evaluate[[]violation]("axe.run({resultTypes: ['violations']}).then(r => r.violations)", chromedp.EvalAwaitPromise))
+	return run(b, chromedp.Evaluate[[]violation]("axe.run({resultTypes: ['violations']}).then(r => r.violations)",
+		chromedp.EvalAwaitPromise))
 }

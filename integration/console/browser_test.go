@@ -60,7 +60,8 @@ func (b *browser) start() {
 		b.err = err
 		return
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1600, 1000),
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
+		chromedp.WindowSize(1600, 1000),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	if os.Geteuid() == 0 { // Chromium's sandbox refuses root
 		options = append(options, chromedp.NoSandbox)
@@ -84,8 +85,8 @@ type tab struct {
 	faults []string
 }
 
-// newTab opens a tab, which the test's end closes. Scripts that throw, refusals of the content security policy and dialogs
-// fail the test.
+// newTab opens a tab, which the test's end closes. Scripts that throw, refusals of the content security policy and
+// dialogs fail the test.
 func newTab(t testing.TB) *tab {
 	t.Helper()
 	b := recordingTab(t)
@@ -122,7 +123,8 @@ func (b *tab) record(event any) {
 		}
 	case *log.EventEntryAdded:
 		// A status that is an error is for the test to judge.
-		if e.Entry.Source != log.EntrySourceNetwork && (e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning) {
+		if e.Entry.Source != log.EntrySourceNetwork && (e.Entry.Level == log.EntryLevelError ||
+			e.Entry.Level == log.EntryLevelWarning) {
 			b.fault(fmt.Sprintf("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 		}
 	case *page.EventJavascriptDialogOpening:
@@ -197,8 +199,8 @@ func (b *tab) visit(url string) int {
 	return b.load(chromedp.Navigate(url))
 }
 
-// click clicks an element if a visitor could: it is visible and nothing covers it. It is one script, because a live page
-// may replace a node, or move it, between two commands.
+// click clicks an element if a visitor could: it is visible and nothing covers it. It is one script, because a live
+// page may replace a node, or move it, between two commands.
 const click = `(() => {
 	const e = %s;
 	if (!e) return 'it is missing';
@@ -220,7 +222,8 @@ func (b *tab) follow(sel string) int {
 // followText follows the first link whose text begins with what a visitor reads.
 func (b *tab) followText(text string) int {
 	b.t.Helper()
-	return b.followElement(fmt.Sprintf("[...document.querySelectorAll('nav a, main a')].find(e => e.textContent.trim().startsWith(%q))", text))
+	return b.followElement(fmt.Sprintf("[...document.querySelectorAll('nav a, main a')].find(e => "+
+		"e.textContent.trim().startsWith(%q))", text))
 }
 
 // followElement clicks what an expression finds and waits for the page that comes of it.
@@ -251,12 +254,15 @@ func (b *tab) load(action chromedp.Action[chromedp.Void]) int {
 	return int(response.Status)
 }
 
-// fill types into the field that sel selects, after emptying it. A page does not update itself while a field has the focus.
+// fill types into the field that sel selects, after emptying it. A page does not update itself while a field has the
+// focus.
 func (b *tab) fill(sel, text string) {
 	b.t.Helper()
-	empty := fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.focus(); if (e) e.value = ''; return e !== null && document.activeElement === e })()", sel)
+	empty := fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.focus(); if (e) e.value = ''; return e !== "+
+		"null && document.activeElement === e })()", sel)
 	typed := fmt.Sprintf("document.querySelector(%q)?.value === %q", sel, text)
-	for end := time.Now().Add(patience); !run(b, chromedp.Evaluate[bool](empty)) || !typeKeys(b, text) || !run(b, chromedp.Evaluate[bool](typed)); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); !run(b, chromedp.Evaluate[bool](empty)) || !typeKeys(b, text) ||
+		!run(b, chromedp.Evaluate[bool](typed)); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("no %q in %s within %s at %s:\n%s", text, sel, patience, b.url(), b.text("body"))
 		}
@@ -291,7 +297,8 @@ func (b *tab) html() string {
 // links are the addresses that the page links to, without those within the page.
 func (b *tab) links() []string {
 	b.t.Helper()
-	return run(b, chromedp.Evaluate[[]string]("[...document.querySelectorAll('a[href]')].filter(a => !a.getAttribute('href').startsWith('#')).map(a => a.href)"))
+	return run(b, chromedp.Evaluate[[]string]("[...document.querySelectorAll('a[href]')].filter(a => "+
+		"!a.getAttribute('href').startsWith('#')).map(a => a.href)"))
 }
 
 // count counts the elements that sel selects.

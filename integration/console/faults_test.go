@@ -53,13 +53,16 @@ func TestServersAway(t *testing.T) {
 			b.sees(tt.says)
 			b.sees("3 dead letters") // as it was known
 			other := newTab(t)
-			if status := other.visit(s.at("doctor")); status >= http.StatusInternalServerError && status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+			if status := other.visit(s.at("doctor")); status >= http.StatusInternalServerError &&
+				status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
 				t.Errorf("the doctor's page: status %d", status)
 			}
 			for _, server := range tt.servers {
 				take(server, false)
 			}
-			proctest.Eventually(t, patience, "the page to recover", func() bool { return !strings.Contains(b.text("body"), "No answer") })
+			proctest.Eventually(t, patience, "the page to recover", func() bool {
+				return !strings.Contains(b.text("body"), "No answer")
+			})
 		})
 	}
 }
@@ -127,7 +130,8 @@ func TestSlowReader(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.(*net.TCPConn).SetReadBuffer(1024) //nolint:forcetypeassert // it was dialled as TCP
-		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
+			"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +172,8 @@ func TestStreamIsSent(t *testing.T) {
 	t.Error("the stream ended without an event")
 }
 
-// TestTwoOperators has two people change one message: the second sees what the first did, and each page says what really changed.
+// TestTwoOperators has two people change one message: the second sees what the first did, and each page says what
+// really changed.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -32,8 +32,8 @@ var hostile = map[string]string{
 	"wide":          strings.Repeat("W", 250),
 }
 
-// TestHostileTexts shows hostile ids, reasons, headers and bodies on every screen. newTab fails the test if a script runs, or if
-// the policy had to stop one.
+// TestHostileTexts shows hostile ids, reasons, headers and bodies on every screen. newTab fails the test if a script
+// runs, or if the policy had to stop one.
 func TestHostileTexts(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -44,7 +44,8 @@ func TestHostileTexts(t *testing.T) {
 	for name, text := range hostile {
 		for _, life := range []*[]publisher.Message{&dead, &live} {
 			m := order(fmt.Sprintf("%.240s", text), counter.CauseFailed, text+"\n"+text, text)
-			m.Headers["x-"+name], m.Headers[fmt.Sprintf("%.120s", text)] = text, amqp.Table{text[:min(len(text), 100)]: []any{text}}
+			m.Headers["x-"+name], m.Headers[fmt.Sprintf("%.120s", text)] = text,
+				amqp.Table{text[:min(len(text), 100)]: []any{text}}
 			if life == &live {
 				m.MessageId = "live " + m.MessageId[:min(len(m.MessageId), 230)]
 			}
@@ -56,7 +57,10 @@ func TestHostileTexts(t *testing.T) {
 	large.Headers["large"] = strings.Repeat("x", 50_000)
 	p.kill(queue, append(dead, large)...)
 	p.publish(queue, live...)
-	p.consume(consumer.Consumer{Queue: queue, MaxRetries: 8, Concurrency: 8, Prefetch: 100, Holder: hostile["handler"], Backoff: func(int) time.Duration { return time.Hour }})
+	p.consume(consumer.Consumer{Queue: queue, MaxRetries: 8, Concurrency: 8, Prefetch: 100, Holder: hostile["handler"],
+		Backoff: func(int) time.Duration {
+			return time.Hour
+		}})
 	proctest.Eventually(t, patience, "failing messages", func() bool {
 		n := 0
 		for range p.counter.Admin().List(t.Context(), p.vhost, queue) {
@@ -67,8 +71,10 @@ func TestHostileTexts(t *testing.T) {
 
 	s := p.serve(nil)
 	b := newTab(t)
-	pages := []string{s.url, s.at("queue", "queue", queue), s.at("doctor", "queue", queue), s.at("", "find", hostile["handler"])}
-	pages = append(pages, s.at("dead", "queue", queue), s.at("dead", "queue", queue, "error", hostile["handler"]), s.at("replay", "queue", queue))
+	pages := []string{s.url, s.at("queue", "queue", queue), s.at("doctor", "queue", queue),
+		s.at("", "find", hostile["handler"])}
+	pages = append(pages, s.at("dead", "queue", queue), s.at("dead", "queue", queue, "error", hostile["handler"]),
+		s.at("replay", "queue", queue))
 	for _, id := range p.ids(queue) {
 		pages = append(pages, s.at("message", "queue", queue, "id", id))
 		pages = append(pages, s.at("change", "queue", queue, "verb", "limit", "id", id))

@@ -18,14 +18,16 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// incident makes a bad night: a message blocks an ordered queue, another queue has dead letters of four causes, a process died of
-// a message, and the dead-letter exchange of a fourth queue is deleted. Its consumers run until the test ends.
+// incident makes a bad night: a message blocks an ordered queue, another queue has dead letters of four causes, a
+// process died of a message, and the dead-letter exchange of a fourth queue is deleted. Its consumers run until the
+// test ends.
 func incident(t testing.TB) *plant {
 	t.Helper()
 	p := newPlant(t)
 	p.declare(
 		topology.Spec{Queue: "orders", SingleActiveConsumer: true}, topology.Spec{Queue: "payments", Type: topology.Classic},
-		topology.Spec{Queue: "exports"}, topology.Spec{Queue: "emails", Type: topology.Classic}, topology.Spec{Queue: "stock"},
+		topology.Spec{Queue: "exports"}, topology.Spec{Queue: "emails", Type: topology.Classic},
+		topology.Spec{Queue: "stock"},
 	)
 	p.kill("payments", payments(24)...)
 	p.block("orders", 40)
@@ -35,8 +37,8 @@ func incident(t testing.TB) *plant {
 	return p
 }
 
-// TestIncident resolves a bad night as an engineer new to the rota would: from the first page on, with clicks and forms alone. Outside
-// the console only consumers are deployed again.
+// TestIncident resolves a bad night as an engineer new to the rota would: from the first page on, with clicks and forms
+// alone. Outside the console only consumers are deployed again.
 func TestIncident(t *testing.T) {
 	t.Parallel()
 	p := incident(t)
@@ -49,7 +51,8 @@ func TestIncident(t *testing.T) {
 	// The first page says what is wrong, the worst first.
 	b.visit(s.url)
 	b.sees("1 of 5 queues with an error, 3 blocked")
-	if first := b.text("tbody tr:first-child"); !strings.Contains(first, "emails") || !strings.Contains(first, `the dead-letter exchange "emails.dlx" does not exist`) {
+	if first := b.text("tbody tr:first-child"); !strings.Contains(first, "emails") || !strings.Contains(first,
+		`the dead-letter exchange "emails.dlx" does not exist`) {
 		t.Errorf("the worst is: %s", first)
 	}
 
@@ -146,9 +149,12 @@ func (b *tab) gone(part string) {
 func (p *plant) earlier(queue string) {
 	p.t.Helper()
 	for _, e := range []counter.AuditEntry{
-		{Actor: "grace", Verb: "limit", Subject: queue, Reason: "the warehouse is slow tonight", Result: queue + " is now limited to 8 retries after the first attempt.", Count: 1},
-		{Actor: "grace", Verb: "pause", Subject: queue, Reason: "release 2026.11.3", Result: "The consumers of " + queue + " are paused.", Count: 1},
-		{Actor: "ada", Verb: "resume", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.", Count: 1},
+		{Actor: "grace", Verb: "limit", Subject: queue, Reason: "the warehouse is slow tonight", Result: queue +
+			" is now limited to 8 retries after the first attempt.", Count: 1},
+		{Actor: "grace", Verb: "pause", Subject: queue, Reason: "release 2026.11.3", Result: "The consumers of " + queue +
+			" are paused.", Count: 1},
+		{Actor: "ada", Verb: "resume", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.",
+			Count: 1},
 	} {
 		if err := p.counter.Admin().Audit(p.t.Context(), p.vhost, queue, e); err != nil {
 			p.t.Fatal(err)
@@ -159,12 +165,15 @@ func (p *plant) earlier(queue string) {
 // payments are n messages that die of four causes.
 func payments(n int) (all []publisher.Message) {
 	for i := range n {
-		id, body := fmt.Sprintf("pay-%04d", 4100+i), fmt.Sprintf(`{"payment": %d, "amount": "%d.50", "currency": "EUR"}`, 4100+i, i)
+		id, body := fmt.Sprintf("pay-%04d", 4100+i), fmt.Sprintf(`{"payment": %d, "amount": "%d.50", "currency": "EUR"}`,
+			4100+i, i)
 		switch {
 		case i%2 == 0:
-			all = append(all, order(id, counter.CauseFailed, fmt.Sprintf("POST https://bank.example/v1/charges: 503 Service Unavailable (request %08x)", 0xabc00000+7919*i), body))
+			all = append(all, order(id, counter.CauseFailed, fmt.Sprintf("POST https://bank.example/v1/charges: 503 Service "+
+				"Unavailable (request %08x)", 0xabc00000+7919*i), body))
 		case i%3 == 0:
-			all = append(all, order(id, counter.CausePanicked, fmt.Sprintf("runtime error: index out of range [%d] with length 0", i), body))
+			all = append(all, order(id, counter.CausePanicked,
+				fmt.Sprintf("runtime error: index out of range [%d] with length 0", i), body))
 		case i%5 == 0:
 			all = append(all, order(id, counter.CauseTimedOut, "waiting for the ledger", body))
 		default:
@@ -177,7 +186,9 @@ func payments(n int) (all []publisher.Message) {
 // block has a message at the head of an ordered queue fail, with others behind it.
 func (p *plant) block(queue string, behind int) {
 	p.t.Helper()
-	msgs := []publisher.Message{order("order-7301", counter.CauseFailed, "PUT https://warehouse.example/reservations/7301: 409 Conflict: pallet 12 is locked by inventory run 88", `{"order": 7301}`)}
+	msgs := []publisher.Message{order("order-7301", counter.CauseFailed,
+		"PUT https://warehouse.example/reservations/7301: 409 Conflict: pallet 12 is locked by inventory run 88",
+		`{"order": 7301}`)}
 	for i := range behind {
 		msgs = append(msgs, order(fmt.Sprintf("order-%d", 7302+i), "", "", fmt.Sprintf(`{"order": %d}`, 7302+i)))
 	}
@@ -191,7 +202,9 @@ func (p *plant) block(queue string, behind int) {
 			return 10 * time.Minute
 		},
 	})
-	proctest.Eventually(p.t, patience, "three failed attempts at the head of "+queue, func() bool { return p.record(queue, "order-7301").Counted() >= 3 })
+	proctest.Eventually(p.t, patience, "three failed attempts at the head of "+queue, func() bool {
+		return p.record(queue, "order-7301").Counted() >= 3
+	})
 }
 
 // record is the newest one of a message.
@@ -212,12 +225,14 @@ func (p *plant) crash(queue, id string) {
 	p.t.Helper()
 	p.publish(queue, order(id, "", "", "{}"))
 	for i := range 2 {
-		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i), Holder: fmt.Sprintf("exports-%d, pid 1", i)}
+		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i),
+			Holder: fmt.Sprintf("exports-%d, pid 1", i)}
 		if _, err := p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	err := p.onChannel(func(ch *amqp.Channel) error { // a process that dies returns its message, which is marked as redelivered
+	// a process that dies returns its message, which is marked as redelivered
+	err := p.onChannel(func(ch *amqp.Channel) error {
 		d, ok, err := ch.Get(queue, false)
 		if err != nil || !ok {
 			return fmt.Errorf("a message of %s: %v, %w", queue, ok, err)
@@ -233,10 +248,13 @@ func (p *plant) crash(queue, id string) {
 func (p *plant) loseRoute(queue string) {
 	p.t.Helper()
 	p.kill(queue, order("mail-1", counter.CauseRejected, "550 5.1.1 no such user <ada@nowhere.example>", "{}"))
-	if err := p.onChannel(func(ch *amqp.Channel) error { return ch.ExchangeDelete(queue+".dlx", false, false) }); err != nil {
+	if err := p.onChannel(func(ch *amqp.Channel) error {
+		return ch.ExchangeDelete(queue+".dlx", false, false)
+	}); err != nil {
 		p.t.Fatal(err)
 	}
-	p.publish(queue, order("mail-2", counter.CauseRejected, "550 5.1.1 no such user <bob@nowhere.example>", "{}"), order("mail-3", "", "", "{}"))
+	p.publish(queue, order("mail-2", counter.CauseRejected, "550 5.1.1 no such user <bob@nowhere.example>", "{}"),
+		order("mail-3", "", "", "{}"))
 	p.nackAll(queue, 1)
 }
 
@@ -249,7 +267,8 @@ func (p *plant) onChannel(f func(*amqp.Channel) error) error {
 	return f(ch)
 }
 
-// nackAll counts n messages as rejected and dead-letters them, as a consumer of another language that does not check its route.
+// nackAll counts n messages as rejected and dead-letters them, as a consumer of another language that does not check
+// its route.
 func (p *plant) nackAll(queue string, n int) {
 	p.t.Helper()
 	err := p.onChannel(func(ch *amqp.Channel) error {
@@ -259,8 +278,10 @@ func (p *plant) nackAll(queue string, n int) {
 				return fmt.Errorf("a message of %s: %v, %w", queue, ok, err)
 			}
 			why, _ := d.Headers["why"].(string)
-			a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: d.MessageId}, Token: "n-" + d.MessageId, Holder: "mailer.py, pid 9"}
-			if _, err := p.counter.Fail(p.t.Context(), a, counter.Failure{Limit: 1, Cause: counter.CauseRejected, Reason: why}); err != nil {
+			a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: d.MessageId}, Token: "n-" +
+				d.MessageId, Holder: "mailer.py, pid 9"}
+			if _, err := p.counter.Fail(p.t.Context(), a, counter.Failure{Limit: 1, Cause: counter.CauseRejected,
+				Reason: why}); err != nil {
 				return err
 			}
 			if err := d.Nack(false, false); err != nil {

@@ -38,14 +38,17 @@ func accountOf(d amqp.Delivery) string { return fmt.Sprint(d.Headers["account"])
 
 // lanes is a consumer that holds lanes.
 func lanes(queue string, handler func(context.Context, amqp.Delivery) error) consumer.Consumer {
-	return consumer.Consumer{Queue: queue, Ordered: true, HoldLanes: true, Lane: accountOf, Concurrency: 8, MaxRetries: -1, Handler: handler}
+	return consumer.Consumer{Queue: queue, Ordered: true, HoldLanes: true, Lane: accountOf, Concurrency: 8, MaxRetries: -1,
+		Handler: handler}
 }
 
 // hold has dead letters hold two lanes of a queue, and an exhausted message hold a queue without lanes.
 func (p *plant) hold() {
 	p.t.Helper()
-	p.declare(topology.Spec{Queue: "bookings", SingleActiveConsumer: true}, topology.Spec{Queue: "ledger", SingleActiveConsumer: true})
-	p.publish("bookings", booking("booking-310", "DE-2210", counter.CauseRejected), booking("booking-311", "DE-2210", ""), booking("booking-312", "DE-2210", ""),
+	p.declare(topology.Spec{Queue: "bookings", SingleActiveConsumer: true}, topology.Spec{Queue: "ledger",
+		SingleActiveConsumer: true})
+	p.publish("bookings", booking("booking-310", "DE-2210", counter.CauseRejected), booking("booking-311", "DE-2210", ""),
+		booking("booking-312", "DE-2210", ""),
 		booking("booking-313", "FR-0417", counter.CauseRejected))
 	p.consume(lanes("bookings", handle))
 	p.publish("ledger", booking("entry-88", "", counter.CauseRejected), booking("entry-89", "", ""))
@@ -57,14 +60,17 @@ func (p *plant) hold() {
 	})
 }
 
-// TestLanes replays, releases and drops a held lane each in a browser, with and without script. The lanes have hostile names.
+// TestLanes replays, releases and drops a held lane each in a browser, with and without script. The lanes have hostile
+// names.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	for _, script := range []bool{true, false} {
 		p := newPlant(t)
 		p.declare(topology.Spec{Queue: "bookings", Type: topology.Classic, SingleActiveConsumer: true})
-		locked, closed, wrong := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900), hostile["script"]
-		p.publish("bookings", booking("b1", locked, counter.CauseRejected), booking("b2", locked, ""), booking("b3", locked, ""),
+		locked, closed, wrong := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900),
+			hostile["script"]
+		p.publish("bookings", booking("b1", locked, counter.CauseRejected), booking("b2", locked, ""),
+			booking("b3", locked, ""),
 			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""),
 			booking("d1", wrong, counter.CauseRejected), booking("d2", wrong, ""))
 		stop := p.consume(lanes("bookings", handle))
@@ -93,7 +99,8 @@ func TestLanes(t *testing.T) {
 		for _, change := range []struct {
 			verb, by, result string
 			left             int
-		}{{"replay", "b1", "3 replayed", 4}, {"release", "c1", "1 replayed, 1 dropped", 2}, {"drop", "d1", "the lane is released, 2 dropped", 0}} {
+		}{{"replay", "b1", "3 replayed", 4}, {"release", "c1", "1 replayed, 1 dropped", 2}, {"drop", "d1",
+			"the lane is released, 2 dropped", 0}} {
 			b.visit(s.at("lanes", "queue", "bookings"))
 			b.follow(fmt.Sprintf("main tr:has(a[href*='id=%s']) a[href*='verb=%s']", change.by, change.verb))
 			b.sees(change.by)
@@ -136,7 +143,9 @@ func TestManyLanes(t *testing.T) {
 	c := lanes("bookings", handle)
 	c.Concurrency, c.Prefetch = 64, 1000
 	stop := p.consume(c)
-	proctest.Eventually(t, 5*time.Minute, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == len(msgs) })
+	proctest.Eventually(t, 5*time.Minute, "the lanes to be held", func() bool {
+		return p.depth("bookings.dlq") == len(msgs)
+	})
 	stop()
 	s := p.serve(nil)
 	b := newTab(t)
@@ -160,7 +169,8 @@ func TestManyLanes(t *testing.T) {
 				seen[lane] = true
 			}
 		}
-		at = run(b, chromedp.Evaluate[string](`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for a shorter time')?.href ?? ''`))
+		at = run(b, chromedp.Evaluate[string](
+			`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for a shorter time')?.href ?? ''`))
 	}
 	if len(seen) != *manyLanes {
 		t.Errorf("the pages list %d lanes, want %d", len(seen), *manyLanes)

@@ -22,8 +22,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// plant is a virtual host and a prefix of the store that a test has for itself. Its consumers reach the servers directly, the
-// console through proxies, so that a test can take a server away from the console.
+// plant is a virtual host and a prefix of the store that a test has for itself. Its consumers reach the servers
+// directly, the console through proxies, so that a test can take a server away from the console.
 type plant struct {
 	t      testing.TB
 	vhost  string
@@ -38,7 +38,8 @@ type plant struct {
 
 func newPlant(t testing.TB) *plant {
 	t.Helper()
-	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t), redisURL: forOperators(t, servertest.StoreURL(t))}
+	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t),
+		redisURL: forOperators(t, servertest.StoreURL(t))}
 	p.vhost = path.Base(p.amqpURL)
 	p.prefix = p.vhost
 	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.redisURL)
@@ -106,8 +107,10 @@ func (p *plant) declare(specs ...topology.Spec) {
 
 // order is a message whose handler does what its headers say.
 func order(id string, cause counter.Cause, why, body string) publisher.Message {
-	headers := amqp.Table{"fate": string(cause), "why": why, "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
-	return publisher.Message{Publishing: amqp.Publishing{MessageId: id, ContentType: "application/json", Headers: headers, Body: []byte(body)}}
+	headers := amqp.Table{"fate": string(cause), "why": why,
+		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+	return publisher.Message{Publishing: amqp.Publishing{MessageId: id, ContentType: "application/json", Headers: headers,
+		Body: []byte(body)}}
 }
 
 // handle does what the headers of an order say.
@@ -148,7 +151,8 @@ func (p *plant) publish(queue string, msgs ...publisher.Message) {
 	}
 }
 
-// consume runs a consumer until stop is called or the test ends. Its zero fields are set: it fails each order as the order says.
+// consume runs a consumer until stop is called or the test ends. Its zero fields are set: it fails each order as the
+// order says.
 func (p *plant) consume(c consumer.Consumer) (stop func()) {
 	p.t.Helper()
 	c.Counter = p.counter
@@ -200,8 +204,11 @@ func (p *plant) kill(queue string, orders ...publisher.Message) {
 	p.t.Helper()
 	before := p.depth(queue + ".dlq")
 	p.publish(queue, orders...)
-	stop := p.consume(consumer.Consumer{Queue: queue, MaxRetries: 1, Concurrency: 8, HandlerTimeout: 50 * time.Millisecond})
-	proctest.Eventually(p.t, time.Minute, "dead letters in "+queue, func() bool { return p.depth(queue+".dlq") == before+len(orders) })
+	stop := p.consume(consumer.Consumer{Queue: queue, MaxRetries: 1, Concurrency: 8,
+		HandlerTimeout: 50 * time.Millisecond})
+	proctest.Eventually(p.t, time.Minute, "dead letters in "+queue, func() bool {
+		return p.depth(queue+".dlq") == before+len(orders)
+	})
 	stop()
 }
 

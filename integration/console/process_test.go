@@ -66,7 +66,8 @@ func (p *plant) serveCommand(args ...string) *served {
 	return s
 }
 
-// TestCommand serves the console with the command: it asks for its token, changes only what it allows, and stops when told.
+// TestCommand serves the console with the command: it asks for its token, changes only what it allows, and stops when
+// told.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -82,7 +83,8 @@ func TestCommand(t *testing.T) {
 		want   int
 	}{
 		{s.url, nil, http.StatusUnauthorized}, {s.url, bearer, http.StatusOK},
-		{s.at("change", "verb", "limit", "queue", "q"), bearer, http.StatusOK}, {s.at("change", "verb", "pause", "queue", "q"), bearer, http.StatusForbidden},
+		{s.at("change", "verb", "limit", "queue", "q"), bearer, http.StatusOK},
+		{s.at("change", "verb", "pause", "queue", "q"), bearer, http.StatusForbidden},
 	} {
 		if res := s.ask(http.MethodGet, tt.at, nil, tt.change); res.StatusCode != tt.want {
 			t.Errorf("%s: status %d, want %d", tt.at, res.StatusCode, tt.want)
@@ -109,7 +111,8 @@ func TestCommandRefuses(t *testing.T) {
 	if err := os.WriteFile(short, []byte("1234\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--token-file", short}, {"--allow", "everything"}, {"--listen", "127.0.0.1:0", "--path", "ops"}} {
+	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--token-file", short}, {"--allow", "everything"},
+		{"--listen", "127.0.0.1:0", "--path", "ops"}} {
 		out, err := p.command(append([]string{"console"}, args...)...).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {

@@ -12,7 +12,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestReplay goes from a filter to the result in a browser, with and without script: filter, preview, reason, progress, result.
+// TestReplay goes from a filter to the result in a browser, with and without script: filter, preview, reason, progress,
+// result.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	for _, script := range []bool{true, false} {
@@ -35,7 +36,9 @@ func TestReplay(t *testing.T) {
 		if status := b.follow("main form.sheet button"); status != http.StatusOK {
 			t.Errorf("script %v: status %d", script, status)
 		}
-		proctest.Eventually(t, patience, "six messages to be handled", func() bool { return p.depth("payments.dlq") == 6 && p.depth("payments") == 0 })
+		proctest.Eventually(t, patience, "six messages to be handled", func() bool {
+			return p.depth("payments.dlq") == 6 && p.depth("payments") == 0
+		})
 		proctest.Eventually(t, patience, "the page to say so", func() bool {
 			b.visit(b.url())
 			return strings.Contains(b.text("main"), "6 of 6")
@@ -58,7 +61,8 @@ func TestReplayAfterAKill(t *testing.T) {
 	p.consume(consumer.Consumer{Queue: "payments", Handler: well})
 	first := p.serveCommand("--allow", "replay")
 	form := url.Values{"count": {"40"}, "why": {"the bank is up again"}, "rate": {"10"}}
-	if res := first.ask(http.MethodPost, first.at("replay", "queue", "payments"), form, nil); res.StatusCode != http.StatusSeeOther {
+	if res := first.ask(http.MethodPost, first.at("replay", "queue", "payments"), form,
+		nil); res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
 	}
 	proctest.Eventually(t, patience, "a part to be replayed", func() bool { return p.depth("payments.dlq") < 38 })
@@ -74,7 +78,9 @@ func TestReplayAfterAKill(t *testing.T) {
 	b.follow("main .notice a")
 	b.fill("#why", "the console was killed")
 	b.follow("main form.sheet button")
-	proctest.Eventually(t, patience, "the rest to be handled", func() bool { return p.depth("payments.dlq") == 0 && p.depth("payments") == 0 })
+	proctest.Eventually(t, patience, "the rest to be handled", func() bool {
+		return p.depth("payments.dlq") == 0 && p.depth("payments") == 0
+	})
 }
 
 // TestReplayFailsAgain stops a replay whose messages fail again, instead of moving all of them in a circle.
@@ -86,7 +92,8 @@ func TestReplayFailsAgain(t *testing.T) {
 	p.consume(consumer.Consumer{Queue: "payments", MaxRetries: -1, HandlerTimeout: 50 * time.Millisecond})
 	s := p.serve(nil)
 	form := url.Values{"count": {"30"}, "why": {"hoping"}, "rate": {"20"}}
-	if res := s.ask(http.MethodPost, s.at("replay", "queue", "payments"), form, nil); res.StatusCode != http.StatusSeeOther {
+	if res := s.ask(http.MethodPost, s.at("replay", "queue", "payments"), form,
+		nil); res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
 	}
 	b := newTab(t)

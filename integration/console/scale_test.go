@@ -71,7 +71,8 @@ func (p *plant) populate(queues, dead int) {
 // dying is a message of the crowded queue.
 func dying(rnd *rand.Rand, i int) publisher.Message {
 	r := reasons[min(int(rnd.ExpFloat64()*1.5), len(reasons)-1)]
-	return order(fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i), r.cause, fmt.Sprintf(r.text, rnd.IntN(100_000)), `{"invoice": 1}`)
+	return order(fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i), r.cause, fmt.Sprintf(r.text, rnd.IntN(100_000)),
+		`{"invoice": 1}`)
 }
 
 // crowd declares n classic queues in pairs: a queue and its dead-letter queue.
@@ -94,8 +95,8 @@ func (p *plant) crowd(n int) {
 	}
 }
 
-// TestScale measures the first three screens, and the commands that list dead letters, with many queues and dead letters. It checks
-// what they show; make console-bench prints the times and compares them with the goals.
+// TestScale measures the first three screens, and the commands that list dead letters, with many queues and dead
+// letters. It checks what they show; make console-bench prints the times and compares them with the goals.
 func TestScale(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -121,13 +122,15 @@ func TestScale(t *testing.T) {
 		fmt.Fprintf(os.Stdout, "%-28s first byte %4.0f ms, painted %4.0f ms; again, median of 5: %4.0f ms, %4.0f ms\n",
 			screen.name, first.FirstByte, first.Painted, again[2].FirstByte, again[2].Painted)
 		if goal := 300.0; *goals && max(first.Painted, again[2].Painted) > goal {
-			t.Errorf("%s: painted after %.0f ms, and later %.0f ms; the goal is %.0f ms", screen.name, first.Painted, again[2].Painted, goal)
+			t.Errorf("%s: painted after %.0f ms, and later %.0f ms; the goal is %.0f ms", screen.name, first.Painted,
+				again[2].Painted, goal)
 		}
 	}
 	p.exactGroups(s, b)
 	run(b, chromedp.Navigate("about:blank")) // an open page keeps the console at work
 	id := p.ids(crowded)[*manyDead/2]
-	for _, args := range [][]string{{"dead", "list", crowded, "--limit", "5"}, {"dead", "list", crowded, "--groups"}, {"dead", "show", crowded, id}, {"status", crowded}} {
+	for _, args := range [][]string{{"dead", "list", crowded, "--limit", "5"}, {"dead", "list", crowded, "--groups"},
+		{"dead", "show", crowded, id}, {"status", crowded}} {
 		var took []time.Duration
 		for range 5 {
 			took = append(took, p.time(args...))
@@ -142,7 +145,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// exactGroups measures when an open page of dead letters has counted all of them, on a console that has counted nothing yet.
+// exactGroups measures when an open page of dead letters has counted all of them, on a console that has counted nothing
+// yet.
 func (p *plant) exactGroups(s *site, b *tab) {
 	p.t.Helper()
 	at := s.at("dead", "queue", crowded, "newer", "1h") // another filter is another count

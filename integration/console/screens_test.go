@@ -78,7 +78,8 @@ func TestScreenshots(t *testing.T) {
 		for _, look := range []struct {
 			suffix, scheme string
 			width, height  int64
-		}{{"", "light", 1280, 800}, {"-dark", "dark", 1280, 800}, {"-narrow", "light", 390, 844}, {"-narrow-dark", "dark", 390, 844}} {
+		}{{"", "light", 1280, 800}, {"-dark", "dark", 1280, 800}, {"-narrow", "light", 390, 844}, {"-narrow-dark",
+			"dark", 390, 844}} {
 			b.scheme(look.scheme)
 			b.resize(look.width, look.height)
 			b.visit(screen.at)

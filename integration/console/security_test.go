@@ -19,11 +19,13 @@ const token = "0123456789abcdef0123456789abcdef"
 // requests are one for each route of the handler: the pages that only show something, and those that change something.
 var (
 	reading = []string{
-		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "POST /count", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
+		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead",
+		"GET /message", "POST /message", "POST /count", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
 	}
 	writing = map[string][]string{"/change": {"reset", "skip", "limit", "pause"}}
 	// jobs have a preview that everybody may see.
-	jobs = map[string][]string{"POST /replay": {"replay"}, "POST /drop": {"drop"}, "POST /lane": {"replay", "drop"}, "GET /file": {"drop"}}
+	jobs = map[string][]string{"POST /replay": {"replay"}, "POST /drop": {"drop"}, "POST /lane": {"replay", "drop"},
+		"GET /file": {"drop"}}
 )
 
 var routes = regexp.MustCompile(`HandleFunc\("(GET|POST) (/[^"{]*)`)
@@ -38,7 +40,8 @@ func TestRoutesAreKnown(t *testing.T) {
 	for _, m := range routes.FindAllStringSubmatch(string(source), -1) {
 		method, path := m[1], m[2]
 		_, writes := writing[path]
-		if !writes && jobs[method+" "+path] == nil && path != "/logout" && path != "/stop" && !slices.Contains(reading, method+" "+path) {
+		if !writes && jobs[method+" "+path] == nil && path != "/logout" && path != "/stop" &&
+			!slices.Contains(reading, method+" "+path) {
 			t.Errorf("%s %s is in no table of this test", method, path)
 		}
 	}
@@ -82,7 +85,8 @@ func TestForbiddenJobs(t *testing.T) {
 				o.Allow = slices.DeleteFunc(console.AllVerbs(), func(v console.Verb) bool { return string(v) == verb })
 			})
 			for _, s := range []*site{nothing, butOne} {
-				if res := s.ask(method, s.at(path, "queue", "orders", "name", "x", "lane", "a1", "verb", verb), form, nil); res.StatusCode != http.StatusForbidden {
+				if res := s.ask(method, s.at(path, "queue", "orders", "name", "x", "lane", "a1", "verb", verb), form,
+					nil); res.StatusCode != http.StatusForbidden {
 					t.Errorf("%s, %s: status %d, want 403", route, verb, res.StatusCode)
 				}
 			}
@@ -93,7 +97,8 @@ func TestForbiddenJobs(t *testing.T) {
 	}
 }
 
-// TestForeignRequests sends each kind of request as another site, or a name that another site owns, would have a browser send it.
+// TestForeignRequests sends each kind of request as another site, or a name that another site owns, would have a
+// browser send it.
 func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -144,9 +149,11 @@ func TestHeaders(t *testing.T) {
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(func(o *console.Options) { o.Allow = nil })
 	want := map[string]string{
-		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+		"Cache-Control": "no-store",
 	}
-	for _, at := range []string{s.url, s.at("queue", "queue", "orders"), s.at("queue", "queue", "none"), s.at("change", "verb", "limit", "queue", "orders"), s.at("nowhere"), s.at("live")} {
+	for _, at := range []string{s.url, s.at("queue", "queue", "orders"), s.at("queue", "queue", "none"), s.at("change",
+		"verb", "limit", "queue", "orders"), s.at("nowhere"), s.at("live")} {
 		res := s.ask(http.MethodGet, at, nil, nil)
 		for name, value := range want {
 			if got := res.Header.Get(name); got != value {
@@ -154,7 +161,8 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 		policy := res.Header.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'"} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s: no %s in the policy %q", at, part, policy)
 			}
@@ -219,7 +227,8 @@ func TestTokenIsAsked(t *testing.T) {
 	for _, route := range all {
 		method, path, _ := strings.Cut(route, " /")
 		at := s.at(path, "queue", "orders", "verb", "limit", "screen", "queue")
-		for what, change := range map[string]func(*http.Request){"no token": nil, "a forged cookie": cookie("99999999999.QWRh.AAAA")} {
+		for what, change := range map[string]func(*http.Request){"no token": nil,
+			"a forged cookie": cookie("99999999999.QWRh.AAAA")} {
 			if res := s.ask(method, at, nil, change); res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("%s %s with %s: status %d, want 401", method, at, what, res.StatusCode)
 			}
@@ -236,7 +245,8 @@ func TestTokenIsAsked(t *testing.T) {
 	if res.StatusCode != http.StatusSeeOther || len(cookies) != 1 {
 		t.Fatalf("login: status %d, %d cookies", res.StatusCode, len(cookies))
 	}
-	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || strings.Contains(c.Value, token) {
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure ||
+		strings.Contains(c.Value, token) {
 		t.Errorf("the cookie is %q", c.Raw)
 	}
 	if strings.Contains(s.log.String(), token) {
@@ -289,12 +299,14 @@ func TestAuthorize(t *testing.T) {
 	as := func(user string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set("X-User", user) }
 	}
-	limit, skip := s.at("change", "verb", "limit", "queue", "orders"), s.at("change", "verb", "skip", "queue", "orders", "id", "m1")
+	limit, skip := s.at("change", "verb", "limit", "queue", "orders"), s.at("change", "verb", "skip", "queue", "orders",
+		"id", "m1")
 	for _, tt := range []struct {
 		user, at string
 		want     int
 	}{
-		{"eve", s.url, http.StatusForbidden}, {"bob", s.url, http.StatusOK}, {"bob", limit, http.StatusForbidden}, {"ada", limit, http.StatusOK},
+		{"eve", s.url, http.StatusForbidden}, {"bob", s.url, http.StatusOK}, {"bob", limit, http.StatusForbidden},
+		{"ada", limit, http.StatusOK},
 		{"ada", skip, http.StatusForbidden}, // Allow is the most that Authorize may allow
 	} {
 		if res := s.ask(http.MethodGet, tt.at, nil, as(tt.user)); res.StatusCode != tt.want {

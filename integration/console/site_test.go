@@ -42,7 +42,8 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// serve serves the console of a plant until the test ends. Unless change says otherwise, it allows every verb to this machine.
+// serve serves the console of a plant until the test ends. Unless change says otherwise, it allows every verb to this
+// machine.
 func (p *plant) serve(change func(*console.Options)) *site {
 	p.t.Helper()
 	store, err := counter.Dial(through(p.redisURL, p.store), &counter.Options{Prefix: p.prefix})
@@ -52,8 +53,9 @@ func (p *plant) serve(change func(*console.Options)) *site {
 	p.t.Cleanup(func() { _ = store.Close() })
 	s := &site{t: p.t, log: &logged{}}
 	opts := console.Options{
-		Store: store, Dial: consumer.Dialer(through(p.amqpURL, p.broker), amqp.Config{}), VHost: p.vhost, Management: through(p.managementURL, p.api),
-		Allow: console.AllVerbs(), Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Store: store, Dial: consumer.Dialer(through(p.amqpURL, p.broker), amqp.Config{}), VHost: p.vhost,
+		Management: through(p.managementURL, p.api),
+		Allow:      console.AllVerbs(), Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	if change != nil {
 		change(&opts)

@@ -37,7 +37,8 @@ func TestBackAndReload(t *testing.T) {
 			t.Errorf("script %v: Back leads to %s, which shows %s", script, b.url(), b.text("main table"))
 		}
 		b.load(chromedp.Reload())
-		if got := run(b, chromedp.Evaluate[string]("document.querySelector('#find').value")); b.url() != filtered || got != "pay" {
+		if got := run(b, chromedp.Evaluate[string]("document.querySelector('#find').value")); b.url() != filtered ||
+			got != "pay" {
 			t.Errorf("script %v: after a reload the filter at %s is %q", script, b.url(), got)
 		}
 	}

@@ -43,7 +43,9 @@ func TestPause(t *testing.T) {
 	b.sees("paused")
 	b.visit(s.at("queue", "queue", "stock"))
 	b.act("a[href*='verb=pause'][href*=undo]", "it has moved")
-	proctest.Eventually(t, time.Minute, "consumers to go on", func() bool { return p.consumers("stock") == 1 && p.depth("stock") == 0 })
+	proctest.Eventually(t, time.Minute, "consumers to go on", func() bool {
+		return p.consumers("stock") == 1 && p.depth("stock") == 0
+	})
 
 	b.visit(s.at("audit", "queue", "stock"))
 	for _, part := range []string{"pause", "resume", "the database moves", "it has moved"} {

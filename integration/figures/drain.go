@@ -125,7 +125,9 @@ func (d *drain) killed(ctx context.Context, s *setup, r *drainRound) error {
 		return err
 	}
 	defer p.end()
-	if _, err := p.until(ctx, time.Minute, "some messages to be handled", func(l line) bool { return l.Tally.Distinct >= d.after }); err != nil {
+	if _, err := p.until(ctx, time.Minute, "some messages to be handled", func(l line) bool {
+		return l.Tally.Distinct >= d.after
+	}); err != nil {
 		return err
 	}
 	if err := s.broker.Kill(ctx); err != nil {
@@ -140,7 +142,9 @@ func (d *drain) killed(ctx context.Context, s *setup, r *drainRound) error {
 		return err
 	}
 	answered := time.Now()
-	again, err := p.until(ctx, time.Minute, "a run after the restart", func(l line) bool { return l.Tally.Began > before.Tally.Began })
+	again, err := p.until(ctx, time.Minute, "a run after the restart", func(l line) bool {
+		return l.Tally.Began > before.Tally.Began
+	})
 	if err != nil {
 		return err
 	}

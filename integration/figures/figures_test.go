@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestFigures measures small figures on real servers, so that those who measure the large ones find a program that works.
+// TestFigures measures small figures on real servers, so that those who measure the large ones find a program that
+// works.
 func TestFigures(t *testing.T) {
 	servertest.Long(t)
 	s, err := open(t.Context(), config{kind: "classic"})
@@ -42,7 +43,8 @@ func TestFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 		measured, missed, err := small.measure(t.Context(), s)
-		missed = slices.DeleteFunc(missed, func(m string) bool { return m[len(m)-3:] == "CPU" }) // the tests beside this one use it
+		// the tests beside this one use it
+		missed = slices.DeleteFunc(missed, func(m string) bool { return m[len(m)-3:] == "CPU" })
 		if err != nil || len(missed) > 0 {
 			t.Errorf("%T: %+v, missed %q, %v", small, measured, missed, err)
 		}
@@ -97,7 +99,9 @@ func TestOutageHeldMissed(t *testing.T) {
 	for name, spoil := range map[string]func(*outageHeldMeasured){
 		"begun": func(m *outageHeldMeasured) { m.Begun = 1 }, "settled": func(m *outageHeldMeasured) { m.Settled = 1 },
 		"cpu": func(m *outageHeldMeasured) { m.CPU = 5 }, "uncharged": func(m *outageHeldMeasured) { m.Store.Failures = 9 },
-		"twice": func(m *outageHeldMeasured) { m.Store.Most = 2 }, "crash": func(m *outageHeldMeasured) { m.Store.Crashes = 1 },
+		"twice": func(m *outageHeldMeasured) { m.Store.Most = 2 }, "crash": func(m *outageHeldMeasured) {
+			m.Store.Crashes = 1
+		},
 		"dead": func(m *outageHeldMeasured) { m.Dead = 1 },
 	} {
 		bad := good
@@ -139,7 +143,8 @@ func TestBookCountsRepeatedSuccesses(t *testing.T) {
 	} {
 		b.add(l)
 	}
-	if b.hits() != 1 || b.distinct() != 2 || b.successes["a"] != 2 || b.m != (stopsMeasured{Stops: 1, Idle: 1, InTheMiddle: 3, CutOff: 1}) {
+	if b.hits() != 1 || b.distinct() != 2 || b.successes["a"] != 2 ||
+		b.m != (stopsMeasured{Stops: 1, Idle: 1, InTheMiddle: 3, CutOff: 1}) {
 		t.Errorf("%+v of %v", b.m, b.successes)
 	}
 }
@@ -149,7 +154,8 @@ func TestRate(t *testing.T) {
 	var r rate
 	start := time.Now()
 	for _, n := range []int{10, 30} {
-		r.add(line{At: start}, line{At: start.Add(2 * time.Second), CPU: time.Duration(n) * time.Millisecond, Tally: tally{Handled: n}})
+		r.add(line{At: start}, line{At: start.Add(2 * time.Second), CPU: time.Duration(n) * time.Millisecond,
+			Tally: tally{Handled: n}})
 	}
 	if r.Handled != 40 || r.Seconds != 4 || r.PerSecond != 10 || r.CPU != 1000 {
 		t.Errorf("%+v", r)
@@ -172,7 +178,8 @@ func TestKept(t *testing.T) {
 	servertest.Long(t)
 	var k kept
 	for _, record := range []string{
-		"2 1 4 9 0 . 0 0 0 0 0 p-4 shared 1 0 4 0 .\n", "1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .\n", "0 0 1 9 0 done 1 0 0 0 0 . . 0 0 4 0 .\n",
+		"2 1 4 9 0 . 0 0 0 0 0 p-4 shared 1 0 4 0 .\n", "1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .\n",
+		"0 0 1 9 0 done 1 0 0 0 0 . . 0 0 4 0 .\n",
 	} {
 		if err := k.add(record); err != nil {
 			t.Fatal(err)

@@ -3,9 +3,9 @@
 //	go run ./integration/figures stops
 //	go run ./integration/figures outage-held -for 1m -type classic
 //
-// Each figure runs consumer processes on a RabbitMQ of its own (or the one at -amqp) and always on a Redis of its own, which
-// it kills or freezes. Progress goes to standard error. The last line on standard output is one JSON object with what was
-// measured. The exit status is 1 if the figure is missed, or could not be measured.
+// Each figure runs consumer processes on a RabbitMQ of its own (or the one at -amqp) and always on a Redis of its own,
+// which it kills or freezes. Progress goes to standard error. The last line on standard output is one JSON object with
+// what was measured. The exit status is 1 if the figure is missed, or could not be measured.
 package main
 
 import (
@@ -43,7 +43,8 @@ type entry struct {
 var figures = []entry{
 	{"stops", "SIGTERM in the middle of handlers: nothing counted, no ack lost", &stops{}},
 	{"outage-first", "store down, no failures: first deliveries at 95 % of their rate at least", &outageFirst{}},
-	{"outage-held", "store down, every delivery held: none begun or settled, CPU under 5 %, all counted once after", &outageHeld{}},
+	{"outage-held", "store down, every delivery held: none begun or settled, CPU under 5 %, all counted once after",
+		&outageHeld{}},
 	{"drain", "broker killed: drained after its restart in at most 1.5 times the time without the kill", &drain{}},
 	{"sessions", "connections cut: goroutines flat over all sessions", &sessions{}},
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// outageFirst compares how fast first deliveries are handled in windows with the store up and down, in turn, so that what
-// else the machine does falls on both.
+// outageFirst compares how fast first deliveries are handled in windows with the store up and down, in turn, so that
+// what else the machine does falls on both.
 type outageFirst struct {
 	down, window time.Duration
 	concurrency  int
@@ -74,7 +74,9 @@ func (o *outageFirst) measure(ctx context.Context, s *setup) (any, []string, err
 		return nil, nil, err
 	}
 	defer p.end()
-	if _, err := p.until(ctx, time.Minute, "handlers to run", func(l line) bool { return l.Tally.Handled > 1000 }); err != nil {
+	if _, err := p.until(ctx, time.Minute, "handlers to run", func(l line) bool {
+		return l.Tally.Handled > 1000
+	}); err != nil {
 		return nil, nil, errors.Join(err, f.err)
 	}
 	w := windows{on: s, process: p, feeder: f, how: outage(o.how), each: o.window}
@@ -87,7 +89,8 @@ func (o *outageFirst) measure(ctx context.Context, s *setup) (any, []string, err
 		missed = append(missed, fmt.Sprintf("%.3f of the rate", m.Ratio))
 	}
 	if m.Starved > 0 || m.Held > 0 {
-		missed = append(missed, fmt.Sprintf("%d windows without messages, %d steps held: this measures something else", m.Starved, m.Held))
+		missed = append(missed, fmt.Sprintf("%d windows without messages, %d steps held: this measures something else",
+			m.Starved, m.Held))
 	}
 	return m, missed, p.stop()
 }
@@ -102,8 +105,8 @@ type windows struct {
 	m       outageFirstMeasured
 }
 
-// turns are the order of the two windows of a pair, with the store up and down: it changes, so that a machine that grows
-// busier or quieter favours neither.
+// turns are the order of the two windows of a pair, with the store up and down: it changes, so that a machine that
+// grows busier or quieter favours neither.
 var turns = [2][2]bool{{false, true}, {true, false}}
 
 func (w *windows) compare(ctx context.Context, n int) (outageFirstMeasured, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/poll"
 )
 
-// outageHeld gives a consumer redelivered messages and messages that fail while the store is down, so that it can decide
-// nothing, and looks at what it does.
+// outageHeld gives a consumer redelivered messages and messages that fail while the store is down, so that it can
+// decide nothing, and looks at what it does.
 type outageHeld struct {
 	down             time.Duration
 	redelivered, bad int
@@ -176,7 +176,9 @@ func (o *outageHeld) recovery(ctx context.Context, s *setup, p *process, m *outa
 		return err
 	}
 	back := time.Now()
-	done, err := p.until(ctx, 2*time.Minute, "all to be handled", func(l line) bool { return l.Tally.Distinct == m.Deliveries })
+	done, err := p.until(ctx, 2*time.Minute, "all to be handled", func(l line) bool {
+		return l.Tally.Distinct == m.Deliveries
+	})
 	if err != nil {
 		s.say("%v", err) // missed tells
 	}
@@ -192,7 +194,8 @@ func (m outageHeldMeasured) missed(bad int) (missed []string) {
 		{m.Begun > 0, fmt.Sprintf("%d redelivered messages begun", m.Begun)},
 		{m.Settled > 0, fmt.Sprintf("%d settled", m.Settled)},
 		{m.CPU >= 100*waitingCPU, fmt.Sprintf("%.1f %% CPU", m.CPU)},
-		{m.Store.Failures != bad || m.Store.Most > 1, fmt.Sprintf("%d of %d failures counted, at most %d of one message", m.Store.Failures, bad, m.Store.Most)},
+		{m.Store.Failures != bad || m.Store.Most > 1, fmt.Sprintf("%d of %d failures counted, at most %d of one message",
+			m.Store.Failures, bad, m.Store.Most)},
 		{m.Store.Crashes > 0, fmt.Sprintf("%d crashes counted", m.Store.Crashes)},
 		{m.Dead > 0, fmt.Sprintf("%d dead letters", m.Dead)},
 	} {

@@ -71,7 +71,8 @@ func (s *sessions) measure(ctx context.Context, on *setup) (any, []string, error
 }
 
 // all runs the consumers through their sessions.
-func (s *sessions) all(ctx context.Context, on *setup, c *cutter, store *counter.Counter, out *publisher.Publisher, m *sessionsMeasured) error {
+func (s *sessions) all(ctx context.Context, on *setup, c *cutter, store *counter.Counter, out *publisher.Publisher,
+	m *sessionsMeasured) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var runs sync.WaitGroup
 	defer runs.Wait()

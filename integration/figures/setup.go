@@ -26,7 +26,8 @@ type config struct {
 
 func (c *config) flags(f *flag.FlagSet) {
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic")
-	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queue figures must not exist")
+	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queue figures "+
+		"must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp, for drain")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
 }

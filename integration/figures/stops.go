@@ -242,7 +242,8 @@ func (m stopsMeasured) missed(want int) (missed []string) {
 		n    int
 		what string
 	}{
-		{m.Store.Failures + m.Store.Crashes, "counted attempts"}, {m.Repeated, "lost acks"}, {m.Unhandled, "messages not handled"},
+		{m.Store.Failures + m.Store.Crashes, "counted attempts"}, {m.Repeated, "lost acks"},
+		{m.Unhandled, "messages not handled"},
 		{m.DeadLetters, "dead letters"}, {m.Unclean, "unclean stops"}, {m.Store.Open, "attempts left open"},
 	} {
 		if zero.n > 0 {

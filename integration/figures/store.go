@@ -83,7 +83,8 @@ func (s *store) count(ctx context.Context) (kept, error) {
 	return k, scan.Err()
 }
 
-// add reads the words that a record begins with: failures, crashes, and as the thirteenth the token of the open attempt, . if there is none.
+// add reads the words that a record begins with: failures, crashes, and as the thirteenth the token of the open
+// attempt, . if there is none.
 func (k *kept) add(record string) error {
 	line, _, _ := strings.Cut(record, "\n")
 	words := strings.Fields(line)

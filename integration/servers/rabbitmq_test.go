@@ -23,7 +23,8 @@ import (
 func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
 	servertest.Long(t)
 	ownTemp(t)
-	for _, name := range []string{"RABBITMQ_NODENAME", "RABBITMQ_NODE_PORT", "RABBITMQ_CONFIG_FILE", "ERL_EPMD_PORT", "ERL_FLAGS", "NODENAME"} {
+	for _, name := range []string{"RABBITMQ_NODENAME", "RABBITMQ_NODE_PORT", "RABBITMQ_CONFIG_FILE", "ERL_EPMD_PORT",
+		"ERL_FLAGS", "NODENAME"} {
 		t.Setenv(name, "not/for us")
 	}
 	r := servertest.Broker(t, servers.RabbitMQOptions{})
@@ -93,7 +94,8 @@ func TestRabbitMQSideBySide(t *testing.T) {
 	if _, err := a.Ctl(t.Context(), "no_such_command"); err == nil || !strings.Contains(err.Error(), "no_such_command") {
 		t.Errorf("an unknown rabbitmqctl command: %v", err)
 	}
-	for _, port := range []string{portOf(t, a.URL), portOf(t, a.ManagementURL), strconv.Itoa(a.DistPort()), strconv.Itoa(a.EpmdPort())} {
+	for _, port := range []string{portOf(t, a.URL), portOf(t, a.ManagementURL), strconv.Itoa(a.DistPort()),
+		strconv.Itoa(a.EpmdPort())} {
 		proctest.LoopbackOnly(t, port)
 	}
 }
@@ -132,9 +134,11 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 		limit time.Duration
 		want  []string
 	}{
-		{"script fails", servers.RabbitMQOptions{Sbin: broken}, time.Minute, []string{broken, "exit status 3", "out of order"}},
+		{"script fails", servers.RabbitMQOptions{Sbin: broken}, time.Minute, []string{broken, "exit status 3",
+			"out of order"}},
 		{"no script", servers.RabbitMQOptions{Sbin: "/nowhere"}, time.Minute, []string{"/nowhere/rabbitmq-server"}},
-		{"bad config", servers.RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute, []string{"ended while starting", "no.such.key"}},
+		{"bad config", servers.RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute, []string{"ended while starting",
+			"no.such.key"}},
 		{"no time", servers.RabbitMQOptions{}, 500 * time.Millisecond, []string{"does not answer", "deadline exceeded"}},
 	}
 	for _, tt := range tests {

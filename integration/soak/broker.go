@@ -60,7 +60,8 @@ func (b *broker) canKill() bool { return b.private() || b.nodes[0].KillCommand !
 
 // declare declares the queue and its dead-letter route.
 func (b *broker) declare(ctx context.Context, cfg config) error {
-	_, err := b.nodes[0].Declare(ctx, topology.Spec{Queue: queue, Type: topology.Type(cfg.kind), SingleActiveConsumer: cfg.ordered})
+	_, err := b.nodes[0].Declare(ctx, topology.Spec{Queue: queue, Type: topology.Type(cfg.kind),
+		SingleActiveConsumer: cfg.ordered})
 	if err != nil {
 		return err
 	}

@@ -53,31 +53,43 @@ func parseFlags(args []string) (config, error) {
 	var c config
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
-	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, unless given")
+	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, "+
+		"unless given")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
-	f.IntVar(&c.abandoned, "abandoned", 0, "messages whose handlers ignore their context, run on past the deadline, and kill the process while a suspect runs isolated")
+	f.IntVar(&c.abandoned, "abandoned", 0, "messages whose handlers ignore their context, run on past the deadline, and "+
+		"kill the process while a suspect runs isolated")
 	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
-	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until the queue is drained; one of: "+describeStoreFaults())
+	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until "+
+		"the queue is drained; one of: "+describeStoreFaults())
 	f.IntVar(&c.drops, "drops", 5, "with -store-faults start or end: how often the step is lost")
-	f.BoolVar(&c.connecting, "connecting", false, "with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
-	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
+	f.BoolVar(&c.connecting, "connecting", false,
+		"with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
+	f.StringVar(&c.kind, "type", string(topology.Quorum),
+		"of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
-	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice comes twice as often")
+	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice "+
+		"comes twice as often")
 	f.IntVar(&c.processes, "processes", 3, "consumer processes; if not given, one for each of -languages at least")
-	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node, http")
+	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, "+
+		"python, node, http")
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
 	f.IntVar(&c.backlog, "backlog", 1000, "messages in the queue at which publishing waits; 0: publish all, then consume")
-	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled beforehand: check the order")
-	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in parallel; 1: one handler")
-	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak and soak.dlq must not exist")
+	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled "+
+		"beforehand: check the order")
+	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in "+
+		"parallel; 1: one handler")
+	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak "+
+		"and soak.dlq must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
-	f.BoolVar(&c.cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at a time and are cut off from each other")
-	f.StringVar(&c.sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start private nodes with; if empty, those of the installed one")
+	f.BoolVar(&c.cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at a time "+
+		"and are cut off from each other")
+	f.StringVar(&c.sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start private nodes with; if empty, those "+
+		"of the installed one")
 	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
 	f.StringVar(&c.check, "check", "", "run nothing: check the history in this `directory` again")
 	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")
@@ -122,8 +134,8 @@ func (c config) withDefaults() config {
 	return c
 }
 
-// settleOrdered leaves out what makes one lane slow, and by default the faults after which a consumer does not know immediately
-// that it was given up: what it does then is not promised to be in order.
+// settleOrdered leaves out what makes one lane slow, and by default the faults after which a consumer does not know
+// immediately that it was given up: what it does then is not promised to be in order.
 func (c *config) settleOrdered() {
 	c.backlog, c.killers, c.hangs = 0, max(c.killers, 0), max(c.hangs, 0)
 	if c.lanes == 1 {

@@ -42,7 +42,8 @@ func examine(ctx context.Context, rdb *redis.Client, log *audit.Log) error {
 // gone is what PTTL answers of a key that does not exist.
 const gone = -2 * time.Nanosecond
 
-// readRecord takes a record apart: a line of words, where a dot is an absent one, and then texts, of which the id is first.
+// readRecord takes a record apart: a line of words, where a dot is an absent one, and then texts, of which the id is
+// first.
 func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 	text, err := rdb.Get(ctx, e.Key).Result()
 	if errors.Is(err, redis.Nil) { // it expired meanwhile

@@ -29,7 +29,8 @@ func TestReadRecord(t *testing.T) {
 		t.Fatalf("%q, %v", keys, err)
 	}
 	e := audit.Event{Key: keys[0]}
-	if err := readRecord(t.Context(), rdb, &e); err != nil || e.ID != "order-17" || *e.Record != (audit.Record{Failures: 1, Tokens: ";t=f"}) {
+	if err := readRecord(t.Context(), rdb, &e); err != nil || e.ID != "order-17" ||
+		*e.Record != (audit.Record{Failures: 1, Tokens: ";t=f"}) {
 		t.Errorf("%+v, %+v, %v", e, e.Record, err)
 	}
 }

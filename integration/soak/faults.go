@@ -29,7 +29,9 @@ var kinds = []fault{
 	{"zombie", "seats", func(f *faults, ctx context.Context, s *seat) error {
 		return f.freeze(ctx, s, 3*heartbeat+f.upTo(2*time.Second))
 	}},
-	{"blink", "seats", func(f *faults, ctx context.Context, s *seat) error { return f.freeze(ctx, s, f.upTo(time.Second)) }},
+	{"blink", "seats", func(f *faults, ctx context.Context, s *seat) error {
+		return f.freeze(ctx, s, f.upTo(time.Second))
+	}},
 	{"broker-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.broker.Cut(); return nil }},
 	{"broker-half-open", "", func(f *faults, ctx context.Context, s *seat) error {
 		s.broker.Halve()
@@ -45,13 +47,17 @@ var kinds = []fault{
 	{"store-kill", "store", (*faults).killStore},
 	{"store-flush", "store", (*faults).flushStore},
 	{"confirms-cut", "producer", func(f *faults, _ context.Context, _ *seat) error { f.producer.Cut(); return nil }},
-	{"confirms-mute", "producer", func(f *faults, ctx context.Context, _ *seat) error { return f.silence(ctx, f.producer) }},
+	{"confirms-mute", "producer", func(f *faults, ctx context.Context, _ *seat) error {
+		return f.silence(ctx, f.producer)
+	}},
 }
 
 // linkKinds are for a store that is reached by one address.
 var linkKinds = []fault{
 	{"store-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.store.Cut(); return nil }},
-	{"store-latency", "", func(f *faults, ctx context.Context, s *seat) error { return f.slow(ctx, s.store, 400*time.Millisecond) }},
+	{"store-latency", "", func(f *faults, ctx context.Context, s *seat) error {
+		return f.slow(ctx, s.store, 400*time.Millisecond)
+	}},
 	{"store-mute", "", func(f *faults, ctx context.Context, s *seat) error { return f.silence(ctx, s.store) }},
 }
 

@@ -50,8 +50,8 @@ func (f *faults) silenceNode(ctx context.Context, _ *seat) error {
 	return nil
 }
 
-// pauseStore freezes the store. A Cluster elects another master meanwhile, and what the frozen one took in and did not pass
-// on is lost; so is what it takes in until it learns that it is none any more.
+// pauseStore freezes the store. A Cluster elects another master meanwhile, and what the frozen one took in and did not
+// pass on is lost; so is what it takes in until it learns that it is none any more.
 func (f *faults) pauseStore(ctx context.Context, _ *seat) error {
 	r, err := f.store.master(ctx)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// stopWithin is how long a consumer process may take to stop: its DrainTimeout, and what a broker that does not answer adds.
+// stopWithin is how long a consumer process may take to stop: its DrainTimeout, and what a broker that does not answer
+// adds.
 const stopWithin = 30 * time.Second
 
 // fleet keeps a number of consumer processes running, each with proxies of its own.

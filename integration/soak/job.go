@@ -22,8 +22,8 @@ type job struct {
 	Lane  int    `json:"lane,omitempty"`
 }
 
-// share is how many of a thousand messages are of each kind; the rest succeed. Killers and those that pass the deadline are
-// chosen apart, for each costs the fleet more than a second.
+// share is how many of a thousand messages are of each kind; the rest succeed. Killers and those that pass the deadline
+// are chosen apart, for each costs the fleet more than a second.
 var share = []struct {
 	do     string
 	permil int
@@ -125,7 +125,8 @@ func (j job) run(ctx context.Context, number int, isolated func() bool) error {
 	return errJob // Poison; Panic is left to the caller
 }
 
-// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is over.
+// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is
+// over.
 func (j job) outlive(ctx context.Context, isolated func() bool) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // the process stops, or lost its session
 		return ctx.Err()

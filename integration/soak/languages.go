@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the environment variable
-// STRIKES_WORKER, consumes, does what the bodies of the messages say, and appends each event to the history before it goes on. It
-// ends when its standard input ends, and stops at SIGTERM.
+// inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the
+// environment variable STRIKES_WORKER, consumes, does what the bodies of the messages say, and appends each event to
+// the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 
 // programs are the commands of workers in other languages, in the repository.
@@ -50,7 +50,8 @@ func (c config) validateLanguages() error {
 	case mixed && c.cluster:
 		return errors.New("-cluster is for Go alone: -languages go")
 	case slices.Contains(c.languages, inHTTP) && (c.abandoned > 0 || c.storeFaults != ""):
-		return errors.New("-abandoned and -store-faults are not for -languages http: consume does not know when the endpoint gives up a request that it has cancelled")
+		return errors.New("-abandoned and -store-faults are not for -languages http: consume does not know when the " +
+			"endpoint gives up a request that it has cancelled")
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 	left := make([]publisher.Message, 0, to-from)
 	seqs := make(map[string]int, to-from)
 	for i := from; i < to; i++ {
-		m := publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprintf("m%06d", i+1), Body: p.jobs[i].body()}}
+		m := publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprintf("m%06d", i+1),
+			Body: p.jobs[i].body()}}
 		left, seqs[m.MessageId] = append(left, m), i+1
 	}
 	for len(left) > 0 {
@@ -75,7 +76,8 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 			seq := seqs[m.MessageId]
 			j := p.jobs[seq-1]
 			p.log.Write(audit.Event{
-				Kind: audit.Published, ID: m.MessageId, Seq: seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]), Err: text(errs[i]),
+				Kind: audit.Published, ID: m.MessageId, Seq: seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]),
+				Err: text(errs[i]),
 			})
 			if errs[i] != nil {
 				again = append(again, m)

@@ -19,9 +19,10 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is released. It records
-// nothing, so this program records what it sees of it: sessions and steps on the wire, decisions on its stdout, and what the endpoint
-// does. The auditor judges it by the rules of the other languages, but for what audit.Event.Remote says.
+// inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
+// released. It records nothing, so this program records what it sees of it: sessions and steps on the wire, decisions
+// on its stdout, and what the endpoint does. The auditor judges it by the rules of the other languages, but for what
+// audit.Event.Remote says.
 const inHTTP = "http"
 
 // pusher is what a seat of that language has beside its process.
@@ -85,11 +86,15 @@ func buildStrikes(ctx context.Context) (dir, binary string, err error) {
 // command returns the consumer to start, whose number is in the path that it posts to.
 func (p *pusher) command(spec workerSpec) *exec.Cmd {
 	url := fmt.Sprintf("http://%s/%d", p.endpoint.address, spec.Number)
-	cmd := exec.Command(p.binary, "consume", spec.Queue, "--http", url, "--json", //nolint:gosec,noctx // built here; the fleet ends it
-		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries", strconv.Itoa(spec.MaxRetries),
-		"--backoff", fmt.Sprintf("%v..%v", spec.FirstBackoff, spec.MostBackoff), "--handler-timeout", spec.HandlerTimeout.String(),
+	cmd := exec.Command(p.binary, "consume", spec.Queue, "--http", url,
+		"--json", //nolint:gosec,noctx // built here; the fleet ends it
+		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries",
+		strconv.Itoa(spec.MaxRetries),
+		"--backoff", fmt.Sprintf("%v..%v", spec.FirstBackoff, spec.MostBackoff), "--handler-timeout",
+		spec.HandlerTimeout.String(),
 		"--consumer-timeout", spec.ConsumerTimeout.String(), "--drain-timeout", drainTimeout.String())
-	cmd.Env = append(os.Environ(), fmt.Sprintf("AMQP_URL=%s?heartbeat=%d", spec.AMQP[0], spec.Heartbeat/time.Second), "REDIS_URL="+spec.Redis)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("AMQP_URL=%s?heartbeat=%d", spec.AMQP[0], spec.Heartbeat/time.Second),
+		"REDIS_URL="+spec.Redis)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = &lines{each: func(line []byte) { p.decided(spec.Number, line) }}
 	if spec.Verbose {
@@ -103,7 +108,8 @@ func (p *pusher) command(spec workerSpec) *exec.Cmd {
 
 // guard ends a process if this one is gone, which holds the other end of the guard's standard input.
 func guard(process *os.Process) (over func(), err error) {
-	cmd := exec.Command("sh", "-c", `read -r _; kill -9 "$0"`, strconv.Itoa(process.Pid)) //nolint:gosec,noctx // a number; over ends it
+	cmd := exec.Command("sh", "-c", `read -r _; kill -9 "$0"`,
+		strconv.Itoa(process.Pid)) //nolint:gosec,noctx // a number; over ends it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -139,7 +145,8 @@ func (p *pusher) joined() (left func()) {
 // lose records that the newest session was lost, if it has ended.
 func (p *pusher) lose(number int) {
 	if !p.lost.IsZero() {
-		p.log.Forward(audit.Event{Kind: audit.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]), Err: "its connection ended"})
+		p.log.Forward(audit.Event{Kind: audit.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]),
+			Err: "its connection ended"})
 	}
 	p.lost = time.Time{}
 }
@@ -194,9 +201,11 @@ func (p *pusher) decided(process int, line []byte) {
 		panic(fmt.Sprintf("consume --json printed %q: %v", line, err))
 	}
 	p.log.Forward(audit.Event{
-		Kind: audit.Decided, At: d.Time, Process: process, Session: p.sessionAt(process, d.Time), ID: d.ID, Token: d.Token, Redelivered: d.Redelivered,
-		Decision: d.Decision, Held: time.Duration(d.HeldMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0, Failures: d.Failures,
-		Crashes: d.Crashes, Limit: d.Of, Err: d.Error, Remote: true,
+		Kind: audit.Decided, At: d.Time, Process: process, Session: p.sessionAt(process, d.Time), ID: d.ID, Token: d.Token,
+		Redelivered: d.Redelivered,
+		Decision:    d.Decision, Held: time.Duration(d.HeldMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0,
+		Failures: d.Failures,
+		Crashes:  d.Crashes, Limit: d.Of, Err: d.Error, Remote: true,
 	})
 }
 

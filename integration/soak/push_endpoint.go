@@ -51,7 +51,8 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	number, _ := strconv.Atoi(r.Header.Get("Strikes-Attempt"))
 	began := time.Now()
 	e := audit.Event{
-		Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"), Token: r.Header.Get("Strikes-Token"),
+		Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
+		Token:       r.Header.Get("Strikes-Token"),
 		Redelivered: r.Header.Get("Strikes-Redelivered") == "true", Remote: true,
 	}
 	emit(e)
@@ -62,7 +63,8 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			emit(e)
 		})
 	}
-	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from anything.
+	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from
+	// anything.
 	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
 	err = j.run(r.Context(), number, func() bool { return false })
 	if r.Context().Err() != nil || !stop() {
@@ -73,8 +75,8 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// hungUp is the outcome of a request whose client ended it after some time: at its deadline, which began before the request came, or
-// because it stops or lost its session.
+// hungUp is the outcome of a request whose client ended it after some time: at its deadline, which began before the
+// request came, or because it stops or lost its session.
 func hungUp(after, timeout time.Duration) string {
 	if after >= timeout/2 {
 		return audit.TimedOut

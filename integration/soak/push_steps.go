@@ -21,7 +21,8 @@ func (p *pusher) watchSteps(words []string) proxy.Treatment {
 	p.mu.Unlock()
 	for _, s := range all {
 		if s.isBegun() { // the process may die before the reply
-			p.log.Forward(audit.Event{Kind: audit.Asked, Process: number, Session: p.sessionAt(number, began), ID: s.id(), Token: s[0], Step: audit.StepBegun})
+			p.log.Forward(audit.Event{Kind: audit.Asked, Process: number, Session: p.sessionAt(number, began), ID: s.id(),
+				Token: s[0], Step: audit.StepBegun})
 		}
 	}
 	return proxy.Treatment{Replied: func(raw []byte) {
@@ -34,8 +35,8 @@ func (p *pusher) watchSteps(words []string) proxy.Treatment {
 
 var errNoReply = errors.New("no reply")
 
-// stepped returns an event for each step of a request, with what the reply to it says. A server that does not know the script took
-// none of them.
+// stepped returns an event for each step of a request, with what the reply to it says. A server that does not know the
+// script took none of them.
 func stepped(all []stepArgs, raw []byte) (events []audit.Event) {
 	reply, err := any(nil), errNoReply
 	if raw != nil {

@@ -17,7 +17,8 @@ func TestSteppedReadsTheWire(t *testing.T) {
 	}
 	reply := "*1\r\n*9\r\n$%v:1\r\n:2\r\n:4\r\n:0\r\n:0\r\n$-1\r\n$-1\r\n:0\r\n"
 	verdict := func(v string) []byte {
-		return []byte(reply[:len("*1\r\n*9\r\n$")] + string(rune('0'+len(v))) + "\r\n" + v + "\r\n" + reply[len("*1\r\n*9\r\n$%v"):])
+		return []byte(reply[:len("*1\r\n*9\r\n$")] + string(rune('0'+len(v))) + "\r\n" + v + "\r\n" +
+			reply[len("*1\r\n*9\r\n$%v"):])
 	}
 	base := audit.Event{Kind: audit.Stepped, ID: "m1", Token: "p-1"}
 	with := func(change func(e *audit.Event)) audit.Event {
@@ -39,10 +40,18 @@ func TestSteppedReadsTheWire(t *testing.T) {
 		"begun": {one(), verdict("BEGUN"), []audit.Event{with(func(e *audit.Event) {
 			e.Step, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepBegun, "begun", 1, 2, 4
 		})}},
-		"end":       {one("1", "600000"), verdict("ENDED"), []audit.Event{with(func(e *audit.Event) { e.Step, e.Verdict = audit.StepEnd, "ended" })}},
-		"no reply":  {one("1", "600000"), nil, []audit.Event{with(func(e *audit.Event) { e.Step, e.Err = audit.StepEnd, errNoReply.Error() })}},
-		"an error":  {one("1", "600000"), []byte("-LOADING x\r\n"), []audit.Event{with(func(e *audit.Event) { e.Step, e.Err = audit.StepEnd, "LOADING x" })}},
-		"one error": {one("1", "600000"), []byte("*1\r\n-ERR x\r\n"), []audit.Event{with(func(e *audit.Event) { e.Step, e.Err = audit.StepEnd, "ERR x" })}},
+		"end": {one("1", "600000"), verdict("ENDED"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Verdict = audit.StepEnd, "ended"
+		})}},
+		"no reply": {one("1", "600000"), nil, []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Err = audit.StepEnd, errNoReply.Error()
+		})}},
+		"an error": {one("1", "600000"), []byte("-LOADING x\r\n"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Err = audit.StepEnd, "LOADING x"
+		})}},
+		"one error": {one("1", "600000"), []byte("*1\r\n-ERR x\r\n"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Err = audit.StepEnd, "ERR x"
+		})}},
 		"no script": {one("1", "600000"), []byte("-NOSCRIPT x\r\n"), nil},
 	} {
 		if got := stepped(tc.all, tc.raw); !slices.Equal(inShort(got), inShort(tc.want)) {
@@ -65,19 +74,27 @@ func inShort(events []audit.Event) (out []seen) {
 	return out
 }
 
-// TestSessionsOfAPusher: a session that ended before the process was told to stop was lost, and one that another follows; not one that
-// ends with a clean stop.
+// TestSessionsOfAPusher: a session that ended before the process was told to stop was lost, and one that another
+// follows; not one that ends with a clean stop.
 func TestSessionsOfAPusher(t *testing.T) {
 	for name, tc := range map[string]struct {
 		play func(p *pusher)
 		want []audit.Kind
 	}{
-		"clean": {func(p *pusher) { left := p.joined(); p.stop(); left(); p.exited(1, nil) }, []audit.Kind{audit.Opened, audit.Stopped}},
+		"clean": {func(p *pusher) {
+			left := p.joined()
+			p.stop()
+			left()
+			p.exited(1, nil)
+		}, []audit.Kind{audit.Opened, audit.Stopped}},
 		"lost, then stopped": {func(p *pusher) { left := p.joined(); left(); p.stop(); p.exited(1, nil) },
 			[]audit.Kind{audit.Opened, audit.Lost, audit.Stopped}},
 		"lost, then another": {func(p *pusher) { p.joined()(); left := p.joined(); p.stop(); left(); p.exited(1, nil) },
 			[]audit.Kind{audit.Opened, audit.Lost, audit.Opened, audit.Stopped}},
-		"killed": {func(p *pusher) { p.joined()(); p.exited(1, errors.New("killed")) }, []audit.Kind{audit.Opened, audit.Lost}},
+		"killed": {func(p *pusher) {
+			p.joined()()
+			p.exited(1, errors.New("killed"))
+		}, []audit.Kind{audit.Opened, audit.Lost}},
 	} {
 		dir := filepath.Clean(t.TempDir())
 		log, err := audit.Append(dir, 0)
@@ -109,14 +126,16 @@ func TestAnswer(t *testing.T) {
 		outcome string
 		status  int
 	}{
-		{audit.Succeed, nil, audit.OK, 204}, {audit.Reject, errJob, audit.Rejected, 422}, {audit.Panic, errJob, audit.Panicked, 500},
+		{audit.Succeed, nil, audit.OK, 204}, {audit.Reject, errJob, audit.Rejected, 422},
+		{audit.Panic, errJob, audit.Panicked, 500},
 		{audit.Poison, errJob, audit.Failed, 500},
 	} {
 		if outcome, status := answer(job{Do: tc.do}, tc.err); outcome != tc.outcome || status != tc.status {
 			t.Errorf("%s: %s, %d", tc.do, outcome, status)
 		}
 	}
-	if hungUp(1900*time.Millisecond, 2*time.Second) != audit.TimedOut || hungUp(10*time.Millisecond, 2*time.Second) != audit.Cancelled {
+	if hungUp(1900*time.Millisecond, 2*time.Second) != audit.TimedOut || hungUp(10*time.Millisecond,
+		2*time.Second) != audit.Cancelled {
 		t.Error("a request that was ended at its deadline, or before")
 	}
 }

@@ -23,14 +23,16 @@ func (c recorder) Start(ctx context.Context, a counter.Attempt, mode counter.Mod
 		c.member.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{
-		Step: "start", Exclusive: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned, Took: time.Since(began),
+		Step: "start", Exclusive: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned,
+		Took: time.Since(began),
 	}, answer, err)
 	return answer, err
 }
 
 // Begun takes the step BEGUN. It writes first that it does: the process may die before the reply.
 func (c recorder) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
-	c.member.log.Write(audit.Event{Kind: audit.Asked, Step: audit.StepBegun, ID: a.ID, Token: a.Token, Session: int(c.member.session.Load())})
+	c.member.log.Write(audit.Event{Kind: audit.Asked, Step: audit.StepBegun, ID: a.ID, Token: a.Token,
+		Session: int(c.member.session.Load())})
 	began := time.Now()
 	answer, err := c.Counter.Begun(ctx, a)
 	c.write(a, audit.Event{Step: audit.StepBegun, Took: time.Since(began)}, answer, err)

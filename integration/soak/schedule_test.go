@@ -67,7 +67,9 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
 		{"-store-faults", "fog"}, {"-store-faults", "late", "-cluster"}, {"-abandoned", "-1"}, {"-handler-timeout", "31s"},
 		{"-handler-timeout", "0s"}, {"-drops", "-1"},
-		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"}, {"-languages", "go,python,node", "-processes", "2"}, {"-languages", "python", "-ordered"}, {"-languages", "go,node", "-cluster"},
+		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},
+		{"-languages", "go,python,node", "-processes", "2"}, {"-languages", "python", "-ordered"}, {"-languages", "go,node",
+			"-cluster"},
 		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"}, {"-sbin", "x", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {

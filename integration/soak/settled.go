@@ -19,7 +19,8 @@ type settled struct {
 }
 
 func newSettled(history string) *settled {
-	return &settled{tail: audit.NewTail(history), confirmed: map[string]bool{}, done: map[string]bool{}, dead: map[string]bool{}}
+	return &settled{tail: audit.NewTail(history), confirmed: map[string]bool{}, done: map[string]bool{},
+		dead: map[string]bool{}}
 }
 
 func (s *settled) update() error {
@@ -49,8 +50,8 @@ func (s *settled) open() (n int) {
 	return n
 }
 
-// drain waits until every message is settled and the queue is empty, and stops the fleet to see that nothing it still held
-// comes back; else it starts it again.
+// drain waits until every message is settled and the queue is empty, and stops the fleet to see that nothing it still
+// held comes back; else it starts it again.
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
 	k.log.Write(audit.Event{Kind: audit.Quiet})

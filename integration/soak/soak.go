@@ -78,7 +78,8 @@ func (k *soak) work(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(k.cfg.seed, 1)) //nolint:gosec // to be repeated
 	jobs := plan(k.cfg, rnd)
 	order, at := schedule(all, k.cfg.faults, k.cfg.messages, rnd)
-	k.say("%d messages, %d faults of %d kinds, a %s queue, seed %d", len(jobs), len(order), len(all), k.cfg.kind, k.cfg.seed)
+	k.say("%d messages, %d faults of %d kinds, a %s queue, seed %d", len(jobs), len(order), len(all), k.cfg.kind,
+		k.cfg.seed)
 	if fault, ok := findStoreFault(k.cfg.storeFaults); ok {
 		k.say("the store until the queue is drained: %s", fault.says)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// store is the Redis of a soak: one server, or a Cluster. It is always a private one, which keeps nothing on disk: what it
-// loses is part of the test.
+// store is the Redis of a soak: one server, or a Cluster. It is always a private one, which keeps nothing on disk: what
+// it loses is part of the test.
 type store struct {
 	url     string
 	one     *servers.Redis // nil: it is a Cluster
@@ -38,8 +38,8 @@ func openStore(ctx context.Context, cfg config) (*store, error) {
 	return &store{url: r.URL, one: r}, nil
 }
 
-// newProxy returns a proxy of it, which treats requests if it is told how, or nil: a Cluster tells its clients the nodes' own
-// addresses.
+// newProxy returns a proxy of it, which treats requests if it is told how, or nil: a Cluster tells its clients the
+// nodes' own addresses.
 func (s *store) newProxy(ctx context.Context, treat func(words []string) proxy.Treatment) (*proxy.Proxy, error) {
 	if s.one == nil {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// storeFault is what happens to the requests of all processes to the store, and to their replies, from the beginning of a soak
-// until its queue is drained.
+// storeFault is what happens to the requests of all processes to the store, and to their replies, from the beginning of
+// a soak until its queue is drained.
 type storeFault struct {
 	name, says string
 	odds       proxy.Odds
@@ -30,15 +30,17 @@ var storeFaults = []storeFault{
 		odds: proxy.Odds{Late: .5, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
-		name: "lossy", says: "15 % of replies lost, 10 % late, 5 % of connections reset, 30 % of requests doubled", drain: time.Minute,
-		odds: proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
+		name: "lossy", says: "15 % of replies lost, 10 % late, 5 % of connections reset, 30 % of requests doubled",
+		drain: time.Minute,
+		odds:  proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
 		name: "slow", says: "80 % of replies late", drain: 150 * time.Second,
 		odds: proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
-		name: "start", says: "one healthy message and four killers: replies to its START isolated are lost", drain: time.Minute,
+		name: "start", says: "one healthy message and four killers: replies to its START isolated are lost",
+		drain: time.Minute,
 		directed: func(words []string) proxy.Part {
 			return lostIf(proxy.Reply, words, func(s stepArgs) bool { return s.mode() == "isolated" })
 		},
@@ -72,8 +74,8 @@ func describeStoreFaults() string {
 	return strings.Join(all, ", ")
 }
 
-// treat returns what a proxy of the store asks. By odds it treats steps, and with connecting also the requests that open a
-// connection. These are three, so each odds are then drawn four times before a step is answered.
+// treat returns what a proxy of the store asks. By odds it treats steps, and with connecting also the requests that
+// open a connection. These are three, so each odds are then drawn four times before a step is answered.
 func (f storeFault) treat(seed uint64, drops int, connecting bool) func(words []string) proxy.Treatment {
 	if f.directed == nil {
 		treat := f.odds.Treat(seed)

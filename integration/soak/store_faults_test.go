@@ -109,8 +109,14 @@ func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 		take func(context.Context) error
 		mode string
 	}{
-		"start shared":   {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeShared, 4); return err }, "shared"},
-		"start isolated": {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeIsolated, 4); return err }, "isolated"},
+		"start shared": {func(ctx context.Context) error {
+			_, err := counts.Start(ctx, a, counter.ModeShared, 4)
+			return err
+		}, "shared"},
+		"start isolated": {func(ctx context.Context) error {
+			_, err := counts.Start(ctx, a, counter.ModeIsolated, 4)
+			return err
+		}, "isolated"},
 		"fail": {func(ctx context.Context) error {
 			_, err := counts.Fail(ctx, a, counter.Failure{Limit: 4, Reason: "why"})
 			return err
@@ -162,7 +168,8 @@ func TestDirectedPlan(t *testing.T) {
 	for _, j := range plan(cfg, nil) {
 		order = append(order, j.Do)
 	}
-	if got, want := strings.Join(order, " "), "succeed kill kill kill kill"; got != want || cfg.faults != 0 || cfg.processes != 1 {
+	if got, want := strings.Join(order, " "), "succeed kill kill kill kill"; got != want || cfg.faults != 0 ||
+		cfg.processes != 1 {
 		t.Errorf("got %q and %d faults on %d processes, want %q, none, on one", got, cfg.faults, cfg.processes, want)
 	}
 }

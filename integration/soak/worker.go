@@ -123,7 +123,8 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	if err := json.Unmarshal(d.Body, &j); err != nil {
 		return consumer.Reject(err)
 	}
-	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()), Redelivered: d.Redelivered}
+	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()),
+		Redelivered: d.Redelivered}
 	w.log.Write(e)
 	defer w.isolate(ctx, attempt.Token)()
 	err := j.run(ctx, attempt.Number, func() bool { return w.isolated.Load() > 0 })
@@ -152,7 +153,8 @@ func (w *member) isolate(ctx context.Context, token string) (over func()) {
 func (w *member) Observe(_ context.Context, e consumer.Event) {
 	w.log.Write(audit.Event{
 		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
-		Decision: string(e.Outcome), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
+		Decision: string(e.Outcome), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures,
+		Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
 	})
 }
 

@@ -23,7 +23,9 @@ func TestConnectRefuses(t *testing.T) {
 		want      string
 		permanent bool
 	}{
-		"nothing": {func(context.Context) (*amqp.Connection, error) { return nil, nil }, "neither a connection nor an error", true},
+		"nothing": {func(context.Context) (*amqp.Connection, error) {
+			return nil, nil
+		}, "neither a connection nor an error", true},
 		"URL": {func(context.Context) (*amqp.Connection, error) {
 			_, err := amqp.ParseURI(odd)
 			return nil, fmt.Errorf("dialling: %w", err)

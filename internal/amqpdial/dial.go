@@ -1,4 +1,5 @@
-// Package amqpdial connects to RabbitMQ and judges what a connection is made of: the broker's URL, and a dial that failed.
+// Package amqpdial connects to RabbitMQ and judges what a connection is made of: the broker's URL, and a dial that
+// failed.
 package amqpdial
 
 import (

@@ -69,29 +69,37 @@ func TestBrokerThatHangsUp(t *testing.T) {
 
 // TestUnusableConfig holds that a URL which no retry can fix is a FieldError without its text.
 func TestUnusableConfig(t *testing.T) {
-	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/",
+	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/",
+		"amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
 		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
 		var fe *setting.FieldError
-		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
+		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") ||
+			strings.Contains(err.Error(), "98765432109") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) { return nil, nil }} //nolint:nilnil // that is the point
-	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, Plain); err == nil || !strings.Contains(err.Error(), "neither") {
+	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) {
+		return nil, nil
+	}} //nolint:nilnil // that is the point
+	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, Plain); err == nil || !strings.Contains(err.Error(),
+		"neither") {
 		t.Errorf("a Dial that returns nothing: %v", err)
 	}
 }
 
 // TestConfigStaysTheCallers holds that concurrent dials do not write to what they share.
 func TestConfigStaysTheCallers(t *testing.T) {
-	config := amqp.Config{Properties: amqp.Table{"product": "x"}, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13}, Recovery: &amqp.Recovery{}}
+	config := amqp.Config{Properties: amqp.Table{"product": "x"},
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13}, Recovery: &amqp.Recovery{}}
 	got := clone(config)
 	if got.Properties["product"] != "x" || got.TLSClientConfig.MinVersion != tls.VersionTLS13 || got.Recovery == nil {
 		t.Fatalf("%+v", got)
 	}
-	got.Properties["product"], got.TLSClientConfig.ServerName, got.Recovery.TopologyRecovery = "y", "elsewhere", &amqp.DefaultTopologyRecovery{}
-	if config.Properties["product"] != "x" || config.TLSClientConfig.ServerName != "" || config.Recovery.TopologyRecovery != nil {
+	got.Properties["product"], got.TLSClientConfig.ServerName, got.Recovery.TopologyRecovery = "y",
+		"elsewhere", &amqp.DefaultTopologyRecovery{}
+	if config.Properties["product"] != "x" || config.TLSClientConfig.ServerName != "" ||
+		config.Recovery.TopologyRecovery != nil {
 		t.Errorf("changed: %+v", config)
 	}
 	if empty := clone(amqp.Config{}); empty.Properties != nil || empty.TLSClientConfig != nil || empty.Recovery != nil {

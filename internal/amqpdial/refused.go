@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Permanent reports whether another dial would fail too: a setting is refused, or the broker refuses. before is the error of the
-// previous dial.
+// Permanent reports whether another dial would fail too: a setting is refused, or the broker refuses. before is the
+// error of the previous dial.
 func Permanent(err, before error) bool {
 	var refused *setting.FieldError
 	return errors.As(err, &refused) || Refused(err, before)
@@ -38,7 +38,8 @@ const silentRefusal = 2 * time.Second
 // refused, if it came too soon, or if the broker would have given a reason.
 func cutShort(err error, took time.Duration) error {
 	var refusal *amqp.Error
-	if errors.As(err, &refusal) && (*refusal == *amqp.ErrVhost || *refusal == *amqp.ErrCredentials && took < silentRefusal) {
+	if errors.As(err, &refusal) && (*refusal == *amqp.ErrVhost || *refusal == *amqp.ErrCredentials &&
+		took < silentRefusal) {
 		return errCut
 	}
 	return err

@@ -16,15 +16,16 @@ func TestRefusedCountsASilentCloseFromTheSecond(t *testing.T) {
 		err, before error
 		want        bool
 	}{
-		"refused connection":        {io.EOF, io.EOF, false},
-		"wrong password, once":      {denied, nil, false},
-		"wrong password, twice":     {denied, denied, true},
-		"password, EOF, password":   {denied, io.EOF, false},
-		"password, then vhost":      {amqp.ErrVhost, denied, false},
-		"the broker says so":        {&amqp.Error{Code: amqp.NotAllowed, Server: true}, nil, true},
-		"the broker said it before": {denied, &amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true}, false},
-		"the broker goes down":      {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, nil, false},
-		"another error":             {errors.New("x"), errors.New("x"), false},
+		"refused connection":      {io.EOF, io.EOF, false},
+		"wrong password, once":    {denied, nil, false},
+		"wrong password, twice":   {denied, denied, true},
+		"password, EOF, password": {denied, io.EOF, false},
+		"password, then vhost":    {amqp.ErrVhost, denied, false},
+		"the broker says so":      {&amqp.Error{Code: amqp.NotAllowed, Server: true}, nil, true},
+		"the broker said it before": {denied, &amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true},
+			false},
+		"the broker goes down": {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, nil, false},
+		"another error":        {errors.New("x"), errors.New("x"), false},
 	}
 	for name, tt := range tests {
 		if got := Refused(tt.err, tt.before); got != tt.want {
@@ -49,7 +50,8 @@ func TestCutShort(t *testing.T) {
 		{io.EOF, 0, false},
 	} {
 		got := cutShort(tt.err, tt.took)
-		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut && Refused(got, got) { //nolint:errorlint // the same
+		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut &&
+			Refused(got, got) { //nolint:errorlint // the same
 			t.Errorf("%v after %v: %v", tt.err, tt.took, got)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	switch {
 	case Unconverted(closed):
-		return "the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1: one published over " +
+		return "the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1: " +
+			"one published over " +
 			"AMQP 1.0, for example with a property of type uuid or a content type over 255 bytes", takeOut1
 	case closed == nil || closed.Server:
 		return "", ""
@@ -36,8 +37,8 @@ func Unconverted(closed *amqp.Error) bool {
 // noMajority is less than the 5 s that RabbitMQ waits for the majority of a quorum queue's members (3.10.8).
 const noMajority = 4 * time.Second
 
-// Unanswered reports whether a connection ended because the queue did not answer a request of that time, if it is not zero:
-// the broker gave up with 541, or the client closed it. A quorum queue without a majority of its members does not
+// Unanswered reports whether a connection ended because the queue did not answer a request of that time, if it is not
+// zero: the broker gave up with 541, or the client closed it. A quorum queue without a majority of its members does not
 // answer. A message that the broker cannot convert ends the connection with 541 too, but at once; one that the client
 // cannot decode ends it with a reason of its own.
 func Unanswered(closed *amqp.Error, asked time.Time) bool {
@@ -49,8 +50,10 @@ func Unanswered(closed *amqp.Error, asked time.Time) bool {
 }
 
 const (
-	takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue " +
+	takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a " +
+		"quorum queue " +
 		"dead-letters it by itself at its delivery limit"
-	takeOut1 = "take it out with an AMQP 1.0 receiver, because the management API cannot read it either (docs/operations.md#a-message-cannot-be-decoded has one); " +
+	takeOut1 = "take it out with an AMQP 1.0 receiver, because the management API cannot read it either " +
+		"(docs/operations.md#a-message-cannot-be-decoded has one); " +
 		"a quorum queue dead-letters it by itself at its delivery limit"
 )

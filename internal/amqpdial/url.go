@@ -19,8 +19,8 @@ var parameters = []string{
 	"server_name_indication", "verify",
 }
 
-// Parse parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a parameter:
-// any other part may hold a piece of a password.
+// Parse parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a
+// parameter: any other part may hold a piece of a password.
 func Parse(raw string) (amqp.URI, error) {
 	if raw == "" {
 		return amqp.URI{}, &setting.FieldError{Field: "URL", Value: "an empty one", Want: Form}
@@ -48,7 +48,8 @@ func checkEncryption(u amqp.URI, given url.Values) error {
 	}
 	switch {
 	case slices.ContainsFunc(given["verify"], func(v string) bool { return v != "verify_peer" }):
-		return &setting.FieldError{Field: "parameter verify", Value: "another", Want: "verify_peer, because certificates are always verified (cacertfile names an authority to trust)"}
+		return &setting.FieldError{Field: "parameter verify", Value: "another",
+			Want: "verify_peer, because certificates are always verified (cacertfile names an authority to trust)"}
 	case u.CertFile != "" && u.KeyFile == "":
 		return setting.New("parameter keyfile", "", "given with certfile")
 	case u.KeyFile != "" && u.CertFile == "":

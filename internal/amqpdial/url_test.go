@@ -25,10 +25,11 @@ func TestParameters(t *testing.T) {
 		"amqp://h/?verify=verify_peer":                "scheme must be amqps",
 		"amqps://h/?certfile=me.pem":                  "parameter keyfile must be given with certfile",
 		"amqps://h/?keyfile=me.key":                   "parameter certfile must be given with keyfile",
-		"":                                            "URL must be amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded, got an empty one",
-		"amqp://h/?heartbeat=s3cret":                  "URL must be amqp[s]://",
-		"amqp://u:12?s3cret@h/":                       "URL must be amqp[s]://",
-		"http://u:s3cret@h/":                          "URL must be amqp[s]://",
+		"": "URL must be amqp[s]://user:password@host:port/vhost, with / @ : ? " +
+			"# % in a name or password percent-encoded, got an empty one",
+		"amqp://h/?heartbeat=s3cret": "URL must be amqp[s]://",
+		"amqp://u:12?s3cret@h/":      "URL must be amqp[s]://",
+		"http://u:s3cret@h/":         "URL must be amqp[s]://",
 	} {
 		_, err := Parse(bad)
 		var fe *setting.FieldError

@@ -29,7 +29,8 @@ func (m *model) checkAttempt(a *attempt) {
 		if e.Failures+e.Crashes == e.Limit-1 && m.reversed(a.id) { // its tombstone was there before
 			m.report.Mistaken++
 		} else {
-			m.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+			m.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit,
+				story())
 		}
 	}
 	if failed && !a.overdue() && !a.lateResponse() && (a.outcome == OK || a.outcome == Cancelled) {
@@ -37,8 +38,8 @@ func (m *model) checkAttempt(a *attempt) {
 	}
 }
 
-// reversed reports whether a crash was counted for an attempt whose process turned out to live: it ended it, not counted,
-// after it had it to itself.
+// reversed reports whether a crash was counted for an attempt whose process turned out to live: it ended it, not
+// counted, after it had it to itself.
 func (m *model) reversed(id string) bool {
 	msg := m.message(id)
 	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
@@ -47,8 +48,8 @@ func (m *model) reversed(id string) bool {
 	})
 }
 
-// unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be calls
-// for giving it back.
+// unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be
+// calls for giving it back.
 func (m *model) unfounded(a *attempt) string {
 	_, failed := a.answered(StepFail, VerdictRequeue)
 	_, held := a.answered(StepStart, VerdictWait)
@@ -127,7 +128,8 @@ func (a *attempt) exhausted() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == VerdictExhausted })
 }
 
-// unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero: none is.
+// unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero:
+// none is.
 func (a *attempt) unanswered() (since time.Time) {
 	for _, e := range a.steps {
 		if e.Verdict != "" {

@@ -12,8 +12,10 @@ var Invariants = []struct{ Name, Text string }{
 	{"I2", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
 	{"I3", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
 	{"I4", "an attempt was counted once"},
-	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless message was dead-lettered"},
-	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to its BEGUN"},
+	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless " +
+		"message was dead-lettered"},
+	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to " +
+		"its BEGUN"},
 	{"I6", "nothing was handled before what was published before it"},
 	{"I7", "an attempt changed nothing but its own count and open attempt"},
 	{"I8", "without the store's answer nothing was decided, and nothing spun"},
@@ -33,22 +35,25 @@ type Finding struct {
 
 // Report is what a history comes to.
 type Report struct {
-	Type         string             `json:"type"`
-	Seed         uint64             `json:"seed"`
-	Messages     int                `json:"messages"`
-	Copies       int                `json:"copies"` // published again, because the first time was undecided
-	Runs         int                `json:"runs"`
-	DeadLetters  int                `json:"dead_letters"`
-	Dropped      int                `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLoss
-	Deaths       int                `json:"deaths"`               // of consumer processes
-	Sessions     int                `json:"sessions"`
-	Innocents    int                `json:"innocents_counted"`       // harmless messages with a failed attempt
-	Condemned    int                `json:"innocents_dead_lettered"` // of them
-	Mistaken     int                `json:"crashes_mistaken"`        // counted against attempts that were only stopped: the store was out of reach
-	MostRuns     int                `json:"most_runs"`               // of one message
-	Unbegun      []string           `json:"crashes_unbegun"`         // counted against attempts whose BEGUN was sent, and whose handler did not begin, each with its attempt
-	Undecided    []string           `json:"crashes_undecided"`       // counted against what the store left undecided for over 2 s, each with its attempt
-	DrainSeconds float64            `json:"drain_seconds"`           // once all was published and no fault began any more
+	Type        string `json:"type"`
+	Seed        uint64 `json:"seed"`
+	Messages    int    `json:"messages"`
+	Copies      int    `json:"copies"` // published again, because the first time was undecided
+	Runs        int    `json:"runs"`
+	DeadLetters int    `json:"dead_letters"`
+	Dropped     int    `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLoss
+	Deaths      int    `json:"deaths"`               // of consumer processes
+	Sessions    int    `json:"sessions"`
+	Innocents   int    `json:"innocents_counted"`       // harmless messages with a failed attempt
+	Condemned   int    `json:"innocents_dead_lettered"` // of them
+	// counted against attempts that were only stopped: the store was out of reach
+	Mistaken int `json:"crashes_mistaken"`
+	MostRuns int `json:"most_runs"` // of one message
+	// counted against attempts whose BEGUN was sent, and whose handler did not begin, each with its attempt
+	Unbegun []string `json:"crashes_unbegun"`
+	// counted against what the store left undecided for over 2 s, each with its attempt
+	Undecided    []string           `json:"crashes_undecided"`
+	DrainSeconds float64            `json:"drain_seconds"` // once all was published and no fault began any more
 	FaultsByKind map[string]int     `json:"faults"`
 	Violations   map[string]Finding `json:"violations"`
 	Unchecked    []string           `json:"unchecked,omitempty"` // not promised, or not tried, in this history

@@ -73,7 +73,8 @@ func (h *history) isolated(id, token string, process int) {
 // healthy has a message that succeeds, one that fails once, a poisonous one and a killer.
 func healthy() history {
 	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, DrainWithin: 61 * time.Second}})
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second,
+		DrainWithin: 61 * time.Second}})
 	for i, do := range []string{Succeed, Fail, Poison, Kill} {
 		h.add(Event{Kind: Published, ID: do, Do: do, Seq: i + 1, Outcome: Confirmed})
 	}
@@ -89,8 +90,10 @@ func healthy() history {
 	for i := range 4 {
 		h.isolated(Kill, fmt.Sprintf("k%d-1", i), 2+i)
 	}
-	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true, Verdict: "exhausted", Crashes: 4, Limit: 4})
-	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed", Unrun: true, Crashes: 4, Limit: 4})
+	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true,
+		Verdict: "exhausted", Crashes: 4, Limit: 4})
+	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed",
+		Unrun: true, Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Stopped, Process: 6})
 	h.add(Event{Kind: Exited, Process: 6})
 	h.add(Event{Kind: Quiet})
@@ -98,9 +101,12 @@ func healthy() history {
 	h.add(Event{Kind: Dead, ID: Poison, Outcome: "rejected"})
 	h.add(Event{Kind: Dead, ID: Kill, Outcome: "rejected"})
 	h.add(Event{Kind: Kept, Key: "index", TTL: time.Hour})
-	h.add(Event{Kind: Kept, Key: Fail, ID: Fail, Record: &Record{State: "done", Failures: 1, Tokens: ";p-2=f;p-3=e"}, TTL: time.Minute})
-	h.add(Event{Kind: Kept, Key: Poison, ID: Poison, Record: &Record{State: "exhausted", Failures: 4, Tokens: ";p-4=f;p-5=f;p-6=f;p-7=f"}, TTL: time.Hour})
-	h.add(Event{Kind: Kept, Key: Kill, ID: Kill, Record: &Record{State: "exhausted", Crashes: 4, Tokens: ";k0-1=c;k1-1=c;k2-1=c;k3-1=c"}, TTL: time.Hour})
+	h.add(Event{Kind: Kept, Key: Fail, ID: Fail, Record: &Record{State: "done", Failures: 1, Tokens: ";p-2=f;p-3=e"},
+		TTL: time.Minute})
+	h.add(Event{Kind: Kept, Key: Poison, ID: Poison, Record: &Record{State: "exhausted", Failures: 4,
+		Tokens: ";p-4=f;p-5=f;p-6=f;p-7=f"}, TTL: time.Hour})
+	h.add(Event{Kind: Kept, Key: Kill, ID: Kill, Record: &Record{State: "exhausted", Crashes: 4,
+		Tokens: ";k0-1=c;k1-1=c;k2-1=c;k3-1=c"}, TTL: time.Hour})
 	return h
 }
 
@@ -148,15 +154,23 @@ func TestEachViolationIsSeen(t *testing.T) {
 		name, want string
 		spoil      func(h *history)
 	}{
-		{"lost", "I1", func(h *history) { h.without(Began, Succeed); h.without(Ended, Succeed); h.without(Decided, Succeed) }},
+		{"lost", "I1", func(h *history) {
+			h.without(Began, Succeed)
+			h.without(Ended, Succeed)
+			h.without(Decided, Succeed)
+		}},
 		{"a dead letter lost", "I1", func(h *history) { h.without(Dead, Poison) }},
 		{"acked though it failed", "I1", func(h *history) { h.change(Ended, "p-1", func(e *Event) { e.Outcome = Failed }) }},
 		{"dead-lettered too early", "I2", func(h *history) {
 			h.change(Stepped, "p-4", func(e *Event) { e.Verdict = "" })
 			h.change(Kept, Poison, func(e *Event) { e.Record.Tokens, e.Record.Failures = ";p-5=f;p-6=f;p-7=f", 3 })
 		}},
-		{"dead-lettered before the limit", "I2", func(h *history) { h.change(Decided, "p-7", func(e *Event) { e.Failures = 3 }) }},
-		{"dead-lettered by the broker", "I2", func(h *history) { h.change(Dead, Poison, func(e *Event) { e.Outcome = "delivery_limit" }) }},
+		{"dead-lettered before the limit", "I2", func(h *history) {
+			h.change(Decided, "p-7", func(e *Event) { e.Failures = 3 })
+		}},
+		{"dead-lettered by the broker", "I2", func(h *history) {
+			h.change(Dead, Poison, func(e *Event) { e.Outcome = "delivery_limit" })
+		}},
 		{"counted for a stop", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled }) }},
 		{"counted for a success", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
 		{"a run too many", "I3", func(h *history) {
@@ -165,7 +179,9 @@ func TestEachViolationIsSeen(t *testing.T) {
 			}
 		}},
 		{"ran again after an ack", "I3", func(h *history) { h.attempt(Succeed, "p-99", true, OK, 0) }},
-		{"a failure counted twice", "I4", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Record.Failures = 2 }) }},
+		{"a failure counted twice", "I4", func(h *history) {
+			h.change(Kept, Fail, func(e *Event) { e.Record.Failures = 2 })
+		}},
 		{"a token kept twice", "I4", func(h *history) {
 			h.change(Kept, Fail, func(e *Event) { e.Record.Failures, e.Record.Tokens = 2, ";p-2=f;p-2=f" })
 		}},
@@ -194,19 +210,27 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a crash beside an abandoned handler", "I5", func(h *history) {
 			h.change(Stepped, "k0-1", func(e *Event) { e.Exclusive, e.Beside = false, true })
 		}},
-		{"a healthy message dead-lettered", "I5", func(h *history) { h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"}) }},
+		{"a healthy message dead-lettered", "I5", func(h *history) {
+			h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"})
+		}},
 		{"out of order", "I6", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.Ordered = true })
 			h.change(Published, Poison, func(e *Event) { e.Seq = 1 })
 			h.change(Published, Succeed, func(e *Event) { e.Seq = 3 })
 		}},
-		{"another message's token", "I7", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Record.Tokens += ";p-1=e" }) }},
+		{"another message's token", "I7", func(h *history) {
+			h.change(Kept, Fail, func(e *Event) { e.Record.Tokens += ";p-1=e" })
+		}},
 		{"a count that vanished", "I7", func(h *history) {
 			h.change(Kept, Fail, func(e *Event) { e.Record.Failures, e.Record.Tokens = 0, ";p-3=e" })
 		}},
 		{"ran without an answer", "I8", func(h *history) { h.change(Stepped, "p-3", func(e *Event) { e.Verdict = "" }) }},
-		{"requeued without an answer", "I8", func(h *history) { h.change(Stepped, "p-2", func(e *Event) { e.Verdict = "" }) }},
-		{"dead-lettered without an answer", "I8", func(h *history) { h.change(Stepped, "p-7", func(e *Event) { e.Verdict = "" }) }},
+		{"requeued without an answer", "I8", func(h *history) {
+			h.change(Stepped, "p-2", func(e *Event) { e.Verdict = "" })
+		}},
+		{"dead-lettered without an answer", "I8", func(h *history) {
+			h.change(Stepped, "p-7", func(e *Event) { e.Verdict = "" })
+		}},
 		{"spinning", "I8", func(h *history) {
 			for range mostUnanswered + 1 {
 				h.add(Event{Kind: Stepped, ID: Fail, Token: "p-2", Process: 1, Session: 1, Step: "fail"})
@@ -296,7 +320,8 @@ func TestOverdueDeliveriesGoBack(t *testing.T) {
 	for _, tc := range []struct {
 		held time.Duration
 		want int // violations
-	}{{10 * time.Second, 0}, {10*time.Second - time.Millisecond, 0}, {9 * time.Second, 1}} { // a timer of Node.js may fire a millisecond early
+	}{{10 * time.Second, 0}, {10*time.Second - time.Millisecond, 0}, {9 * time.Second, 1}} {
+		// a timer of Node.js may fire a millisecond early
 		h := healthy()
 		base := Event{ID: Succeed, Token: "p-99", Process: 1, Session: 1, At: began}
 		asked, back := base, base
@@ -310,8 +335,8 @@ func TestOverdueDeliveriesGoBack(t *testing.T) {
 	}
 }
 
-// TestAFailureThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was counted, and
-// the store lose the record.
+// TestAFailureThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was
+// counted, and the store lose the record.
 func TestAFailureThatOnlyTheStoreSaw(t *testing.T) {
 	for _, tc := range []struct {
 		life time.Duration // of the process, after the handler began
@@ -337,8 +362,8 @@ func TestAFailureThatOnlyTheStoreSaw(t *testing.T) {
 	}
 }
 
-// TestACrashThatIsReversedLate has an isolated attempt pass its deadline after its session was lost. The next START counts it as a crash,
-// which is the last; then its process ends it.
+// TestACrashThatIsReversedLate has an isolated attempt pass its deadline after its session was lost. The next START
+// counts it as a crash, which is the last; then its process ends it.
 func TestACrashThatIsReversedLate(t *testing.T) {
 	for _, tc := range []struct {
 		outcome string
@@ -363,7 +388,8 @@ func TestACrashThatIsReversedLate(t *testing.T) {
 	}
 }
 
-// TestAZombieMayRunLast has a process whose session was lost run what it still held, after another had handled it for good.
+// TestAZombieMayRunLast has a process whose session was lost run what it still held, after another had handled it for
+// good.
 func TestAZombieMayRunLast(t *testing.T) {
 	h := healthy()
 	h.attempt(Succeed, "z-1", true, OK, 0)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestCrashesBeforeTheHandler has a process die before the handler of an isolated attempt begins, and the next START count a crash.
+// TestCrashesBeforeTheHandler has a process die before the handler of an isolated attempt begins, and the next START
+// count a crash.
 func TestCrashesBeforeTheHandler(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
@@ -59,7 +60,8 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			h.add(Event{Kind: Kept, ID: "b", Record: counted, TTL: time.Hour})
 			r := Check(h)
 			if f := r.Violations["begun"]; f.Count != tc.violations || len(r.Unbegun) != tc.listed {
-				t.Errorf("%s, complete %v: %d violations, want %d: %s; listed %q", tc.name, isComplete, f.Count, tc.violations, f.Example, r.Unbegun)
+				t.Errorf("%s, complete %v: %d violations, want %d: %s; listed %q", tc.name, isComplete, f.Count, tc.violations,
+					f.Example, r.Unbegun)
 			}
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// complete is a history as a simulation records it: what the broker and the store did is in it. A message succeeds, and one fails
-// until it is dead-lettered, the second time isolated.
+// complete is a history as a simulation records it: what the broker and the store did is in it. A message succeeds, and
+// one fails until it is dead-lettered, the second time isolated.
 func complete() history {
 	h := history{}
 	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, Ordered: true, Complete: true}})
@@ -23,7 +23,8 @@ func complete() history {
 	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenExclusive: true, Fence: 6, TTL: time.Hour}
 	h.write("p-3", StepStart, VerdictRun, once, open)
 	h.delivery("b", 3, "p-3", true, Failed)
-	h.write("p-3", StepFail, VerdictExhausted, open, &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f", Fence: 6, TTL: time.Hour})
+	h.write("p-3", StepFail, VerdictExhausted, open, &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f",
+		Fence: 6, TTL: time.Hour})
 	h.settle("b", 3, DeadLetter)
 	return h
 }
@@ -45,11 +46,13 @@ func (h *history) write(token, step, verdict string, before, after *Record) {
 		Exclusive: step == StepStart, Before: before, Record: after,
 	}
 	h.add(e)
-	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict, Exclusive: e.Exclusive})
+	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict,
+		Exclusive: e.Exclusive})
 }
 
 func (h *history) settle(id string, tag uint64, decision string) {
-	h.add(Event{Kind: Settled, ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Decision: decision, Accepted: true})
+	h.add(Event{Kind: Settled, ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Decision: decision,
+		Accepted: true})
 }
 
 // before inserts events before the first one of a kind and token.
@@ -80,12 +83,16 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		name, want string
 		spoil      func(h *history)
 	}{
-		{"acked and not handled", "I1", func(h *history) { h.change(Ended, "p-1", func(e *Event) { e.Outcome = Cancelled }) }},
+		{"acked and not handled", "I1", func(h *history) {
+			h.change(Ended, "p-1", func(e *Event) { e.Outcome = Cancelled })
+		}},
 		{"neither handled nor dead-lettered", "I1", func(h *history) {
 			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
 		}},
 		{"counted and not failed", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
-		{"a tombstone before the limit", "I2", func(h *history) { h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 }) }},
+		{"a tombstone before the limit", "I2", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
+		}},
 		{"too old too early", "I2", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.MaxAge = time.Minute })
 			h.last().Cause, h.last().Age = "too-old", time.Minute
@@ -103,7 +110,8 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 			*h = (*h)[:len(*h)-1]
 			h.delivery("b", 3, "p-4", true, Failed)
 			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
-			h.add(Event{Kind: Stepped, ID: "c", Token: "p-5", Process: 1, Session: 1, Step: StepStart, Verdict: VerdictExhausted})
+			h.add(Event{Kind: Stepped, ID: "c", Token: "p-5", Process: 1, Session: 1, Step: StepStart,
+				Verdict: VerdictExhausted})
 			h.settle("c", 4, DeadLetter)
 		}},
 		{"a run too many", "I3", func(h *history) {
@@ -126,7 +134,8 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		{"the count of another changed", "I7", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
 		{"the open attempt of another closed", "I7", func(h *history) {
 			h.before(Written, "p-3", Event{
-				Kind: Written, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail, Before: &Record{OpenToken: "x", TTL: 1}, Record: &Record{TTL: 1},
+				Kind: Written, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail, Before: &Record{OpenToken: "x",
+					TTL: 1}, Record: &Record{TTL: 1},
 			})
 		}},
 		{"the fence set back", "I7", func(h *history) { h.last().Fence = 4 }},
@@ -150,9 +159,13 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		{"settled with basic.reject", "I12", func(h *history) {
 			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: "basic.reject", Accepted: false})
 		}},
-		{"delivered after its ack", "I12", func(h *history) { h.add(Event{Kind: Delivered, ID: "a", Copy: "a.1", Process: 1, Session: 1, Tag: 9}) }},
+		{"delivered after its ack", "I12", func(h *history) {
+			h.add(Event{Kind: Delivered, ID: "a", Copy: "a.1", Process: 1, Session: 1, Tag: 9})
+		}},
 		{"began after its process heard of a pause", "pause", func(h *history) {
-			h.change(Opened, "", func(e *Event) { *e = Event{Kind: Heard, At: e.At.Add(-time.Minute), Process: 1, Paused: true} })
+			h.change(Opened, "", func(e *Event) {
+				*e = Event{Kind: Heard, At: e.At.Add(-time.Minute), Process: 1, Paused: true}
+			})
 		}},
 		{"began long after a pause", "pause", func(h *history) {
 			h.change(Started, "", func(e *Event) { *e = Event{Kind: PauseBegan, At: e.At.Add(-time.Minute)} })

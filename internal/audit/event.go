@@ -1,5 +1,5 @@
-// Package audit decides from recorded events whether the guarantees held. The simulation of package consumer and the soak
-// record; this package judges. It shares no code with what it judges: it imports the standard library only.
+// Package audit decides from recorded events whether the guarantees held. The simulation of package consumer and the
+// soak record; this package judges. It shares no code with what it judges: it imports the standard library only.
 package audit
 
 import "time"
@@ -18,7 +18,8 @@ const (
 	Decided  Kind = "decided"  // what was done with the delivery; Decision says what
 	Stopping Kind = "stopping" // the process was asked to stop
 	Stopped  Kind = "stopped"  // the process stops; with no Err, all it acked has reached the broker
-	Exited   Kind = "exited"   // the process is gone, Err says how; Token is of the handler that killed it, if that is known
+	// the process is gone, Err says how; Token is of the handler that killed it, if that is known
+	Exited Kind = "exited"
 )
 
 // Recorded by the program that sets up the processes.
@@ -70,13 +71,16 @@ type Event struct {
 
 	Redelivered bool      `json:"redelivered,omitempty"` // Delivered, Began, Decided
 	Until       time.Time `json:"until,omitzero"`        // Began: its deadline; zero: Plan.HandlerTimeout later
-	Remote      bool      `json:"remote,omitempty"`      // Began, Decided: the handler is a request to another process: see remote.go
+	// Began, Decided: the handler is a request to another process: see remote.go
+	Remote bool `json:"remote,omitempty"`
 
-	Step      string        `json:"step,omitempty"`      // Stepped, Written
-	Exclusive bool          `json:"exclusive,omitempty"` // Stepped, Written: a START of that mode
-	Beside    bool          `json:"beside,omitempty"`    // Stepped, Written: a START of that mode, isolated but for abandoned handlers
-	Verdict   string        `json:"verdict,omitempty"`   // Stepped, Written: in lower case; empty if there was no answer
-	Took      time.Duration `json:"took,omitempty"`      // Stepped: from sending the step until its answer, or until its process gave up on it
+	Step      string `json:"step,omitempty"`      // Stepped, Written
+	Exclusive bool   `json:"exclusive,omitempty"` // Stepped, Written: a START of that mode
+	// Stepped, Written: a START of that mode, isolated but for abandoned handlers
+	Beside  bool   `json:"beside,omitempty"`
+	Verdict string `json:"verdict,omitempty"` // Stepped, Written: in lower case; empty if there was no answer
+	// Stepped: from sending the step until its answer, or until its process gave up on it
+	Took      time.Duration `json:"took,omitempty"`
 	Late      bool          `json:"late,omitempty"`      // Written: its sender may have given up on it
 	First     bool          `json:"first,omitempty"`     // Written: of a delivery that is not redelivered
 	Succeeded bool          `json:"succeeded,omitempty"` // Written: an END after success
@@ -94,7 +98,8 @@ type Event struct {
 	Crashes  int           `json:"crashes,omitempty"`  // Stepped, Decided
 	Limit    int           `json:"limit,omitempty"`    // Stepped, Written, Decided
 
-	AtMost int `json:"at_most,omitempty"` // Ended: the failed attempts that the handler allows a message with this failure; 0: it did not say
+	// Ended: the failed attempts that the handler allows a message with this failure; 0: it did not say
+	AtMost int `json:"at_most,omitempty"`
 
 	Fault string `json:"fault,omitempty"` // Fault, FaultOver
 	Do    string `json:"do,omitempty"`    // Published: what the handler is to do
@@ -134,14 +139,16 @@ type Plan struct {
 	Isolation      string        `json:"isolation,omitempty"` // IsolationOff; empty: of suspects
 	HandlerTimeout time.Duration `json:"handler_timeout"`
 	DrainTimeout   time.Duration `json:"drain_timeout,omitempty"`
-	MostHeld       time.Duration `json:"most_held"`         // for how long a delivery may be held before it goes back
-	DrainWithin    time.Duration `json:"drain_within"`      // once all is published and no fault begins any more; zero: see Undrained
-	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
-	Mixed          bool          `json:"mixed,omitempty"`   // some consumers have no later lane, and others have
-	Ordered        bool          `json:"ordered,omitempty"` // order is promised in each Lane
+	MostHeld       time.Duration `json:"most_held"` // for how long a delivery may be held before it goes back
+	// once all is published and no fault begins any more; zero: see Undrained
+	DrainWithin time.Duration `json:"drain_within"`
+	// the broker has several nodes, of which one at a time may fail
+	Cluster bool `json:"cluster,omitempty"`
+	Mixed   bool `json:"mixed,omitempty"`   // some consumers have no later lane, and others have
+	Ordered bool `json:"ordered,omitempty"` // order is promised in each Lane
 
-	// Complete says that the broker, the store and the operators recorded what they did, at exact times. Else it is inferred from
-	// what the processes saw of it, with room for what they could not see.
+	// Complete says that the broker, the store and the operators recorded what they did, at exact times. Else it is
+	// inferred from what the processes saw of it, with room for what they could not see.
 	Complete bool `json:"complete,omitempty"`
 }
 
@@ -211,7 +218,8 @@ const (
 	Abandon = "abandon" // ignore the deadline, and kill the process later, each time
 )
 
-// Faults that a check knows. BrokerKill may take back an ack that had reached the broker. After either the broker starts anew.
+// Faults that a check knows. BrokerKill may take back an ack that had reached the broker. After either the broker
+// starts anew.
 const (
 	BrokerKill    = "broker-kill"
 	BrokerRestart = "broker-restart"

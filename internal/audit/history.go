@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Log is one process's part of a history. It is safe for use by many goroutines, and a process that is killed leaves whole
-// lines only.
+// A Log is one process's part of a history. It is safe for use by many goroutines, and a process that is killed leaves
+// whole lines only.
 type Log struct {
 	file    *os.File
 	process int
@@ -22,7 +22,8 @@ type Log struct {
 // Append opens the part of a process in dir, and creates it if it does not exist.
 func Append(dir string, process int) (*Log, error) {
 	name := filepath.Join(dir, fmt.Sprintf("%06d.ndjson", process))
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the history's own directory
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600) //nolint:gosec // the history's own directory
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// answerWithin is how long the isolation lock is held for a step that the store does not answer. Until then nothing else
-// runs, so no other message's kill can be counted against the undecided one.
+// answerWithin is how long the isolation lock is held for a step that the store does not answer. Until then nothing
+// else runs, so no other message's kill can be counted against the undecided one.
 const answerWithin = 2 * time.Second
 
-// checkIsolated is I5: what runs isolated has no other handler beside it, or none but abandoned ones if it was opened so.
+// checkIsolated is I5: what runs isolated has no other handler beside it, or none but abandoned ones if it was opened
+// so.
 func (m *model) checkIsolated(a *attempt) {
 	if a.began.IsZero() || !a.exclusive() && !a.beside() {
 		return
@@ -24,7 +25,8 @@ func (m *model) checkIsolated(a *attempt) {
 			earlier, later = x, a
 		}
 		if later.exclusive() || !m.leftBehind(earlier, later.began) {
-			m.violated("I5", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id, m.storyOf(later), m.storyOf(earlier))
+			m.violated("I5", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id,
+				m.storyOf(later), m.storyOf(earlier))
 			return
 		}
 	}
@@ -42,7 +44,8 @@ func (m *model) checkGate(a *attempt) {
 		for _, x := range a.process.runs {
 			_, started := x.answered(StepStart, VerdictRun)
 			if x != a && started && x.began.After(s.from) && x.began.Before(s.to) {
-				m.violated("I5", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a), m.storyOf(x))
+				m.violated("I5", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a),
+					m.storyOf(x))
 				return
 			}
 		}
@@ -85,9 +88,9 @@ func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	if !m.died(a) && e.Record.State == VerdictExhausted && senderGone {
 		msg.mistaken = true
 	}
-	// A START that arrives after the session of its sender has ended can count a crash of an attempt that runs: the attempt's own
-	// FAIL or END reverses it. Two copies of a message can do the same to each other, and a store that lost its last writes may
-	// have forgotten how the attempt ended.
+	// A START that arrives after the session of its sender has ended can count a crash of an attempt that runs: the
+	// attempt's own FAIL or END reverses it. Two copies of a message can do the same to each other, and a store that lost
+	// its last writes may have forgotten how the attempt ended.
 	excused := a.countable || m.failing(a) || senderGone || msg.copies > 1 || len(m.losses) > 0
 	why := ""
 	switch {
@@ -130,8 +133,9 @@ func (m *model) checkBegan(a *attempt) {
 	}
 }
 
-// checkCrashes is I5 of what the end shows. A crash is counted against the message that killed its process. If another handler ran
-// when the process died, the kill may have been its own. The store must have left the message undecided for longer than the lock is held.
+// checkCrashes is I5 of what the end shows. A crash is counted against the message that killed its process. If another
+// handler ran when the process died, the kill may have been its own. The store must have left the message undecided for
+// longer than the lock is held.
 func (m *model) checkCrashes() {
 	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
 		msg := m.messages[id]

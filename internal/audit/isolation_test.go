@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// undecided adds a process in which the store leaves START exclusive of a healthy message unanswered, for as long as given,
-// while the attempt of another one runs that kills the process. The next START exclusive counts the crash.
+// undecided adds a process in which the store leaves START exclusive of a healthy message unanswered, for as long as
+// given, while the attempt of another one runs that kills the process. The next START exclusive counts the crash.
 func (h *history) undecided(process int, took, lasts time.Duration, other Event) {
 	at := began.Add(time.Minute)
 	base := Event{ID: Succeed, Token: fmt.Sprintf("u%d-1", process), Process: process, Session: 1}
@@ -15,7 +15,8 @@ func (h *history) undecided(process int, took, lasts time.Duration, other Event)
 	asked.Kind, asked.Step, asked.Exclusive, asked.At, asked.Took = Stepped, "start", true, at.Add(took), took
 	h.add(Event{Kind: Opened, Process: process, Session: 1, At: at})
 	h.add(asked)
-	other.Token, other.Process, other.Session, other.At = fmt.Sprintf("u%d-2", process), process, 1, at.Add(took+time.Millisecond)
+	other.Token, other.Process, other.Session, other.At = fmt.Sprintf("u%d-2", process), process, 1,
+		at.Add(took+time.Millisecond)
 	if other.Redelivered {
 		started := other
 		started.Kind, started.Step, started.Verdict = Stepped, "start", "run"
@@ -24,7 +25,8 @@ func (h *history) undecided(process int, took, lasts time.Duration, other Event)
 	other.Kind = Began
 	h.add(other)
 	h.add(Event{Kind: Exited, Process: process, Err: "signal: killed", At: at.Add(lasts)})
-	h.add(Event{Kind: Kept, Key: Succeed, ID: Succeed, Record: &Record{State: "done", Crashes: 1, Tokens: ";" + base.Token + "=c"}, TTL: time.Hour})
+	h.add(Event{Kind: Kept, Key: Succeed, ID: Succeed, Record: &Record{State: "done", Crashes: 1, Tokens: ";" +
+		base.Token + "=c"}, TTL: time.Hour})
 }
 
 // TestKillsOfOthers has a crash counted against a message that did not run. It is allowed only while the store left it
@@ -47,7 +49,8 @@ func TestKillsOfOthers(t *testing.T) {
 		h.undecided(9, try, tc.lasts, tc.other)
 		r := Check(h)
 		if f := r.Violations["I5"]; f.Count != tc.want || len(r.Undecided) != tc.left {
-			t.Errorf("%s: %d violations, %d undecided, want %d and %d: %s", tc.name, f.Count, len(r.Undecided), tc.want, tc.left, f.Example)
+			t.Errorf("%s: %d violations, %d undecided, want %d and %d: %s", tc.name, f.Count, len(r.Undecided), tc.want, tc.left,
+				f.Example)
 		}
 	}
 }
@@ -58,8 +61,9 @@ func TestAnAnswerOpensTheGate(t *testing.T) {
 		h := healthy()
 		h.undecided(9, 250*time.Millisecond, 300*time.Millisecond, Event{ID: Kill, Redelivered: true})
 		h.add(Event{
-			Kind: Stepped, ID: Succeed, Token: "u9-1", Process: 9, Session: 1, Step: step, Exclusive: step == "start", Verdict: "run",
-			At: began.Add(time.Minute + 250500*time.Microsecond),
+			Kind: Stepped, ID: Succeed, Token: "u9-1", Process: 9, Session: 1, Step: step, Exclusive: step == "start",
+			Verdict: "run",
+			At:      began.Add(time.Minute + 250500*time.Microsecond),
 		})
 		h.without(Kept, Succeed)
 		if f := Check(h).Violations["I5"]; f.Count > 0 {
@@ -88,7 +92,8 @@ func TestAbandonedHandlersRun(t *testing.T) {
 	}
 }
 
-// TestKillsBesideAnAbandonedHandlerAreNotCounted has a killer run beyond its bound: its attempts beside one were not counted.
+// TestKillsBesideAnAbandonedHandlerAreNotCounted has a killer run beyond its bound: its attempts beside one were not
+// counted.
 func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		h := healthy()

@@ -46,19 +46,22 @@ func (m *model) checkSettlement(msg *message, e Event) {
 
 // goesOn reports whether the store said of a delivery that a copy goes on instead of it.
 func (a *attempt) goesOn() bool {
-	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == VerdictMove || e.Verdict == VerdictStale })
+	return slices.ContainsFunc(a.steps, func(e Event) bool {
+		return e.Verdict == VerdictMove || e.Verdict == VerdictStale
+	})
 }
 
-// checkFinished is I3 of a message that was moved: once the success of a copy is in the store, none is handled again. It is not promised
-// if two messages share the id, if a consumer has no later lane, or if the store or the broker forgot.
+// checkFinished is I3 of a message that was moved: once the success of a copy is in the store, none is handled again.
+// It is not promised if two messages share the id, if a consumer has no later lane, or if the store or the broker
+// forgot.
 func (m *model) checkFinished(msg *message, a *attempt) {
 	if !msg.finished.IsZero() && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 && !m.plan.Mixed {
 		m.violated("I3", "%s was handled after the success of a copy was recorded: %s", msg.id, m.storyOf(a))
 	}
 }
 
-// checkSettled is I1 and I8: what is acked was handled, and what is dead-lettered was exhausted in the store's words. The attempts
-// are those of the delivery.
+// checkSettled is I1 and I8: what is acked was handled, and what is dead-lettered was exhausted in the store's words.
+// The attempts are those of the delivery.
 func (m *model) checkSettled(e Event, attempts []*attempt) {
 	msg := m.message(e.ID)
 	switch e.Decision {
@@ -74,10 +77,11 @@ func (m *model) checkSettled(e Event, attempts []*attempt) {
 	}
 }
 
-// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm. One
-// that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six kills of 4.0.5, decided on
-// 8 ms before), and so may one that follows the broker's start before the dead-letter queue has a leader (20 of 8,183 in 13
-// starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until the other has them.
+// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm.
+// One that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six kills of 4.0.5,
+// decided on 8 ms before), and so may one that follows the broker's start before the dead-letter queue has a leader (20
+// of 8,183 in 13 starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until the other
+// has them.
 func (m *model) checkLoss(msg *message) {
 	handled := slices.ContainsFunc(msg.runs, func(a *attempt) bool { return a.outcome == OK })
 	switch {
@@ -85,7 +89,8 @@ func (m *model) checkLoss(msg *message) {
 	case m.dropped(msg):
 		m.report.Dropped++
 	default:
-		m.violated("I1", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do, len(msg.runs))
+		m.violated("I1", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do,
+			len(msg.runs))
 	}
 }
 
@@ -108,8 +113,8 @@ func (m *model) checkDeadLetters(msg *message) {
 	m.checkCauses(msg, m.now)
 }
 
-// checkCauses is I2: a dead letter has as many failed attempts as the limit. They are those of the store's replies, and those in
-// its records.
+// checkCauses is I2: a dead letter has as many failed attempts as the limit. They are those of the store's replies, and
+// those in its records.
 func (m *model) checkCauses(msg *message, at time.Time) {
 	if msg.id == "" || msg.rejected || msg.mistaken || msg.skipped || msg.early {
 		return
@@ -127,25 +132,29 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 		}
 	}
 	if causes < m.limit() {
-		m.violated("I2", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(), m.story(msg))
+		m.violated("I2", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(),
+			m.story(msg))
 	}
 }
 
-// reversedLate is what a.crashed knows of a history that is complete: the attempt was counted as a crash when its session was lost,
-// maybe as the last, and its process ended it after that. It had failed, so the count was right but for its cause.
+// reversedLate is what a.crashed knows of a history that is complete: the attempt was counted as a crash when its
+// session was lost, maybe as the last, and its process ended it after that. It had failed, so the count was right but
+// for its cause.
 func (m *model) reversedLate(msg *message, a *attempt) bool {
 	_, ended := a.answered(StepEnd, "")
 	return !m.plan.Complete && ended && m.failing(a) && a.askedAlone() && m.sessionLost(a) && msg.kinds[a.token] == 'e'
 }
 
-// lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process lived
-// to write that down: it failed and its process died before the answer; or it was to run isolated, and its process died, or
-// stopped without reaching the store.
+// lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process
+// lived to write that down: it failed and its process died before the answer; or it was to run isolated, and its
+// process died, or stopped without reaching the store.
 func (m *model) lostTrace(a *attempt, at time.Time) bool {
 	if m.lossesBetween(a.began, at) == 0 {
 		return false
 	}
-	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == StepFail && e.Verdict == "" })
+	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool {
+		return e.Step == StepFail && e.Verdict == ""
+	})
 	return unheard && m.failing(a) || a.askedAlone() && (m.died(a) || a.left()) || a.exclusive() && a.countable
 }
 
@@ -155,9 +164,9 @@ func (a *attempt) counted() bool {
 	return failed || a.kind != 0
 }
 
-// checkRuns is I3: the bound, and that each run but one has a reason for not being the only one. That one need not be the
-// last to begin: a consumer whose session was lost without its knowledge may run what it has for a while. A message without an id
-// runs again if the broker forgot that it had delivered it.
+// checkRuns is I3: the bound, and that each run but one has a reason for not being the only one. That one need not be
+// the last to begin: a consumer whose session was lost without its knowledge may run what it has for a while. A message
+// without an id runs again if the broker forgot that it had delivered it.
 func (m *model) checkRuns(msg *message) {
 	if len(msg.runs) == 0 {
 		return
@@ -196,8 +205,8 @@ func (m *model) bound(msg *message, returned int) int {
 	return (copies+msg.renewals)*(each+copies-1) + msg.forgets + (m.limit()+2)*losses + returned
 }
 
-// returns is the number of runs that an attempt allows beyond the limit, because it went back to the queue uncounted. Until is when
-// the next one began.
+// returns is the number of runs that an attempt allows beyond the limit, because it went back to the queue uncounted.
+// Until is when the next one began.
 func (m *model) returns(a *attempt, until time.Time) int {
 	if a.id == "" && a.outcome != NotCounted {
 		return 0
@@ -236,7 +245,8 @@ func (m *model) checkOnce(msg *message) {
 			m.violated("I12", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
 		}
 	}
-	if len(msg.dead) > 1 && msg.moves == 0 && (sent > 1 || len(m.upsets) == 0 && m.report.FaultsByKind[BrokerRestart] == 0) {
+	if len(msg.dead) > 1 && msg.moves == 0 && (sent > 1 || len(m.upsets) == 0 &&
+		m.report.FaultsByKind[BrokerRestart] == 0) {
 		m.violated("I12", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// model is a history put together by what it is about. It grows with each event, so that a rule may ask for the state at an event,
-// or, once all are in, for what became of it.
+// model is a history put together by what it is about. It grows with each event, so that a rule may ask for the state
+// at an event, or, once all are in, for what became of it.
 type model struct {
 	report    *Report
 	plan      Plan
@@ -119,7 +119,8 @@ func (m *model) attempt(e Event) *attempt {
 	p := m.process(e.Process)
 	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At, last: e.At}
 	a.innocent = m.died(a) && p.killer != nil && p.killer.id != a.id
-	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero() // its START was on its way, under the lock if it was exclusive
+	// its START was on its way, under the lock if it was exclusive
+	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero()
 	m.attempts[e.Token] = a
 	m.owners[processPart(e.Token)] = p
 	p.attempts = append(p.attempts, a)

@@ -21,8 +21,8 @@ const (
 )
 
 // span is a time in which the broker may undo what it had taken in shortly before. It is the moment of a kill, and in a
-// cluster every fault of a node, for as long as it lasts: what the node's clients hold is given to others, their sessions
-// stay as they are, and what they settle then is ignored.
+// cluster every fault of a node, for as long as it lasts: what the node's clients hold is given to others, their
+// sessions stay as they are, and what they settle then is ignored.
 type span struct{ from, to time.Time }
 
 func (m *model) addProcess(e Event) {
@@ -95,9 +95,9 @@ func (m *model) endProcess(p *process, e Event) {
 	p.exited = e.At
 }
 
-// spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their process.
-// What remains is a first delivery that kills while the gate is closed: the store owed an answer for as long as a step is
-// repeated, or the session of the attempt had ended, which cuts that short.
+// spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their
+// process. What remains is a first delivery that kills while the gate is closed: the store owed an answer for as long
+// as a step is repeated, or the session of the attempt had ended, which cuts that short.
 func (m *model) spare(p *process) {
 	for _, a := range p.attempts {
 		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) {
@@ -137,7 +137,9 @@ func (m *model) sessionLost(a *attempt) bool {
 
 // upset reports whether the broker may have undone between two times what it had taken in.
 func (m *model) upset(from, to time.Time) bool {
-	return slices.ContainsFunc(m.upsets, func(s span) bool { return !s.to.Before(from.Add(-time.Second)) && !s.from.After(to) })
+	return slices.ContainsFunc(m.upsets, func(s span) bool {
+		return !s.to.Before(from.Add(-time.Second)) && !s.from.After(to)
+	})
 }
 
 func (m *model) lossesBetween(from, to time.Time) int {
@@ -150,7 +152,8 @@ func (m *model) lossesBetween(from, to time.Time) int {
 	return n
 }
 
-// clocks is how far the clocks and timers of real processes may differ from the events; a complete history has one clock.
+// clocks is how far the clocks and timers of real processes may differ from the events; a complete history has one
+// clock.
 func (m *model) clocks() time.Duration {
 	if m.plan.Complete {
 		return 0

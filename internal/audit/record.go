@@ -75,7 +75,8 @@ func (m *model) checkRecord(msg *message, ttl time.Duration, when string) {
 		}
 	}
 	if r := msg.record; !msg.unique || failures != r.Failures || crashes != r.Crashes {
-		m.violated("I4", "%s: the record of %s counts %d failures and %d crashes: %s", when, msg.id, r.Failures, r.Crashes, m.story(msg))
+		m.violated("I4", "%s: the record of %s counts %d failures and %d crashes: %s", when, msg.id, r.Failures, r.Crashes,
+			m.story(msg))
 	}
 	if ttl <= 0 {
 		m.violated("I10", "%s: the record of %s does not expire", when, msg.id)
@@ -87,7 +88,8 @@ func (m *model) checkChange(a *attempt, msg *message, e Event) {
 	was := e.before()
 	counts := e.Record.Failures + e.Record.Crashes
 	msg.early = msg.early || m.isEarly(a, e)
-	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() && e.Limit > 0 && !m.isEarly(a, e) {
+	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() &&
+		e.Limit > 0 && !m.isEarly(a, e) {
 		m.violated("I2", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
 	}
 	if e.Record.Fence < was.Fence {
@@ -106,7 +108,8 @@ func (e Event) before() Record {
 // checkTouched is I7: an attempt changes nothing but its own count and open attempt.
 func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	was, is := e.before(), *e.Record
-	anew := was.State != "" && was.State != "skip" && (e.First || e.Step == StepStart) // history, of which a new use of the id takes nothing over
+	// history, of which a new use of the id takes nothing over
+	anew := was.State != "" && was.State != "skip" && (e.First || e.Step == StepStart)
 	if anew {
 		if e.First && (e.Late || !by.process.session(e.Session).gone.IsZero() || msg.forgets > 0) && is.State != was.State {
 			msg.renewals++
@@ -119,7 +122,9 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	}
 	others := func(tokens string) map[string]byte {
 		of, _ := kinds(tokens)
-		maps.DeleteFunc(of, func(token string, kind byte) bool { return token == by.token || token == counted || kind == 'e' })
+		maps.DeleteFunc(of, func(token string, kind byte) bool {
+			return token == by.token || token == counted || kind == 'e'
+		})
 		return of
 	}
 	if !maps.Equal(others(was.Tokens), others(is.Tokens)) {
@@ -132,7 +137,8 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	case e.Step != StepStart:
 		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
 	case was.OpenReserved: // its handler does not begin any more
-	case !e.Exclusive && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff): // there copies open one to wait for each other
+	case !e.Exclusive && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff):
+		// there copies open one to wait for each other
 		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
 	}
 }
@@ -184,15 +190,15 @@ func (m *model) remembered(msg *message, at time.Time) bool {
 	return !lost && len(m.kept) > 0 && (msg.record != nil || m.now.Sub(at) < handledMark)
 }
 
-// has reports whether the record knows a token as a failure. A second copy of a message begins anew, and makes history of
-// the first one's.
+// has reports whether the record knows a token as a failure. A second copy of a message begins anew, and makes history
+// of the first one's.
 func (msg *message) has(token string) bool {
 	kind := msg.kinds[token]
 	return kind == 'f' || kind == 'e' && msg.copies > 1
 }
 
-// checkKept is I4 and I10 of what the end shows. What is left undecided must come from an attempt that could not know: its
-// session was lost, its process died, or the store did not answer it.
+// checkKept is I4 and I10 of what the end shows. What is left undecided must come from an attempt that could not know:
+// its session was lost, its process died, or the store did not answer it.
 func (m *model) checkKept() {
 	for _, e := range m.kept {
 		if e.ID == "" {

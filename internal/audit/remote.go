@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// A handler may be a request to another process, as in push mode. The same rules apply, but the consumer process does not always see
-// what that process did:
+// A handler may be a request to another process, as in push mode. The same rules apply, but the consumer process does
+// not always see what that process did:
 //
-//   - The other process may end during a request (Crashed) while the consumer lives. That counts if the attempt was isolated, as if the
+//   - The other process may end during a request (Crashed) while the consumer lives. That counts if the attempt was
+//     isolated, as if the
 //     consumer had died; else the message becomes a suspect, and runs again.
-//   - It may have handled a message and end before its response is out. So a consumer's crash or not-counted overrules an OK.
-//   - A consumer that was stopped for a while may find the response after its deadline, which counts: the deadline decides, not the
+//   - It may have handled a message and end before its response is out. So a consumer's crash or not-counted
+//     overrules an OK.
+//   - A consumer that was stopped for a while may find the response after its deadline, which counts: the deadline
+//     decides, not the
 //     time at which the other process was done.
 //   - A request is over when the consumer has decided about it, also if the other process learns that later.
 
@@ -36,13 +39,16 @@ func (a *attempt) takenBack() bool {
 	return a.remote && uncounted || a.crashedRemotely()
 }
 
-// again reports whether an earlier attempt of the process at the message was taken back. Then this one is not the first, although its
-// delivery is. If the message has copies, it may be the first at another delivery, which took no step.
+// again reports whether an earlier attempt of the process at the message was taken back. Then this one is not the
+// first, although its delivery is. If the message has copies, it may be the first at another delivery, which took no
+// step.
 func (a *attempt) again(msg *message) bool {
 	if msg.copies > 1 && len(a.steps) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(msg.attempts, func(x *attempt) bool { return x != a && x.process == a.process && x.takenBack() })
+	return slices.ContainsFunc(msg.attempts, func(x *attempt) bool {
+		return x != a && x.process == a.process && x.takenBack()
+	})
 }
 
 // lateResponse reports whether the consumer counted a failure when its deadline may have been over.

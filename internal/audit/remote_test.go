@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// pushed is a history of one consumer process and its endpoint: a killer is posted once beside others and then isolated, and each
-// time the endpoint ends. A harmless message is cut off the first time, and handled isolated.
+// pushed is a history of one consumer process and its endpoint: a killer is posted once beside others and then
+// isolated, and each time the endpoint ends. A harmless message is cut off the first time, and handled isolated.
 func pushed() history {
 	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, DrainWithin: 61 * time.Second}})
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, MostHeld: 10 * time.Second,
+		DrainWithin: 61 * time.Second}})
 	h.add(Event{Kind: Published, ID: Kill, Do: Kill, Seq: 1, Outcome: Confirmed})
 	h.add(Event{Kind: Published, ID: Succeed, Do: Succeed, Seq: 2, Outcome: Confirmed})
 	h.add(Event{Kind: Opened, Process: 1, Session: 1})
@@ -30,7 +31,8 @@ func pushed() history {
 	h.add(Event{Kind: Quiet})
 	h.add(Event{Kind: Drained})
 	h.add(Event{Kind: Dead, ID: Kill, Outcome: "rejected"})
-	h.add(Event{Kind: Kept, Key: Kill, ID: Kill, Record: &Record{State: "exhausted", Crashes: 2, Tokens: ";p-3=c;p-4=c"}, TTL: time.Hour})
+	h.add(Event{Kind: Kept, Key: Kill, ID: Kill, Record: &Record{State: "exhausted", Crashes: 2, Tokens: ";p-3=c;p-4=c"},
+		TTL: time.Hour})
 	return h
 }
 
@@ -135,7 +137,8 @@ func TestLateResponse(t *testing.T) {
 		h.change(Setup, "", func(e *Event) { e.Plan.HandlerTimeout = 3 * time.Second })
 		h.post(Succeed, "p-7", true, OK, Retry)
 		began := h[len(h)-3].At
-		h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-7", Process: 1, Session: 1, Step: StepFail, Verdict: VerdictRequeue, At: began.Add(tc.after)})
+		h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-7", Process: 1, Session: 1, Step: StepFail, Verdict: VerdictRequeue,
+			At: began.Add(tc.after)})
 		if f := Check(h).Violations["I2"]; f.Count != tc.want {
 			t.Errorf("after %v: %+v", tc.after, f)
 		}

@@ -99,7 +99,8 @@ func (e Event) line(short func(string) string) string {
 	for _, f := range []struct {
 		is   bool
 		name string
-	}{{e.Late, "late"}, {e.Exclusive, "exclusive"}, {e.Beside, "beside"}, {e.Redelivered, "redelivered"}, {e.Accepted, "done"}, {e.Paused, "paused"}} {
+	}{{e.Late, "late"}, {e.Exclusive, "exclusive"}, {e.Beside, "beside"}, {e.Redelivered, "redelivered"},
+		{e.Accepted, "done"}, {e.Paused, "paused"}} {
 		if f.is {
 			parts = append(parts, f.name)
 		}

@@ -114,7 +114,8 @@ func StoreReport(at string, found []counter.Finding, more ...inspect.Finding) Re
 		if f.Severe {
 			severity = inspect.Error
 		}
-		r.Findings = append(r.Findings, inspect.Finding{Code: f.Code, Severity: severity, Seen: f.Seen, Impact: f.Impact, Fix: f.Fix})
+		r.Findings = append(r.Findings, inspect.Finding{Code: f.Code, Severity: severity, Seen: f.Seen, Impact: f.Impact,
+			Fix: f.Fix})
 	}
 	r.Findings = append(r.Findings, more...)
 	return r.sorted()
@@ -151,14 +152,16 @@ func (c *Checkup) need(queue string) inspect.Need {
 	return need
 }
 
-// ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead letters of others
-// needs none.
+// ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead
+// letters of others needs none.
 var ownDeadLetters = []string{inspect.CodeNoDeadLetterExchange, inspect.CodeDeadLetterUnproven}
 
-// owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that consumers retry
-// from.
+// owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that
+// consumers retry from.
 func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Finding) ([]inspect.Finding, error) {
-	if !c.Named || !slices.ContainsFunc(findings, func(f inspect.Finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
+	if !c.Named || !slices.ContainsFunc(findings, func(f inspect.Finding) bool {
+		return slices.Contains(ownDeadLetters, f.Code)
+	}) {
 		return findings, nil
 	}
 	owners, err := c.owners(ctx, name)

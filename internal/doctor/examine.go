@@ -1,5 +1,5 @@
-// Package doctor is for operators: it examines a queue closely, writes the commands that fix what it finds, proves on scratch queues
-// what can be proven, and finds queues and dead letters.
+// Package doctor is for operators: it examines a queue closely, writes the commands that fix what it finds, proves on
+// scratch queues what can be proven, and finds queues and dead letters.
 package doctor
 
 import (
@@ -13,20 +13,22 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and policies that match
-// and do not apply. All of it needs Management, except for a dead-letter queue that a routing key names. What cannot be seen is a
-// finding too. Findings have Commands if some fix them. A queue of the later lane has none.
+// Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and
+// policies that match and do not apply. All of it needs Management, except for a dead-letter queue that a routing key
+// names. What cannot be seen is a finding too. Findings have Commands if some fix them. A queue of the later lane has
+// none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	return examine(ctx, conn, need, inspect.RulesFor(need.Queue))
 }
 
-// DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one Error if not,
-// one Warning if only just, and nothing if it does, or if there is no such limit.
+// DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one
+// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit.
 func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	return examine(ctx, conn, need, []inspect.Rule{inspect.DeliveryLimitRule})
 }
 
-func examine(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) ([]inspect.Finding, error) {
+func examine(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) ([]inspect.Finding,
+	error) {
 	f, findings, err := judge(ctx, conn, need, rules)
 	if err != nil {
 		return nil, err
@@ -36,7 +38,8 @@ func examine(ctx context.Context, conn *amqp.Connection, need inspect.Need, rule
 }
 
 // judge gathers the facts about a queue closely, and judges them.
-func judge(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) (inspect.Facts, []inspect.Finding, error) {
+func judge(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) (inspect.Facts,
+	[]inspect.Finding, error) {
 	g, err := inspect.NewGatherer(conn, need, true)
 	if err != nil {
 		return inspect.Facts{}, nil, err
@@ -48,8 +51,8 @@ func judge(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules 
 	return f, inspect.Judge(rules, f, need), nil
 }
 
-// Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection was opened. The
-// community supports the latest minor series of the latest major one only; that has been 4.3 at least.
+// Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection
+// was opened. The community supports the latest minor series of the latest major one only; that has been 4.3 at least.
 func Broker(conn *amqp.Connection) []inspect.Finding {
 	product, _ := conn.Properties["product"].(string)
 	release, _ := conn.Properties["version"].(string)
@@ -78,7 +81,8 @@ func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []ins
 	return inspect.OfAlarms(on)
 }
 
-// TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection leads to.
+// TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection
+// leads to.
 func TryManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
 	api, err := need.API()
 	if err != nil || api == nil {

@@ -19,8 +19,8 @@ const (
 	maxJudged = 1000
 )
 
-// kept judges what the store keeps of a queue. A store that does not reply is not asked about the next queue: that is a finding about
-// the store.
+// kept judges what the store keeps of a queue. A store that does not reply is not asked about the next queue: that is a
+// finding about the store.
 func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Finding {
 	if c.Store == nil || c.mute.Load() {
 		return nil
@@ -58,7 +58,8 @@ func judgePause(note counter.Note, queue string) inspect.Finding {
 	})
 }
 
-// limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in force on all.
+// limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in
+// force on all.
 func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
 	if set, err := c.Store.Limit(ctx, vhost, queue); set != nil || err != nil {
 		return nil, err
@@ -83,7 +84,8 @@ func limitsDiffer(queue string, seen []records.ConsumerLimit) []inspect.Finding 
 	if len(seen) == 0 {
 		return nil
 	}
-	return []inspect.Finding{inspect.Say("limits-differ", inspect.Vars{"limits": records.LimitsText(seen), "queue": shell.Operands(queue)})}
+	return []inspect.Finding{inspect.Say("limits-differ", inspect.Vars{"limits": records.LimitsText(seen),
+		"queue": shell.Operands(queue)})}
 }
 
 // firstLine is the beginning of a text from elsewhere, which may hold control characters.

@@ -16,12 +16,12 @@ import (
 
 // Landing says where the dead letters of a queue land, as far as this is known.
 type Landing struct {
-	// Queues take dead letters: first those that take all of them, then those with Depends, then those with Behind, each by name.
-	// Empty if the dead-letter route reaches no queue, or only unknown ones.
+	// Queues take dead letters: first those that take all of them, then those with Depends, then those with Behind, each
+	// by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
 	Queues []LandingQueue
 
-	// Guess is QUEUE + ".dlq" if Queues is empty and that queue exists. By its name it takes the dead letters, or did before the
-	// route was broken.
+	// Guess is QUEUE + ".dlq" if Queues is empty and that queue exists. By its name it takes the dead letters, or did
+	// before the route was broken.
 	Guess string
 
 	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
@@ -45,13 +45,13 @@ type LandingQueue struct {
 	Delay bool
 }
 
-// FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter route through
-// exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure permission on the queue; for
-// other routes the result is a Guess. If the queue does not exist or cannot be read, Unseen says so, without an error. Only Queue,
-// Management and HTTPClient of need are used.
+// FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
+// route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
+// permission on the queue; for other routes the result is a Guess. If the queue does not exist or cannot be read,
+// Unseen says so, without an error. Only Queue, Management and HTTPClient of need are used.
 //
-// It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns errors of the
-// connection, and for an invalid Queue or Management.
+// It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
+// errors of the connection, and for an invalid Queue or Management.
 func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Landing, error) {
 	g, err := inspect.NewGatherer(conn, need, false)
 	if err != nil {
@@ -161,9 +161,11 @@ func broken(f inspect.Facts) string {
 	case len(f.Route.Loops) > 0:
 		return "the dead-letter route leads only back to the queue"
 	case exchange == "" && fixed:
-		return fmt.Sprintf("dead letters go over the default exchange with the routing key %q, and no queue has that name", key)
+		return fmt.Sprintf("dead letters go over the default exchange with the routing key %q, and no queue has "+
+			"that name", key)
 	case len(f.Exchange.Bindings) == 0:
 		return fmt.Sprintf("nothing is bound to the dead-letter exchange %q", exchange)
 	}
-	return fmt.Sprintf("no binding leads from the dead-letter exchange %q to a queue for the routing key of its dead letters", exchange)
+	return fmt.Sprintf("no binding leads from the dead-letter exchange %q to a queue for the routing key of its "+
+		"dead letters", exchange)
 }

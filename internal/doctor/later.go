@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// laterLane examines the later lane that all queues of the virtual host share. Without a lane it finds nothing. Only the management API
-// shows policies.
+// laterLane examines the later lane that all queues of the virtual host share. Without a lane it finds nothing. Only
+// the management API shows policies.
 func (c *Checkup) laterLane(ctx context.Context) ([]inspect.Finding, error) {
 	found, wrong, unread, err := queueinfo.BucketsOf(ctx, c.Conn)
 	if err != nil {
@@ -53,14 +53,15 @@ func (c *Checkup) laterPolicies(ctx context.Context) ([]inspect.Finding, error) 
 			return all, fmt.Errorf("examining the later lane, queue %q: %w", b.Name, err)
 		}
 		for _, key := range changedByPolicy(b, q.Policy) {
-			all = append(all, inspect.Say("later-lane-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key, "value": q.Policy[key]}))
+			all = append(all, inspect.Say("later-lane-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key,
+				"value": q.Policy[key]}))
 		}
 	}
 	return all, nil
 }
 
-// changedByPolicy returns the keys of a policy that change what a bucket does. Other keys do nothing, because the bucket's arguments
-// have precedence. Of two TTLs the shorter one applies.
+// changedByPolicy returns the keys of a policy that change what a bucket does. Other keys do nothing, because the
+// bucket's arguments have precedence. Of two TTLs the shorter one applies.
 func changedByPolicy(b queueinfo.Bucket, policy amqp.Table) (keys []string) {
 	for _, argument := range []string{
 		queueinfo.ArgDeadLetterKey, queueinfo.ArgExpires, queueinfo.ArgMaxLength, queueinfo.ArgMaxLengthBytes,

@@ -19,13 +19,13 @@ type Listing struct {
 	Queues     []string // that consumers may retry from, by name
 	PassedOver []string // exclusive ones, streams, those of the later lane, and the dead-letter queues of others
 
-	// DeadLetters maps a queue that is passed over to the queues that dead-letter to it. If the dead letters of a queue reach none,
-	// QUEUE + ".dlq" counts as their dead-letter queue.
+	// DeadLetters maps a queue that is passed over to the queues that dead-letter to it. If the dead letters of a queue
+	// reach none, QUEUE + ".dlq" counts as their dead-letter queue.
 	DeadLetters map[string][]string
 }
 
-// List lists the queues of the connection's virtual host. It needs need.Management. It passes over a queue that takes the dead letters
-// of another one and has no dead-letter exchange itself: Examine judges it with the other one.
+// List lists the queues of the connection's virtual host. It needs need.Management. It passes over a queue that takes
+// the dead letters of another one and has no dead-letter exchange itself: Examine judges it with the other one.
 func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listing, error) {
 	if need.Management == "" {
 		return Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
@@ -66,8 +66,8 @@ func sortOut(all []queueinfo.Queue, dead map[string][]string) Listing {
 	return out
 }
 
-// deadLetterQueues maps dead-letter queues to their sources. It looks up the exchanges of their routes, and omits queues that it cannot
-// name.
+// deadLetterQueues maps dead-letter queues to their sources. It looks up the exchanges of their routes, and omits
+// queues that it cannot name.
 func deadLetterQueues(ctx context.Context, api *management.Client, all []queueinfo.Queue) (map[string][]string, error) {
 	known := inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*queueinfo.Queue{}}.AllKeys()
 	for i := range all {

@@ -18,7 +18,8 @@ func TestSortOut(t *testing.T) {
 		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
 		{Name: "strikes.later.1h", Declared: to}, {Name: "strikes.later.lost"}, {Name: "strikes.later.7h", Declared: to},
 	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
-	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders strikes.later.7h" || p != "log mine orders.dlq strikes.later.1h strikes.later.lost" {
+	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver,
+		" "); q != "bare delayed orders strikes.later.7h" || p != "log mine orders.dlq strikes.later.1h strikes.later.lost" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}
 }

@@ -226,7 +226,8 @@ func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
 // and that are still there. It ends at the first step that fails, and may be repeated.
-func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need, tell func(Step)) (left []inspect.Finding, err error) {
+func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need,
+	tell func(Step)) (left []inspect.Finding, err error) {
 	steps := p.Steps()
 	for _, s := range steps {
 		if err := s.Do(ctx, conn); err != nil {

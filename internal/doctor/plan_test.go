@@ -28,7 +28,8 @@ func examined(t *testing.T) inspect.Facts {
 		Version: queueinfo.Version{Major: 4, Minor: 3}, VHost: "a/b", Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
 		Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
 			queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true,
-			queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once", queueinfo.ArgOverflow: "reject-publish",
+			queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once",
+			queueinfo.ArgOverflow: "reject-publish",
 		}},
 	}
 	dead := queue
@@ -36,9 +37,10 @@ func examined(t *testing.T) inspect.Facts {
 	return inspect.Facts{
 		Product: "RabbitMQ", API: api,
 		Description: management.Description{Queue: queue, Policies: management.Policies{Known: true}},
-		Exchange:    inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{toQueue("q.dlq")}},
-		Known:       inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*queueinfo.Queue{}}.AllKeys(),
-		Vitals:      &inspect.Vitals{Targets: []queueinfo.Queue{dead}},
+		Exchange: inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true,
+			Bindings: []management.Binding{toQueue("q.dlq")}},
+		Known:  inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*queueinfo.Queue{}}.AllKeys(),
+		Vitals: &inspect.Vitals{Targets: []queueinfo.Queue{dead}},
 	}
 }
 
@@ -76,7 +78,8 @@ func keeps(name string, pairs ...any) func(*inspect.Facts) {
 		for i := 0; i < len(pairs); i += 2 {
 			args[pairs[i].(string)] = pairs[i+1]
 		}
-		f.Known.Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}
+		f.Known.Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true,
+			Args: args}}
 	}
 }
 
@@ -106,7 +109,8 @@ func TestOnePolicyFixesAll(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{queueinfo.ArgType: "quorum", "x-max-length": int64(9)}
 	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
-	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
+	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7,
+		Definition: amqp.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
 	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
 		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
@@ -116,7 +120,8 @@ func TestOnePolicyFixesAll(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if also := strings.Count(line, "\n"); also != 4 {
-		t.Errorf("an exchange, a policy for the queue that keeps its dead letters, that queue, a binding and a policy: %s", got[inspect.CodeNoDeadLetterExchange])
+		t.Errorf("an exchange, a policy for the queue that keeps its dead letters, that queue, a binding and a policy: %s",
+			got[inspect.CodeNoDeadLetterExchange])
 	}
 }
 
@@ -127,10 +132,15 @@ func TestNoCommand(t *testing.T) {
 		f    []func(*inspect.Facts)
 		code string
 	}{
-		{"no API", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) { f.API = nil }), inspect.CodeNoDeadLetterExchange},
-		{"policies not known", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) { f.Policies.Known = false }), inspect.CodeNoDeadLetterExchange},
+		{"no API", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) {
+			f.API = nil
+		}), inspect.CodeNoDeadLetterExchange},
+		{"policies not known", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) {
+			f.Policies.Known = false
+		}), inspect.CodeNoDeadLetterExchange},
 		{"by argument", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), inspect.CodeLimitLow},
-		{"by argument and a lower policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
+		{"by argument and a lower policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)),
+			policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
 		{"strategy by argument", changes(with(queueinfo.ArgStrategy, "at-most-once")), inspect.CodeAtMostOnce},
 	}
 	for _, tt := range tests {
@@ -157,7 +167,8 @@ func TestCommandsQuote(t *testing.T) {
 	if line == "" {
 		t.Fatal("no command")
 	}
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", `RABBITMQ_PASSWORD=hush; curl() { printf '%s\n' "$@"; }; `+line).Output()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `RABBITMQ_PASSWORD=hush; curl() { printf '%s\n' "$@"; }; `+
+		line).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +179,8 @@ func TestCommandsQuote(t *testing.T) {
 	}
 }
 
-// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes nothing else.
+// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes
+// nothing else.
 func TestRaisedLimitHasRoom(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeliveryLimit: int64(5000)}
@@ -177,7 +189,8 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
 	found := inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need)
 	patient{f}.plan(found, need, "").command(found)
-	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0], `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
+	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
+		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
 	}
 }
@@ -199,17 +212,21 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{queueinfo.ArgType: "classic"}
 	f.Type = "classic"
-	f.Policies.User = []management.Policy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3, Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
+	f.Policies.User = []management.Policy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3,
+		Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
 	f.Policies.Describe(management.Queue{Type: "classic", Policy: amqp.Table{}}, &f.Queue) // the API does not show it yet
 	line := commands(f)[inspect.CodeNoDeadLetterExchange]
-	for _, want := range []string{`"definition":{"dead-letter-exchange":"q.dlx","max-length":5,"overflow":"reject-publish"}`, `"priority":4`, "/strikes.q.queue'"} {
+	for _, want := range []string{
+		`"definition":{"dead-letter-exchange":"q.dlx","max-length":5,"overflow":"reject-publish"}`, `"priority":4`,
+		"/strikes.q.queue'"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
 		}
 	}
 	f = examined(t)
 	f.OperatorPolicy = amqp.Table{"delivery-limit": int64(5)}
-	f.Policy, f.Args = management.Join(nil, f.OperatorPolicy), amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx"}
+	f.Policy, f.Args = management.Join(nil, f.OperatorPolicy), amqp.Table{queueinfo.ArgType: "quorum",
+		queueinfo.ArgDeadLetterExchange: "q.dlx"}
 	if line, found := commands(f)[inspect.CodeLimitLow]; !found || line != "" {
 		t.Errorf("an operator's policy undoes %q", line)
 	}
@@ -226,11 +243,14 @@ func TestUnbind(t *testing.T) {
 	}{
 		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq"), toQueue("q"))), unbind, 0},
 		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q"))), unbind, 2},
-		{"an exchange that may have other uses", changes(with(queueinfo.ArgDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "", 0},
+		{"an exchange that may have other uses", changes(with(queueinfo.ArgDeadLetterExchange, "in"), exchange("in",
+			"fanout", toQueue("q.dlq"), toQueue("q"))), "", 0},
 		{"the same, by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
 			exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "/api/policies/a%2Fb/strikes.q'", 2},
-		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), "", 0},
-		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), "", 0},
+		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w")), keeps("w", queueinfo.ArgDeadLetterExchange,
+			"", queueinfo.ArgDeadLetterKey, "q")), "", 0},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")),
+			"", 0},
 	}
 	for _, tt := range tests {
 		f := examined(t)
@@ -238,18 +258,20 @@ func TestUnbind(t *testing.T) {
 			change(&f)
 		}
 		got, found := commands(traced(f))[inspect.CodeLoop]
-		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, "\n") != tt.also {
+		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got,
+			"\n") != tt.also {
 			t.Errorf("%s: found %v, command %q", tt.name, found, got)
 		}
 	}
 }
 
-// A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it lose or move dead
-// letters, and what exists with other arguments is not declared again.
+// A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it
+// lose or move dead letters, and what exists with other arguments is not declared again.
 func TestPlanKeepsDeadLetters(t *testing.T) {
 	matching := func(definition amqp.Table) func(*inspect.Facts) {
 		return func(f *inspect.Facts) {
-			f.Policies.User = []management.Policy{{Name: "all", Pattern: "^q", ApplyTo: "all", Priority: 7, Definition: definition}}
+			f.Policies.User = []management.Policy{{Name: "all", Pattern: "^q", ApplyTo: "all", Priority: 7,
+				Definition: definition}}
 			f.PolicyName, f.Policy = "all", definition
 		}
 	}
@@ -260,7 +282,8 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 			f.Known.Queues["q.dlq"] = &q
 		}
 	}
-	sound := queueinfo.Queue{Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.DeadLetterArguments()}}
+	sound := queueinfo.Queue{Declared: queueinfo.Declared{Type: "quorum", Durable: true,
+		Args: queueinfo.DeadLetterArguments()}}
 	expiring, byPolicy := sound, sound
 	expiring.Args = amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgTTL: int64(60000)}
 	byPolicy.Policy, byPolicy.PolicyName = amqp.Table{"message-ttl": int64(60000)}, "all"
@@ -270,33 +293,48 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		want    []string
 		refused string
 	}{
-		"everything is missing": {changes(gone), "", []string{`declare the fanout exchange "q.dlx"`, `declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
-		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}), without(queueinfo.ArgDeadLetterExchange)), "", []string{
-			`declare the fanout exchange "q.dlx"`, `set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+		"everything is missing": {changes(gone), "", []string{`declare the fanout exchange "q.dlx"`,
+			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}),
+			without(queueinfo.ArgDeadLetterExchange)), "", []string{
+			`declare the fanout exchange "q.dlx"`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
 			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`,
 		}, ""},
-		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}), there(byPolicy)), "", []string{
-			`declare the fanout exchange "q.dlx"`, `set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}),
+			there(byPolicy)), "", []string{
+			`declare the fanout exchange "q.dlx"`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
 			`bind the queue "q.dlq" to the exchange "q.dlx"`,
 		}, ""},
 		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
-			f.Policies.Operator = []management.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all", Definition: amqp.Table{"message-ttl": int64(60000)}}}
+			f.Policies.Operator = []management.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all",
+				Definition: amqp.Table{"message-ttl": int64(60000)}}}
 		}), "", nil, "keeps messages for 60000 ms"},
-		"the dead-letter queue is there":    {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"the dead-letter queue is there": {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`,
+			`bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
 		"with arguments that lose messages": {changes(gone, there(expiring)), "", nil, "keeps messages for 60000 ms"},
 		"an exchange of unknown type":       {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead")), "", nil, ""},
-		"of a type that a person chose": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead"), with(queueinfo.ArgDeadLetterKey, "k")), "direct", []string{
-			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
+		"of a type that a person chose": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead"),
+			with(queueinfo.ArgDeadLetterKey, "k")), "direct", []string{
+			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`,
+			`bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
 		}, ""},
-		"of a type that takes some keys alone": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead")), "direct", nil, ""},
-		"the usual exchange is there as direct": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "direct")), "", nil,
+		"of a type that takes some keys alone": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead")),
+			"direct", nil, ""},
+		"the usual exchange is there as direct": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx",
+			"direct")), "", nil,
 			`the exchange "q.dlx" is direct: no binding takes every dead letter`},
-		"the usual exchange leads back": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "fanout", toQueue("q"))), "", nil, "leads back to the queue"},
+		"the usual exchange leads back": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx",
+			"fanout", toQueue("q"))), "", nil, "leads back to the queue"},
 		"the usual exchange leads back through another": {changes(without(queueinfo.ArgDeadLetterExchange),
-			exchange("q.dlx", "fanout", management.Binding{Destination: "mid", DestinationType: "exchange"}), exchange("mid", "fanout", toQueue("q"))),
+			exchange("q.dlx", "fanout", management.Binding{Destination: "mid", DestinationType: "exchange"}), exchange("mid",
+				"fanout", toQueue("q"))),
 			"", nil, "leads back to the queue"},
-		"the usual exchange leads back through a queue": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "fanout", toQueue("q.wait")),
-			keeps("q.wait", queueinfo.ArgTTL, int64(1000), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")),
+		"the usual exchange leads back through a queue": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx",
+			"fanout", toQueue("q.wait")),
+			keeps("q.wait", queueinfo.ArgTTL, int64(1000), queueinfo.ArgDeadLetterExchange,
+				"", queueinfo.ArgDeadLetterKey, "q")),
 			"", nil, "leads back to the queue"},
 	} {
 		f := examined(t)

@@ -69,7 +69,9 @@ func (p patient) setPolicy(q queueinfo.Queue, without []string, set amqp.Table) 
 	}
 	definition = queueinfo.Merge(definition, set)
 	name := "strikes." + q.Name
-	for slices.ContainsFunc(p.Policies.User, func(have management.Policy) bool { return have.Name == name && have.Pattern != pattern }) {
+	for slices.ContainsFunc(p.Policies.User, func(have management.Policy) bool {
+		return have.Name == name && have.Pattern != pattern
+	}) {
 		name += ".queue" // the name is taken, for other queues
 	}
 	effective := management.Join(definition, q.OperatorPolicy)
@@ -94,7 +96,8 @@ func pairs(definition amqp.Table) string {
 
 // harmful are keys of a policy for which a dead-letter queue loses or moves dead letters.
 var harmful = []string{
-	"dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delivery-limit", "expires", "max-length", "max-length-bytes",
+	"dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delivery-limit", "expires", "max-length",
+	"max-length-bytes",
 	"message-ttl", "overflow",
 }
 
@@ -128,7 +131,8 @@ func readRarely(q queueinfo.Queue) bool {
 // planned is a dead-letter queue as declareQueue declares it, with the policy that it would get.
 func (p patient) planned(name string) queueinfo.Queue {
 	q := queueinfo.Queue{VHost: p.VHost, Version: p.Version, Name: name}
-	p.Policies.Describe(management.Queue{Type: queueinfo.Quorum, Durable: true, Arguments: queueinfo.DeadLetterArguments(), Policy: amqp.Table{}}, &q)
+	p.Policies.Describe(management.Queue{Type: queueinfo.Quorum, Durable: true, Arguments: queueinfo.DeadLetterArguments(),
+		Policy: amqp.Table{}}, &q)
 	return q
 }
 

@@ -26,13 +26,13 @@ type Proof struct {
 	Findings []inspect.Finding // what does not, and what could not be tried
 }
 
-// Probe shows where a requeued message goes, and that a rejected one lands in every dead-letter queue. It does not touch the queue
-// itself: it uses scratch queues with its arguments, whose names begin with strikes.probe, and deletes them. The user needs the
-// permission to configure, write and read such names.
+// Probe shows where a requeued message goes, and that a rejected one lands in every dead-letter queue. It does not
+// touch the queue itself: it uses scratch queues with its arguments, whose names begin with strikes.probe, and deletes
+// them. The user needs the permission to configure, write and read such names.
 //
-// The rejected scratch message goes through the queue's dead-letter route, and is taken out of the dead-letter queues again. So it is
-// tried only if these are known, empty, and without a consumer which could get it; else a finding says why not, and how else to learn
-// it. Only Queue, Management and HTTPClient of need are used.
+// The rejected scratch message goes through the queue's dead-letter route, and is taken out of the dead-letter queues
+// again. So it is tried only if these are known, empty, and without a consumer which could get it; else a finding says
+// why not, and how else to learn it. Only Queue, Management and HTTPClient of need are used.
 func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof, error) {
 	g, err := inspect.NewGatherer(conn, need, true)
 	if err != nil {
@@ -43,7 +43,8 @@ func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof
 		return Proof{}, g.Failed("probe", err)
 	}
 	var proof Proof
-	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) (Proof, error){probeRequeue, probeLanding} {
+	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) (Proof, error){probeRequeue,
+		probeLanding} {
 		p, err := try(ctx, conn, f)
 		if err := queueinfo.UnlessRefused(err); err != nil {
 			return proof, g.Failed("probe", err)
@@ -90,7 +91,8 @@ func (s scratch) fill(ctx context.Context, ids ...string) (<-chan amqp.Delivery,
 		return nil, err
 	}
 	for _, id := range ids {
-		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id, Body: []byte("a scratch message of strikes doctor --probe")}
+		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id,
+			Body: []byte("a scratch message of strikes doctor --probe")}
 		confirm, err := s.ch.PublishWithDeferredConfirmWithContext(ctx, "", s.queue, true, false, msg)
 		if err != nil {
 			return nil, err

@@ -68,28 +68,33 @@ func unsafe(f inspect.Facts) string {
 		return "the queues that dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
 	case len(f.Route.Loops) > 0:
 		return "dead letters come back to the queue itself, where consumers would get it"
-	case len(f.Exchange.Bindings) > 0 && f.Exchange.Kind == "headers", len(f.Exchange.Bindings) > 0 && !fixed && f.Exchange.Picks():
-		return fmt.Sprintf("the exchange %q of type %q routes dead letters by their keys or headers", exchange, f.Exchange.Kind)
+	case len(f.Exchange.Bindings) > 0 && f.Exchange.Kind == "headers", len(f.Exchange.Bindings) > 0 && !fixed &&
+		f.Exchange.Picks():
+		return fmt.Sprintf("the exchange %q of type %q routes dead letters by their keys or headers", exchange,
+			f.Exchange.Kind)
 	case len(f.Vitals.Targets) == 0:
 		return "the dead letters reach no queue"
 	}
 	for _, q := range f.Vitals.Targets {
 		_, expires := q.TTL()
 		if expires || q.SingleActive() || q.Exclusive || q.Type != queueinfo.Classic && q.Type != queueinfo.Quorum {
-			return fmt.Sprintf("a message cannot be taken out of the dead-letter queue %q again (expiry, single active consumer, exclusive, or a stream)", q.Name)
+			return fmt.Sprintf("a message cannot be taken out of the dead-letter queue %q again (expiry, single active "+
+				"consumer, exclusive, or a stream)", q.Name)
 		}
 	}
 	return ""
 }
 
-// occupied says why a scratch message could not be put into the queue and taken out again. Dead letters that are there would have to be
-// delivered first, which quorum queues count.
+// occupied says why a scratch message could not be put into the queue and taken out again. Dead letters that are there
+// would have to be delivered first, which quorum queues count.
 func occupied(q amqp.Queue) string {
 	switch {
 	case q.Consumers > 0:
-		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", printable.Plural(q.Consumers, "consumer"), q.Name)
+		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", printable.Plural(q.Consumers,
+			"consumer"), q.Name)
 	case q.Messages > 0:
-		return fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message", q.Name, printable.Plural(q.Messages, "dead letter"))
+		return fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message", q.Name,
+			printable.Plural(q.Messages, "dead letter"))
 	}
 	return ""
 }
@@ -100,7 +105,8 @@ func instead(f inspect.Facts, q amqp.Queue) string {
 	if q.Consumers > 0 {
 		first = "stop its consumers for a moment"
 	}
-	return fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages that consumers rejected: strikes status --dead-letter-queue %s %s",
+	return fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages that consumers "+
+		"rejected: strikes status --dead-letter-queue %s %s",
 		first, shell.Word(q.Name), shell.Operands(f.Name))
 }
 

@@ -33,13 +33,15 @@ func probeRequeue(ctx context.Context, conn *amqp.Connection, f inspect.Facts) (
 	return requeueProof(at), nil
 }
 
-// requeueArguments are those that decide the position. The scratch queue drops its dead letters, whatever a policy for all queues says.
+// requeueArguments are those that decide the position. The scratch queue drops its dead letters, whatever a policy for
+// all queues says.
 func requeueArguments(f inspect.Facts) amqp.Table {
 	args := amqp.Table{
 		queueinfo.ArgType: f.Type, queueinfo.ArgDeadLetterExchange: "", queueinfo.ArgDeadLetterKey: "strikes.probe.none",
 	}
 	for name, value := range f.Args {
-		if name == queueinfo.ArgSingleActive || name == queueinfo.ArgMaxPriority || strings.HasPrefix(name, "x-delayed-retry") {
+		if name == queueinfo.ArgSingleActive || name == queueinfo.ArgMaxPriority || strings.HasPrefix(name,
+			"x-delayed-retry") {
 			args[name] = value
 		}
 	}

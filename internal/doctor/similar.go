@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/similar"
 )
 
-// DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management does not list them:
-// AMQP cannot.
+// DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management
+// does not list them: AMQP cannot.
 func DidYouMean(ctx context.Context, conn *amqp.Connection, need inspect.Need, queue string) string {
 	api, err := need.API()
 	if api == nil || err != nil {

@@ -72,11 +72,13 @@ func (p patient) bind(queue, exchange, key string) Step {
 		text += fmt.Sprintf(" with the key %q", key)
 	}
 	return p.step(func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, nil) },
-		request{"POST", map[string]any{"routing_key": key}, []string{"bindings", p.VHost, "e", exchange, "q", queue}}, "%s", text)
+		request{"POST", map[string]any{"routing_key": key}, []string{"bindings", p.VHost, "e", exchange, "q", queue}},
+		"%s", text)
 }
 
 // unbind removes the binding that ends a loop.
 func (p patient) unbind(l inspect.Loop) Step {
-	return p.step(nil, request{"DELETE", nil, []string{"bindings", p.VHost, "e", l.Exchange(), "q", p.Name, l.Last.Properties}},
+	return p.step(nil, request{"DELETE", nil, []string{"bindings", p.VHost, "e", l.Exchange(),
+		"q", p.Name, l.Last.Properties}},
 		"remove the binding of the queue %q to the exchange %q", p.Name, l.Exchange())
 }

@@ -10,8 +10,8 @@ import (
 // Prefix begins a fingerprint.
 const Prefix = "fp:"
 
-// Of returns the fingerprint of a message with that MessageId, CorrelationId, Type and body, which dead-lettering does not
-// change. Messages that are equal in these have the same one.
+// Of returns the fingerprint of a message with that MessageId, CorrelationId, Type and body, which dead-lettering does
+// not change. Messages that are equal in these have the same one.
 func Of(id, correlation, kind string, body []byte) string {
 	head, _ := json.Marshal([]string{id, correlation, kind}) // of strings: it cannot fail
 	sum := sha256.New()

@@ -40,7 +40,8 @@ const (
 	lostSilently = "rejected messages are lost silently"
 	publishers   = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
 		"through delay queues"
-	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return to the queue; " +
+	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return " +
+		"to the queue; " +
 		"the attempt is not counted"
 )
 
@@ -79,7 +80,8 @@ var texts = map[string]text{
 	CodeAlarm + "/memory": {
 		Error, "the memory alarm is on, on {nodes}",
 		publishers,
-		"consume or purge what fills the memory of these nodes, or raise vm_memory_high_watermark; publishers go on by themselves",
+		"consume or purge what fills the memory of these nodes, or raise vm_memory_high_watermark; publishers go on by " +
+			"themselves",
 	},
 	CodeAlarm + "/disk": {
 		Error, "the disk alarm is on, on {nodes}",
@@ -94,7 +96,8 @@ var texts = map[string]text{
 	"later-lane-broken": {
 		Error, "the later lane cannot be used: {seen}",
 		"a consumer with a positive LaterAbove does not start; others hold messages with long delays unacked",
-		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a deleted queue; delete " +
+		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a " +
+			"deleted queue; delete " +
 			"the queue or exchange that differs; declare the lane again (strikes declare --later QUEUE)",
 	},
 	"later-lane-unread": {
@@ -122,7 +125,8 @@ var texts = map[string]text{
 
 	// The queue itself
 	CodeMinority: {
-		Error, "the quorum queue {queue} has no majority: {up} of {members} members are up, and it needs {majority}; down: {nodes}",
+		Error, "the quorum queue {queue} has no majority: {up} of {members} members are up, and it needs {majority}; " +
+			"down: {nodes}",
 		"no message can be published to it, delivered from it or acked until a majority is up; nothing is lost meanwhile",
 		"start the nodes that are down; do not delete the queue, because they hold its messages",
 	},
@@ -236,7 +240,8 @@ var texts = map[string]text{
 		"set basic.qos, to {prefetch} for example",
 	},
 	"consumer-timeout": {
-		Warning, "a consumer may hold a message for {timeout}, {prefetch} are prefetched, and each may wait {backoff} for its retry",
+		Warning, "a consumer may hold a message for {timeout}, {prefetch} are prefetched, and each may wait {backoff} for " +
+			"its retry",
 		"if several of them fail, the broker takes the last ones back and closes the consumer's channel",
 		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
 	},
@@ -249,7 +254,8 @@ var texts = map[string]text{
 	"limits-differ": {
 		Warning, "consumers of one queue have different limits: {limits}",
 		"how many attempts a message gets depends on which consumer takes its last step",
-		"give all consumers the same MaxRetries, which is the limit - 1; or set one for all of them: strikes limit set {queue} --max-retries N --why TEXT",
+		"give all consumers the same MaxRetries, which is the limit - 1; or set one for all of them: strikes limit set " +
+			"{queue} --max-retries N --why TEXT",
 	},
 	"paused": {
 		Warning, "the queue has been paused since {at}{by}: {why}",
@@ -270,7 +276,8 @@ var texts = map[string]text{
 	CodeNoDatabase: {
 		Error, "{reason}",
 		notCounted,
-		"correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a Cluster has only 0",
+		"correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a " +
+			"Cluster has only 0",
 	},
 	CodeNotStore: {
 		Error, "{reason}",
@@ -295,7 +302,8 @@ var texts = map[string]text{
 		"declare the queue again as a quorum queue with x-delivery-limit={limit} (strikes declare), or as a classic queue",
 	},
 	"probe-lost": {
-		Error, "a rejected scratch message did not reach the queues {queues} through the dead-letter exchange {exchange} within {wait}",
+		Error, "a rejected scratch message did not reach the queues {queues} through the dead-letter exchange {exchange} " +
+			"within {wait}",
 		lostSilently,
 		"check the bindings of the exchange, the limits of the queues, and whether they are up",
 	},

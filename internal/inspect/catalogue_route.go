@@ -12,7 +12,8 @@ var routeTexts = map[string]text{
 	CodeDeadLetterUnproven: {
 		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
 		"without one, " + lostSilently,
-		"if a policy sets it, give the URL of the management API (Management); else set a policy with dead-letter-exchange, " +
+		"if a policy sets it, give the URL of the management API (Management); else set a policy with " +
+			"dead-letter-exchange, " +
 			"or declare the queue again with x-dead-letter-exchange; " +
 			"or let its consumers accept the loss (AllowDrop)",
 	},
@@ -37,7 +38,8 @@ var routeTexts = map[string]text{
 		"bind a dead-letter queue to the exchange {exchange}",
 	},
 	CodeUnbound + "/key": {
-		Error, "the dead-letter exchange {exchange} is {kind} and no binding is for the dead-letter routing key {key}, but for {keys}",
+		Error, "the dead-letter exchange {exchange} is {kind} and no binding is for the dead-letter routing key {key}, but " +
+			"for {keys}",
 		lostSilently,
 		"bind a dead-letter queue to the exchange {exchange} with the key {key}",
 	},
@@ -47,7 +49,8 @@ var routeTexts = map[string]text{
 		"bind a dead-letter queue to the exchange {exchange}",
 	},
 	"dead-letter-key-open": {
-		Warning, "the dead-letter exchange {exchange} is {kind}, and no dead-letter routing key is set: only messages published with a key of {keys} reach a queue",
+		Warning, "the dead-letter exchange {exchange} is {kind}, and no dead-letter routing key is set: only messages " +
+			"published with a key of {keys} reach a queue",
 		"a rejected message with another key is lost silently",
 		"set the dead-letter routing key, or bind the dead-letter queue to a fanout exchange",
 	},
@@ -66,12 +69,15 @@ var routeTexts = map[string]text{
 	CodeAtMostOnce: {
 		Warning, "the quorum queue dead-letters at most once",
 		"a dead letter is lost if its queue cannot take it at that moment",
-		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both by policy",
+		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both " +
+			"by policy",
 	},
 	CodeAtMostOnce + "/overflow": {
-		Warning, "the quorum queue falls back to dead lettering at most once: it asks for at least once, but its overflow is not reject-publish",
+		Warning, "the quorum queue falls back to dead lettering at most once: it asks for at least once, but its overflow " +
+			"is not reject-publish",
 		"a dead letter is lost if its queue cannot take it at that moment",
-		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both by policy",
+		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both " +
+			"by policy",
 	},
 	"dead-letter-conflict": {
 		Warning, "{arg} is {argument}, and {policy} says {other}",
@@ -113,7 +119,8 @@ var routeTexts = map[string]text{
 	"dead-letter-queue-limited": {
 		Error, "the dead-letter queue {queue} holds at most {length}",
 		"once it is full, {effect}",
-		"declare it again without x-max-length and x-max-length-bytes, and remove max-length and max-length-bytes from its policy",
+		"declare it again without x-max-length and x-max-length-bytes, and remove max-length and max-length-bytes from " +
+			"its policy",
 	},
 	CodeDeadLetterLimit: {
 		Warning, "the dead-letter queue {queue} has {limit}",

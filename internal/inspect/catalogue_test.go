@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestFindingsHaveRunbooks compares the section Findings of docs/operations.md with the catalogue and with the findings of package
-// counter: each code has its heading, each heading its code, and the lines Impact and Fix say the same.
+// TestFindingsHaveRunbooks compares the section Findings of docs/operations.md with the catalogue and with the findings
+// of package counter: each code has its heading, each heading its code, and the lines Impact and Fix say the same.
 func TestFindingsHaveRunbooks(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

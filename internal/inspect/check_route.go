@@ -9,7 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// CheckRoute returns the known reasons why a message that the queue rejects now would be lost or come back. It waits for no policy.
+// CheckRoute returns the known reasons why a message that the queue rejects now would be lost or come back. It waits
+// for no policy.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
 	g, err := NewGatherer(conn, need, false)
 	if err != nil {
@@ -35,8 +36,8 @@ func routeRules(f Facts) []Rule {
 	return []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule, fullRule}
 }
 
-// fullQueues returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count against
-// x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
+// fullQueues returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
+// against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
 func (g Gatherer) fullQueues(ctx context.Context, f Facts) ([]queueinfo.Queue, error) {
 	var full []queueinfo.Queue
 	for _, q := range f.targets() {

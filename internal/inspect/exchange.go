@@ -64,7 +64,8 @@ func takesAll(b management.Binding) bool {
 	return match == "" || strings.HasPrefix(match, "all")
 }
 
-// reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one out.
+// reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one
+// out.
 func (x Exchange) reached(key string, fixed bool) []management.Binding {
 	if x.Kind != "direct" && x.Kind != "topic" || !fixed {
 		return x.Bindings

@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its queue gets
-// messages from.
+// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its
+// queue gets messages from.
 const (
 	maxNodes   = 64
 	maxSources = 32
@@ -29,7 +29,8 @@ func (g Gatherer) explore(ctx context.Context, f *Facts) error {
 		}
 		for _, n := range f.Route.wanted {
 			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
-				f.Route.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up", maxNodes))
+				f.Route.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up",
+					maxNodes))
 				return nil
 			}
 			if err := g.lookUp(ctx, f, n); err != nil {
@@ -131,8 +132,8 @@ func (g Gatherer) readQueue(ctx context.Context, f *Facts, name string) (*queuei
 	return nil, nil //nolint:nilnil // deleted since it was found
 }
 
-// ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted bindings. It assumes
-// that nothing is published to the queue's own dead-letter exchange.
+// ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted
+// bindings. It assumes that nothing is published to the queue's own dead-letter exchange.
 func (g Gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
 	whole := keySet{asked: true, any: true}
 	all, err := g.api.BindingsTo(ctx, f.VHost, f.Name)

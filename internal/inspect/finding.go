@@ -66,7 +66,8 @@ func Say(entry string, v Vars) Finding {
 	}
 	fill := strings.NewReplacer(pairs...)
 	t := catalogue[entry]
-	return Finding{Code: code, Severity: t.severity, Seen: fill.Replace(t.seen), Impact: fill.Replace(t.impact), Fix: fill.Replace(t.fix)}
+	return Finding{Code: code, Severity: t.severity, Seen: fill.Replace(t.seen), Impact: fill.Replace(t.impact),
+		Fix: fill.Replace(t.fix)}
 }
 
 // quoted is a name as it appears in a finding.

@@ -20,10 +20,12 @@ func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
 // FuzzAnswers: any reply of the management API about a queue is judged.
 func FuzzAnswers(f *testing.F) {
 	f.Add(`{"type":"quorum","durable":true,"arguments":{"x-delivery-limit":7,"x-dead-letter-exchange":"dlx"}}`, "4.0.5", 3)
-	f.Add(`{"type":"quorum","arguments":{"x-delivery-limit":-1},"effective_policy_definition":{"delivery-limit":"none"}}`, "3.10.8", 0)
+	f.Add(`{"type":"quorum","arguments":{"x-delivery-limit":-1},"effective_policy_definition":{"delivery-limit":"none"}}`,
+		"3.10.8", 0)
 	f.Add(`{"type":1}`, "", -1)
 	f.Add(`{"type":"classic","arguments":[],"effective_policy_definition":[]}`, "4", 1000)
-	f.Add(`{"arguments":{"x-dead-letter-exchange":{},"x-overflow":[1],"x-max-priority":1e999,"x-queue-type":null}}`, "x.y", 3)
+	f.Add(`{"arguments":{"x-dead-letter-exchange":{},"x-overflow":[1],"x-max-priority":1e999,"x-queue-type":null}}`,
+		"x.y", 3)
 	f.Add(`[{"destination":"q.dlq","destination_type":"queue"}]`, "4.3.6-rc.1+2", 3)
 	f.Fuzz(func(t *testing.T, text, broker string, retries int) {
 		api, err := management.New("http://h", &http.Client{Transport: replies(text)})

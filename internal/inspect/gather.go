@@ -19,8 +19,8 @@ type Gatherer struct {
 	closely bool
 }
 
-// NewGatherer refuses a name that the broker must not be asked about. A close look also learns what goes on in the queue, and looks at
-// the dead-letter queues.
+// NewGatherer refuses a name that the broker must not be asked about. A close look also learns what goes on in the
+// queue, and looks at the dead-letter queues.
 func NewGatherer(conn *amqp.Connection, need Need, closely bool) (Gatherer, error) {
 	if err := queueinfo.CheckName(need.Queue); err != nil {
 		return Gatherer{}, fmt.Errorf("queue: %w", err)
@@ -112,7 +112,8 @@ func (g Gatherer) follow(ctx context.Context, f *Facts, exchange string) error {
 	return queueinfo.UnlessRefused(err)
 }
 
-// lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the rest.
+// lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the
+// rest.
 func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
 	x.Exists, err = queueinfo.FindExchange(ctx, g.conn, name)
 	if err := queueinfo.UnlessRefused(err); err != nil || x.Exists == queueinfo.No {

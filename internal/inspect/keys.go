@@ -59,8 +59,8 @@ func (p keyPattern) within(q keyPattern) bool {
 	return p.meets(q)
 }
 
-// under returns the keys of the set that match the pattern. If it cannot be exact it returns too many, never too few. It does not
-// know further keys in a message's CC header.
+// under returns the keys of the set that match the pattern. If it cannot be exact it returns too many, never too few.
+// It does not know further keys in a message's CC header.
 func (s keySet) under(p keyPattern) keySet {
 	if s.any || !s.asked {
 		return keySet{asked: true, one: []keyPattern{p}}
@@ -88,8 +88,8 @@ func (s keySet) within(p keyPattern) bool {
 	return !slices.ContainsFunc(s.one, func(k keyPattern) bool { return !k.within(p) })
 }
 
-// patternsMeet reports whether a key matches both topic patterns. Row by row it computes which beginnings of both patterns match a
-// common key.
+// patternsMeet reports whether a key matches both topic patterns. Row by row it computes which beginnings of both
+// patterns match a common key.
 func patternsMeet(a, b []string) bool {
 	row := make([]bool, len(b)+1)
 	for i := 0; i <= len(a); i++ {
@@ -110,7 +110,8 @@ func patternsMeet(a, b []string) bool {
 	return row[len(b)]
 }
 
-// topicMatches reports whether a topic exchange routes a key to a binding: in the pattern, * is one word and # any number of words.
+// topicMatches reports whether a topic exchange routes a key to a binding: in the pattern, * is one word and # any
+// number of words.
 func topicMatches(pattern, key string) bool {
 	return wordsMatch(words(pattern), words(key))
 }
@@ -122,8 +123,8 @@ func words(s string) []string {
 	return strings.Split(s, ".")
 }
 
-// wordsMatch computes row by row which beginnings of the pattern match which beginnings of the key: a hostile pattern of many # must
-// not cost more.
+// wordsMatch computes row by row which beginnings of the pattern match which beginnings of the key: a hostile pattern
+// of many # must not cost more.
 func wordsMatch(pattern, key []string) bool {
 	row := make([]bool, len(key)+1)
 	row[0] = true

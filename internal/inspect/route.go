@@ -97,7 +97,8 @@ func (s hop) state() string {
 	return fmt.Sprintf("%v %v %v %q %s", s.at.Exchange, s.sure, s.delayed, s.at.Name, s.keys.name())
 }
 
-// Trace follows the dead letters of a queue through exchanges, and through queues that dead-letter on, as far as g knows them.
+// Trace follows the dead letters of a queue through exchanges, and through queues that dead-letter on, as far as g
+// knows them.
 func (g Graph) Trace(of queueinfo.Queue) Route {
 	var r Route
 	first, set := deadLetter(of, hop{keys: g.own, sure: true})
@@ -218,8 +219,8 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	return out
 }
 
-// leaveDefault is leave for the default exchange, which routes to the queue with the name of the routing key. An unknown key may
-// lead to any queue.
+// leaveDefault is leave for the default exchange, which routes to the queue with the name of the routing key. An
+// unknown key may lead to any queue.
 func (g Graph) leaveDefault(s hop, source string, r *Route) []hop {
 	if !s.keys.asked {
 		r.want(Node{})

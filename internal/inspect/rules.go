@@ -10,8 +10,9 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait 15 s for the
-// policy of a queue that was just declared. It returns queueinfo.ErrNotFound, or an error of the connection.
+// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait
+// 15 s for the policy of a queue that was just declared. It returns queueinfo.ErrNotFound, or an error of the
+// connection.
 func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
 	g, err := NewGatherer(conn, need, false)
 	if err != nil {
@@ -31,7 +32,8 @@ func Undecided(rules []Rule, need Need) func(Facts) bool {
 	}
 }
 
-// policyMayFix reports whether a policy that is not seen yet could turn the finding into none. A start does not wait for a warning.
+// policyMayFix reports whether a policy that is not seen yet could turn the finding into none. A start does not wait
+// for a warning.
 func (f Facts) policyMayFix(x Finding) bool {
 	return (x.Severity >= Error || f.Vitals != nil) && mayFix(x)
 }
@@ -118,7 +120,8 @@ func lifetimeRule(f Facts, _ Need) []Finding {
 func orderRule(f Facts, need Need) []Finding {
 	var out []Finding
 	if kind, _ := f.Text(queueinfo.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
-		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, queueinfo.ArgDelayedRetry, "delayed-retry-type")})
+		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, queueinfo.ArgDelayedRetry,
+			"delayed-retry-type")})
 		if need.Ordered {
 			x.Severity = Error
 		}

@@ -33,7 +33,8 @@ func consumersRule(f Facts, _ Need) []Finding {
 		out = append(out, Say("auto-ack", Vars{"consumers": counted(auto, len(f.Vitals.Consumers))}))
 	}
 	if len(unbounded) > 0 {
-		out = append(out, Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)), "prefetch": usualPrefetch}))
+		out = append(out, Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)),
+			"prefetch": usualPrefetch}))
 	}
 	return out
 }

@@ -75,7 +75,8 @@ func TestMembersAreNamed(t *testing.T) {
 }
 
 func TestOfAlarms(t *testing.T) {
-	got := OfAlarms([]management.Alarm{{Node: "b", Resource: "memory"}, {Node: "c", Resource: "disk"}, {Node: "a", Resource: "memory"}, {Node: "a", Resource: "ink"}})
+	got := OfAlarms([]management.Alarm{{Node: "b", Resource: "memory"}, {Node: "c", Resource: "disk"},
+		{Node: "a", Resource: "memory"}, {Node: "a", Resource: "ink"}})
 	var said []string
 	for _, f := range got {
 		said = append(said, f.Severity.String()+" "+f.Code+": "+f.Seen)
@@ -97,7 +98,8 @@ func TestJudgeClosely(t *testing.T) {
 	acks := func(prefetch int64) management.Consumer { return management.Consumer{Acks: true, Prefetch: prefetch} }
 	short := acks(10)
 	short.RawTimeout = json.Number("60000")
-	lazyHA := management.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all", "max-length": int64(5)}}
+	lazyHA := management.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all",
+		"max-length": int64(5)}}
 	tests := []struct {
 		name string
 		f    []func(*Facts)
@@ -105,32 +107,74 @@ func TestJudgeClosely(t *testing.T) {
 		want string
 	}{
 		{"sound", nil, ordered, ""},
-		{"nothing known of the end", changes(func(f *Facts) { f.Vitals.Targets[0].Declared = queueinfo.Declared{} }), plain, ""},
+		{"nothing known of the end", changes(func(f *Facts) {
+			f.Vitals.Targets[0].Declared = queueinfo.Declared{}
+		}), plain, ""},
 		{"astray", changes(func(f *Facts) { f.Vitals.Targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
-		{"end not durable", changes(end(func(t *queueinfo.Queue) { t.Durable = false })), plain, "warning dead-letter-queue-temporary"},
-		{"end auto-delete", changes(end(func(t *queueinfo.Queue) { t.AutoDelete = true })), plain, "warning dead-letter-queue-temporary"},
-		{"end exclusive", changes(end(func(t *queueinfo.Queue) { *t = queueinfo.Queue{Name: "d", Exclusive: true} })), plain, "warning dead-letter-queue-temporary"},
-		{"end expires by policy", changes(end(func(t *queueinfo.Queue) { t.Policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
-		{"end classic", changes(end(func(t *queueinfo.Queue) { t.Type, t.Args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
+		{"end not durable", changes(end(func(t *queueinfo.Queue) {
+			t.Durable = false
+		})), plain, "warning dead-letter-queue-temporary"},
+		{"end auto-delete", changes(end(func(t *queueinfo.Queue) {
+			t.AutoDelete = true
+		})), plain, "warning dead-letter-queue-temporary"},
+		{"end exclusive", changes(end(func(t *queueinfo.Queue) {
+			*t = queueinfo.Queue{Name: "d", Exclusive: true}
+		})), plain, "warning dead-letter-queue-temporary"},
+		{"end expires by policy", changes(end(func(t *queueinfo.Queue) {
+			t.Policy["expires"] = int64(5)
+		})), plain, "warning dead-letter-queue-temporary"},
+		{"end classic", changes(end(func(t *queueinfo.Queue) {
+			t.Type, t.Args = "classic", nil
+		})), plain, "warning dead-letter-queue-classic"},
 		{"end stream", changes(end(func(t *queueinfo.Queue) { t.Type, t.Args = "stream", nil })), plain, ""},
-		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain, "error dead-letter-queue-limited"},
-		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain, "error dead-letter-queue-limited"},
-		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
-		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"), without(queueinfo.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
-		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"), without(queueinfo.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
-		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain, "error dead-letter-queue-limited"},
-		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes", "reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"), end(func(t *queueinfo.Queue) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-limited"},
-		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish-dlx"), end(func(t *queueinfo.Queue) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
-		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), end(func(t *queueinfo.Queue) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
-		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end with TTL", changes(end(func(t *queueinfo.Queue) { t.Args["x-message-ttl"] = int64(5) })), plain, "warning dead-letter-queue-ttl"},
-		{"all of it allowed", changes(end(func(t *queueinfo.Queue) { t.Durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
-		{"end with the default limit", changes(end(func(t *queueinfo.Queue) { delete(t.Args, queueinfo.ArgDeliveryLimit) })), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end whose policy is not seen", changes(end(func(t *queueinfo.Queue) { delete(t.Args, queueinfo.ArgDeliveryLimit); t.PolicyKnown = false })), plain, ""},
+		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain,
+			"error dead-letter-queue-limited"},
+		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain,
+			"error dead-letter-queue-limited"},
+		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain,
+			"warning dead-letter-queue-limited"},
+		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"),
+			without(queueinfo.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
+		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"),
+			without(queueinfo.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, " +
+			"error dead-letter-queue-limited"},
+		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain,
+			"warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain,
+			"warning dead-letter-queue-limited"},
+		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain,
+			"error dead-letter-queue-limited"},
+		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes",
+			"reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"),
+			end(func(t *queueinfo.Queue) {
+				t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+			})), plain, "warning dead-letter-queue-limited"},
+		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length",
+			"reject-publish-dlx"), end(func(t *queueinfo.Queue) {
+			t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+		})), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length",
+			"reject-publish"), end(func(t *queueinfo.Queue) {
+			t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+		})), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length",
+			"reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length",
+			"reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end with TTL", changes(end(func(t *queueinfo.Queue) {
+			t.Args["x-message-ttl"] = int64(5)
+		})), plain, "warning dead-letter-queue-ttl"},
+		{"all of it allowed", changes(end(func(t *queueinfo.Queue) {
+			t.Durable = false
+		})), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
+		{"end with the default limit", changes(end(func(t *queueinfo.Queue) {
+			delete(t.Args, queueinfo.ArgDeliveryLimit)
+		})), plain, "warning dead-letter-queue-delivery-limit"},
+		{"end whose policy is not seen", changes(end(func(t *queueinfo.Queue) {
+			delete(t.Args, queueinfo.ArgDeliveryLimit)
+			t.PolicyKnown = false
+		})), plain, ""},
 		{"end without limit on 3.10", changes(end(func(t *queueinfo.Queue) {
 			delete(t.Args, queueinfo.ArgDeliveryLimit)
 			t.Version = queueinfo.Version{Major: 3, Minor: 10}
@@ -139,10 +183,14 @@ func TestJudgeClosely(t *testing.T) {
 			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
 			t.Version = queueinfo.Version{Major: 3, Minor: 10}
 		})), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end with limit -1", changes(end(func(t *queueinfo.Queue) { t.Args[queueinfo.ArgDeliveryLimit] = int64(-1) })), plain, ""},
+		{"end with limit -1", changes(end(func(t *queueinfo.Queue) {
+			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
+		})), plain, ""},
 
-		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain, "warning message-ttl"},
-		{"drop-head by policy", changes(with("x-max-length", int64(9)), policy("overflow", "drop-head")), plain, "warning dead-letter-at-most-once, warning drops-head"},
+		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain,
+			"warning message-ttl"},
+		{"drop-head by policy", changes(with("x-max-length", int64(9)), policy("overflow", "drop-head")), plain,
+			"warning dead-letter-at-most-once, warning drops-head"},
 		{"full queue that refuses", changes(with("x-max-length", int64(9))), plain, ""},
 		{"expires", changes(with("x-expires", int64(9))), plain, "warning expires"},
 
@@ -154,19 +202,27 @@ func TestJudgeClosely(t *testing.T) {
 		{"no member up", changes(members(3, 0)), plain, "error queue-minority"},
 		{"members not known", changes(members(0, 0)), plain, ""},
 		{"a start looks at no members", changes(members(3, 1), func(f *Facts) { f.Vitals = nil }), plain, ""},
-		{"end with a minority", changes(end(func(t *queueinfo.Queue) { t.Members, t.Online = nodes(3), nodes(1) })), plain, "error queue-minority"},
+		{"end with a minority", changes(end(func(t *queueinfo.Queue) {
+			t.Members, t.Online = nodes(3), nodes(1)
+		})), plain, "error queue-minority"},
 
 		{"conflict", changes(policy("dead-letter-exchange", "x")), plain, "warning dead-letter-conflict"},
 		{"agreement", changes(policy("dead-letter-exchange", "q.dlx")), plain, ""},
-		{"keys in conflict", changes(with(queueinfo.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain, "warning dead-letter-conflict"},
+		{"keys in conflict", changes(with(queueinfo.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain,
+			"warning dead-letter-conflict"},
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
-		{"foreign policy for a classic queue", changes(classic, policies(management.Policy{Name: "p", ApplyTo: "queues", Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
+		{"foreign policy for a classic queue", changes(classic, policies(management.Policy{Name: "p", ApplyTo: "queues",
+			Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
 		{"no foreign policy for a classic queue", changes(classic, policies(lazyHA)), plain, ""},
-		{"foreign policy that matches others", changes(policies(management.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
-		{"foreign policy for another type", changes(policies(management.Policy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
-		{"foreign policy for exchanges", changes(policies(management.Policy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
-		{"pattern that is not Go's", changes(policies(management.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy that matches others",
+			changes(policies(management.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for another type",
+			changes(policies(management.Policy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for exchanges",
+			changes(policies(management.Policy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
+		{"pattern that is not Go's",
+			changes(policies(management.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
 		{"policy that is not seen yet", changes(policies(lazyHA), func(f *Facts) { f.PolicyKnown = false }), plain, ""},
 
 		{"no acks", changes(consumedBy(acks(10), management.Consumer{})), plain, "error auto-ack"},
@@ -183,13 +239,18 @@ func TestJudgeClosely(t *testing.T) {
 		{"classic on 4.0", changes(classic, on(4, 0), consumedBy(acks(1000))), plain, "warning consumer-timeout"},
 
 		{"transient messages", changes(classic, func(f *Facts) { f.Vitals.Bytes = 1 }), plain, "warning transient-messages"},
-		{"persistent messages", changes(classic, func(f *Facts) { f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1 }), plain, ""},
+		{"persistent messages", changes(classic, func(f *Facts) {
+			f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1
+		}), plain, ""},
 		{"priorities in use", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), ordered, "error priorities-used"},
 		{"priorities in use, unordered", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), plain, ""},
 		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},
-		{"not asked", changes(overAMQP, func(f *Facts) { f.Unasked, f.Vitals = true, nil }), plain, "warning bindings-unknown, warning not-seen"},
+		{"not asked", changes(overAMQP, func(f *Facts) {
+			f.Unasked, f.Vitals = true, nil
+		}), plain, "warning bindings-unknown, warning not-seen"},
 		{"denied", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}}
+			*f = Facts{Product: "RabbitMQ", Description: management.Description{
+				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}}
 		}), plain, "error arguments-denied"},
 	}
 	for _, tt := range tests {
@@ -219,7 +280,8 @@ func TestTopicMatches(t *testing.T) {
 	}{
 		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.*", "a.b", true}, {"a.*", "a", false}, {"a.*", "a.b.c", false},
 		{"#", "", true}, {"#", "a.b.c", true}, {"a.#", "a", true}, {"a.#", "a.b.c", true}, {"#.c", "a.b.c", true},
-		{"#.b", "a.b.c", false}, {"*.#.*", "a", false}, {"*.#.*", "a.b", true}, {"", "", true}, {"", "a", false}, {"*", "", false},
+		{"#.b", "a.b.c", false}, {"*.#.*", "a", false}, {"*.#.*", "a.b", true}, {"", "", true}, {"", "a", false},
+		{"*", "", false},
 		{strings.Repeat("#.", 100) + "x", strings.Repeat("a.", 100) + "y", false},
 	}
 	for _, tt := range tests {

@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to it, or a
-// queue that keeps what it gets.
+// traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to
+// it, or a queue that keeps what it gets.
 func traced(f Facts) Facts {
 	known := Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}, own: f.Known.own}
 	if x, set := f.DeadLetterExchange(); set {
@@ -70,7 +70,8 @@ func keeps(name string, pairs ...any) func(*Facts) {
 		for i := 0; i < len(pairs); i += 2 {
 			args[pairs[i].(string)] = pairs[i+1]
 		}
-		f.knows().Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}
+		f.knows().Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true,
+			Args: args}}
 	}
 }
 
@@ -103,56 +104,89 @@ func TestLoopRule(t *testing.T) {
 		text string // in the finding
 	}{
 		{"a dead-letter queue", nil, "", ""},
-		{"fanout, bound to both", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), loop, `come back to the queue through exchange "q.dlx"`},
-		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop, "reach no other queue"},
-		{"direct, its key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "k"))), loop, `with the routing key "k"`},
-		{"direct, another key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
-		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("q", "k"))), loop, ""},
-		{"direct, a key of no message", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
+		{"fanout, bound to both", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), loop,
+			`come back to the queue through exchange "q.dlx"`},
+		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop,
+			"reach no other queue"},
+		{"direct, its key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
+			toQueue("q", "k"))), loop, `with the routing key "k"`},
+		{"direct, another key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
+			toQueue("q", "x"))), "", ""},
+		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx",
+			"direct", toQueue("q", "k"))), loop, ""},
+		{"direct, a key of no message", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("d", "k"),
+			toQueue("q", "x"))), "", ""},
 		{"direct, own keys not known", changes(exchange("q.dlx", "direct", toQueue("q", "x"))), loop, ""},
-		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx", "direct", toQueue("q", "eu.1"))), loop, ""},
-		{"topic, its key", changes(with(queueinfo.ArgDeadLetterKey, "eu.1"), exchange("q.dlx", "topic", toQueue("q", "eu.*"))), loop, ""},
-		{"topic, another key", changes(with(queueinfo.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*"))), "", ""},
-		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))), loop, ""},
-		{"topic, patterns that do not", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*.2"))), "", ""},
-		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))), loop, ""},
+		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx",
+			"direct", toQueue("q", "eu.1"))), loop, ""},
+		{"topic, its key", changes(with(queueinfo.ArgDeadLetterKey, "eu.1"), exchange("q.dlx",
+			"topic", toQueue("q", "eu.*"))), loop, ""},
+		{"topic, another key", changes(with(queueinfo.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"),
+			toQueue("q", "eu.*"))), "", ""},
+		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))),
+			loop, ""},
+		{"topic, patterns that do not", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("d", "#"),
+			toQueue("q", "eu.*.2"))), "", ""},
+		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))),
+			loop, ""},
 		{"an exchange of another type", changes(exchange("q.dlx", "x-random", toQueue("d", ""), toQueue("q", ""))), loop, ""},
 
-		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
-		{"over another exchange, by its key", changes(with(queueinfo.ArgDeadLetterKey, "a"), exchange("q.dlx", "fanout", toQueue("d", ""), toExchange("in", "")),
+		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
+			"fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
+		{"over another exchange, by its key", changes(with(queueinfo.ArgDeadLetterKey, "a"), exchange("q.dlx",
+			"fanout", toQueue("d", ""), toExchange("in", "")),
 			exchange("in", "direct", toQueue("q", "b"))), "", ""},
-		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in", "direct", toQueue("q", "b"))), "", ""},
-		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
-		{"alternate exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")), unroutable("q.dlx", "in"),
+		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in",
+			"direct", toQueue("q", "b"))), "", ""},
+		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
+			"fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
+		{"alternate exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")),
+			unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
-		{"alternate exchange that gets nothing", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
+		{"alternate exchange that gets nothing", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx",
+			"direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), "", ""},
-		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a")), unroutable("q.dlx", "in"),
+		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx",
+			"direct", toQueue("d", "a")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), loop, ""},
-		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a"), toQueue("d", "b")),
+		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx",
+			"direct", toQueue("d", "a"), toQueue("d", "b")),
 			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
 
-		{"default exchange, own name", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "q")), loop, "the default exchange"},
+		{"default exchange, own name", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "q")), loop,
+			"the default exchange"},
 		{"default exchange, no key", changes(byDefault), loop, queueinfo.ArgDeadLetterKey},
 		{"default exchange, keys that are not its name", changes(byDefault, published(key("a"), key("b"))), "", ""},
 		{"default exchange, another queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "d")), "", ""},
 
-		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
+		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000),
+			queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late,
+			`queue "w" (TTL 5000 ms), the default exchange`},
 		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *Facts) {
-			f.Known.Queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
+			f.Known.Queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "",
+				"dead-letter-routing-key": "q"}
 		}), late, `remove the dead-letter exchange of the queue "w"`},
-		{"delay that keeps the key", changes(with(queueinfo.ArgDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "in"),
+		{"delay that keeps the key", changes(with(queueinfo.ArgDeadLetterKey, "w"), byDefault,
+			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "in"),
 			exchange("in", "direct", toQueue("q", "q"))), "", ""},
-		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "d")), "", ""},
-		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, `remove the dead-letter exchange of the queue "w"`},
-		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, ""},
-		{"two queues, one with a delay", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
+		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
+			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "d")), "", ""},
+		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
+			keeps("w", ttl, int64(0), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop,
+			`remove the dead-letter exchange of the queue "w"`},
+		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
+			keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, ""},
+		{"two queues, one with a delay", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
+			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
 			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
 		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
 			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
-		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
-		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))), loop, ""},
-		{"queues in a circle, not over the queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
+		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
+			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
+		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))),
+			loop, ""},
+		{"queues in a circle, not over the queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
+			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
 			keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "v")), "", ""},
 	}
 	for _, tt := range tests {
@@ -211,7 +245,8 @@ func TestTraceIsBounded(t *testing.T) {
 		keys = append(keys, key(strings.Repeat("a.", i)+"b"))
 	}
 	for i := range 30 {
-		all = append(all, toExchange("q.dlx", strings.Repeat("*.", i+1)+"#"), toExchange("q.dlx", strings.Repeat("*.", i)+"b"))
+		all = append(all, toExchange("q.dlx", strings.Repeat("*.", i+1)+"#"),
+			toExchange("q.dlx", strings.Repeat("*.", i)+"b"))
 	}
 	published(keys...)(&f)
 	exchange("q.dlx", "topic", all...)(&f)

@@ -53,7 +53,8 @@ func queueTTL(f Facts, q queueinfo.Queue) []Finding {
 	if !set || q.Type == "" || f.passes(q.Name) {
 		return nil
 	}
-	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, queueinfo.ArgTTL, "message-ttl")})}
+	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name),
+		"unset": unset(q, queueinfo.ArgTTL, "message-ttl")})}
 }
 
 // passes reports whether dead letters come back to f through the queue of that name.
@@ -71,11 +72,12 @@ func queueLimited(f Facts, q queueinfo.Queue) []Finding {
 		severity = Warning
 		effect += "; another dead-letter queue keeps them"
 	}
-	return []Finding{Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(), "effect": effect}).as(severity)}
+	return []Finding{Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
+		"effect": effect}).as(severity)}
 }
 
-// fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as at-least-once dead
-// lettering makes them. Measured on 3.10.8 and 4.3.6.
+// fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as
+// at-least-once dead lettering makes them. Measured on 3.10.8 and 4.3.6.
 func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
 	_, on := q.DeadLetterExchange()
 	switch {
@@ -90,14 +92,16 @@ func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
 	case q.Type == queueinfo.Quorum:
 		return Warning, "it takes dead letters beyond its limit, and refuses publishers"
 	}
-	return Error, "further dead letters are lost silently: only a quorum queue with at-least-once dead lettering keeps them"
+	return Error, "further dead letters are lost silently: only a quorum queue with at-least-once dead lettering " +
+		"keeps them"
 }
 
 // keptElsewhere reports whether every dead letter also reaches a queue other than q that keeps it.
 func (f Facts) keptElsewhere(q queueinfo.Queue) bool {
 	for _, l := range f.Route.Landings {
 		other := f.Known.Queues[l.Queue]
-		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != queueinfo.Classic && other.Type != queueinfo.Quorum {
+		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != queueinfo.Classic &&
+			other.Type != queueinfo.Quorum {
 			continue
 		}
 		if _, expires := other.TTL(); !other.Limited() && !expires {

@@ -9,7 +9,8 @@ import (
 // margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
 const margin = 3
 
-// spareReturns is how many returns beyond its own retries a message should be allowed: those that its neighbors cost it.
+// spareReturns is how many returns beyond its own retries a message should be allowed: those that its neighbors cost
+// it.
 const spareReturns = 100
 
 // requeueRule judges where a requeued message goes.
@@ -33,11 +34,12 @@ func requeueRule(f Facts, need Need) []Finding {
 	if position == queueinfo.PositionDiscarded {
 		code = CodeDiscard
 	}
-	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until, "raise": f.raiseLimit(need.SpareLimit())})}
+	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until,
+		"raise": f.raiseLimit(need.SpareLimit())})}
 }
 
-// DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a message be
-// delivered N+1 times.
+// DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a
+// message be delivered N+1 times.
 func DeliveryLimitRule(f Facts, need Need) []Finding {
 	limit, limited := f.ReturnLimit()
 	retries := need.retries()
@@ -52,7 +54,8 @@ func DeliveryLimitRule(f Facts, need Need) []Finding {
 		entry = CodeLimitTight
 	}
 	return []Finding{Say(entry, Vars{
-		"limit": f.limitText(limit), "allowed": allowedText(limit, retries), "margin": margin, "raise": f.raiseLimit(need.SpareLimit()),
+		"limit": f.limitText(limit), "allowed": allowedText(limit, retries), "margin": margin,
+		"raise": f.raiseLimit(need.SpareLimit()),
 	})}
 }
 
@@ -98,7 +101,8 @@ func (f Facts) raiseLimit(want int64) string {
 	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
 		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
 	}
-	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want, queueinfo.ArgDeliveryLimit, want)
+	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want,
+		queueinfo.ArgDeliveryLimit, want)
 	if !f.PolicyKnown {
 		fix += "; if a policy sets it already, give the URL of the management API (Management), which shows it"
 	}

@@ -119,7 +119,8 @@ func conflictRule(f Facts, _ Need) []Finding {
 		byPolicy, p := f.Policy[s.key].(string)
 		if a && p && byArgument != byPolicy {
 			out = append(out, Say("dead-letter-conflict", Vars{
-				"arg": s.arg, "key": s.key, "argument": quoted(byArgument), "other": quoted(byPolicy), "policy": policyText(f.Queue),
+				"arg": s.arg, "key": s.key, "argument": quoted(byArgument), "other": quoted(byPolicy),
+				"policy": policyText(f.Queue),
 			}))
 		}
 	}
@@ -138,13 +139,15 @@ func foreignPolicyRule(f Facts, _ Need) []Finding {
 			continue
 		}
 		out = append(out, Say(CodePolicyNotApplied, Vars{
-			"policy": quoted(p.Name), "type": f.Type, "foreign": strings.Join(foreign, ", "), "keys": strings.Join(p.Keys(), ", "),
+			"policy": quoted(p.Name), "type": f.Type, "foreign": strings.Join(foreign, ", "),
+			"keys": strings.Join(p.Keys(), ", "),
 		}).about(p.Name))
 	}
 	return out
 }
 
-// loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but retries never end.
+// loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but
+// retries never end.
 func loopRule(f Facts, _ Need) []Finding {
 	now, later := f.SortLoops()
 	var out []Finding
@@ -157,8 +160,8 @@ func loopRule(f Facts, _ Need) []Finding {
 	return out
 }
 
-// SortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a TTL, which may be
-// that of the queue itself if the loop passes another queue.
+// SortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a
+// TTL, which may be that of the queue itself if the loop passes another queue.
 func (f Facts) SortLoops() (now, later []Loop) {
 	ttl, _ := f.TTL()
 	for _, l := range f.Route.Loops {
@@ -210,8 +213,8 @@ func (l Loop) text(f Facts) string {
 	return text
 }
 
-// breakLoop says what to change so that dead letters do not come back. If messages are published to the exchange too, its binding must
-// stay.
+// breakLoop says what to change so that dead letters do not come back. If messages are published to the exchange too,
+// its binding must stay.
 func (f Facts) breakLoop(l Loop) string {
 	exchange := l.Exchange()
 	switch q := l.LastQueue(); {
@@ -223,5 +226,6 @@ func (f Facts) breakLoop(l Loop) string {
 		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.Name, exchange)
 	}
 	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
-		"or, if only dead letters pass through the exchange %q, remove its binding to the queue", queueinfo.ExchangeFor(f.Name), exchange)
+		"or, if only dead letters pass through the exchange %q, remove its binding to the queue",
+		queueinfo.ExchangeFor(f.Name), exchange)
 }

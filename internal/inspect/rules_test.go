@@ -23,7 +23,8 @@ func sound() Facts {
 			Version: queueinfo.Version{Major: 4, Minor: 3}, Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
 			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
 				queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true,
-				queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once", queueinfo.ArgOverflow: "reject-publish",
+				queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once",
+				queueinfo.ArgOverflow: "reject-publish",
 			}},
 		}},
 		Exchange: Exchange{
@@ -35,7 +36,8 @@ func sound() Facts {
 
 func classic(f *Facts) {
 	f.Type = "classic"
-	f.Args = amqp.Table{queueinfo.ArgType: "classic", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true}
+	f.Args = amqp.Table{queueinfo.ArgType: "classic", queueinfo.ArgDeadLetterExchange: "q.dlx",
+		queueinfo.ArgSingleActive: true}
 }
 
 func overAMQP(f *Facts) {
@@ -84,54 +86,87 @@ func TestJudge(t *testing.T) {
 		{"no limit on 3.13", changes(on(3, 13), without(queueinfo.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
 		{"no limit on 4.0", changes(on(4, 0), without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
 		{"no limit on 4.3", changes(without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3, many retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17}, "error delivery-limit-low"},
-		{"no limit on 4.3, the most retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16}, "warning delivery-limit-tight"},
-		{"limit -1 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-discards"},
+		{"no limit on 4.3, many retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17},
+			"error delivery-limit-low"},
+		{"no limit on 4.3, the most retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16},
+			"warning delivery-limit-tight"},
+		{"limit -1 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited,
+			"error requeue-discards"},
 		{"limit -1 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
 		{"limit -1 on 4.2", changes(on(4, 2), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
 		{"limit -1 on 4.3", changes(with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
 		{"limit -1 on 5.0", changes(on(5, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
-		{"limit 0 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(0))), limited, "error delivery-limit-low"},
+		{"limit 0 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(0))), limited,
+			"error delivery-limit-low"},
 		{"limit MaxRetries+3", changes(with(queueinfo.ArgDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
 		{"limit MaxRetries+4", changes(with(queueinfo.ArgDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
-		{"limit MaxRetries+99", changes(with(queueinfo.ArgDeliveryLimit, int64(102))), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+99", changes(with(queueinfo.ArgDeliveryLimit, int64(102))), limited,
+			"warning delivery-limit-tight"},
 		{"limit MaxRetries+100", changes(with(queueinfo.ArgDeliveryLimit, int64(103))), limited, ""},
-		{"negative MaxRetries is none", changes(with(queueinfo.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9}, "warning delivery-limit-tight"},
-		{"limit by policy on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit), policy("delivery-limit", int64(500))), limited, ""},
+		{"negative MaxRetries is none", changes(with(queueinfo.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9},
+			"warning delivery-limit-tight"},
+		{"limit by policy on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit),
+			policy("delivery-limit", int64(500))), limited, ""},
 		{"lower limit by policy", changes(policy("delivery-limit", int64(5))), limited, "error delivery-limit-low"},
-		{"higher limit by policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))), limited, "error delivery-limit-low"},
-		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, ""},
-		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
+		{"higher limit by policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))),
+			limited, "error delivery-limit-low"},
+		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1)),
+			policy("delivery-limit", int64(500))), limited, ""},
+		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1)),
+			policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
 		{"quorum on an unknown version", changes(on(0, 0)), limited, "warning broker-unmeasured, error requeue-to-tail"},
 		{"classic on an unknown version", changes(classic, on(0, 0)), limited, "warning broker-unmeasured"},
 		{"RabbitMQ 3.9", changes(on(3, 9)), limited, "warning broker-unmeasured"},
 		{"another product", changes(func(f *Facts) { f.Product = "Hare" }), limited, "warning broker-unmeasured"},
-		{"stream", changes(func(f *Facts) { f.Declared = queueinfo.Declared{Type: "stream", Durable: true} }), dropping, "error queue-type"},
+		{"stream", changes(func(f *Facts) {
+			f.Declared = queueinfo.Declared{Type: "stream", Durable: true}
+		}), dropping, "error queue-type"},
 
 		{"no exchange", changes(without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
 		{"no exchange, allowed", changes(without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
-		{"no exchange seen", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), limited, "error dead-letter-unproven"},
+		{"no exchange seen", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), limited,
+			"error dead-letter-unproven"},
 		{"no exchange seen, allowed", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
-		{"classic, no exchange", changes(classic, without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
-		{"exchange by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")), limited, ""},
-		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), limited, "error dead-letter-exchange-missing"},
-		{"exchange missing, allowed", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), dropping, "warning dead-letter-exchange-missing"},
+		{"classic, no exchange", changes(classic, without(queueinfo.ArgDeadLetterExchange)), limited,
+			"error no-dead-letter-exchange"},
+		{"exchange by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")),
+			limited, ""},
+		{"exchange missing", changes(func(f *Facts) {
+			f.Exchange = Exchange{Exists: queueinfo.No}
+		}), limited, "error dead-letter-exchange-missing"},
+		{"exchange missing, allowed", changes(func(f *Facts) {
+			f.Exchange = Exchange{Exists: queueinfo.No}
+		}), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
-		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) { f.Exchange.Alternate = "x" }), limited, "warning dead-letter-unbound"},
+		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) {
+			f.Exchange.Alternate = "x"
+		}), limited, "warning dead-letter-unbound"},
 		{"key bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
-		{"key not bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited, "error dead-letter-unbound"},
+		{"key not bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited,
+			"error dead-letter-unbound"},
 		{"key left open", changes(bound("direct", toQueue("d", "x"))), limited, "warning dead-letter-key-open"},
-		{"key with topic exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))), limited, ""},
-		{"to another exchange", changes(bound("fanout", management.Binding{Destination: "q", DestinationType: "exchange"})), limited, ""},
+		{"key with topic exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))),
+			limited, ""},
+		{"to another exchange", changes(bound("fanout", management.Binding{Destination: "q", DestinationType: "exchange"})),
+			limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
-		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited, "error dead-letter-loop"},
-		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) { f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.Yes }), limited, ""},
-		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) { f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.No }), limited, "error dead-letter-queue-missing"},
+		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited,
+			"error dead-letter-loop"},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"),
+			func(f *Facts) {
+				f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.Yes
+			}), limited, ""},
+		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""),
+			with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) {
+				f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.No
+			}), limited, "error dead-letter-queue-missing"},
 		{"default exchange, no key", changes(with(queueinfo.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
-		{"default exchange, own name", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), limited, "error dead-letter-loop"},
+		{"default exchange, own name", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey,
+			"q")), limited, "error dead-letter-loop"},
 		{"at most once", changes(without(queueinfo.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
-		{"at least once without reject-publish", changes(without(queueinfo.ArgOverflow)), limited, "warning dead-letter-at-most-once"},
+		{"at least once without reject-publish", changes(without(queueinfo.ArgOverflow)), limited,
+			"warning dead-letter-at-most-once"},
 		{"overflow by policy wins", changes(policy("overflow", "drop-head")), limited, "warning dead-letter-at-most-once"},
 		{"at most once, allowed", changes(without(queueinfo.ArgStrategy)), dropping, ""},
 
@@ -144,14 +179,18 @@ func TestJudge(t *testing.T) {
 		{"delayed retry off", changes(with(queueinfo.ArgDelayedRetry, "disabled")), ordered, ""},
 
 		{"exclusive", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}}
+			*f = Facts{Product: "RabbitMQ", Description: management.Description{
+				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}}
 		}), dropping, "error exclusive"},
 		{"auto-delete", changes(func(f *Facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
 		{"transient", changes(classic, func(f *Facts) { f.Durable = false }), limited, "warning transient"},
 		{"unreadable", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
+			*f = Facts{Product: "RabbitMQ", Description: management.Description{
+				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
 		}), ordered, "error arguments-unknown"},
-		{"management in trouble", changes(overAMQP, func(f *Facts) { f.Trouble = "401" }), limited, "warning bindings-unknown, warning management-unreachable"},
+		{"management in trouble", changes(overAMQP, func(f *Facts) {
+			f.Trouble = "401"
+		}), limited, "warning bindings-unknown, warning management-unreachable"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +220,8 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		want []string
 	}{
 		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), []string{`"q.dlx"`}},
-		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", management.Binding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
+		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", management.Binding{Key: "x"})),
+			[]string{`"q.dlx"`, `"k"`, `"x"`}},
 		{"limit", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), []string{
 			"is 5, by the queue's argument x-delivery-limit, and allows 1 of 3 retries", "again with x-delivery-limit=1000",
 			"a policy only lowers it",
@@ -189,10 +229,13 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *Facts) { f.PolicyName = "all" }), []string{
 			`is 2, by policy "all", and allows no retries`, `set delivery-limit=1000 in policy "all"`,
 		}},
-		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
+		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))),
+			[]string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
 		{"default limit", changes(without(queueinfo.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
-		{"tail", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000", "policy"}},
-		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"give the URL of the management API (Management)"}},
+		{"tail", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000",
+			"policy"}},
+		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)),
+			[]string{"give the URL of the management API (Management)"}},
 	}
 	for _, tt := range tests {
 		f := sound()
@@ -223,7 +266,8 @@ func TestKeysAreFew(t *testing.T) {
 
 func TestPolicyMayFix(t *testing.T) {
 	unlimited := Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{
-		Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{}},
+		Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum",
+			Durable: true, Args: amqp.Table{}},
 	}}}
 	for _, x := range Judge(All, unlimited, Need{Queue: "q"}) {
 		if !unlimited.policyMayFix(x) {

@@ -1,5 +1,5 @@
-// Package management reads the HTTP API of a broker's management plugin. It knows what AMQP cannot report: policies, bindings,
-// consumers, and rates.
+// Package management reads the HTTP API of a broker's management plugin. It knows what AMQP cannot report: policies,
+// bindings, consumers, and rates.
 package management
 
 import (
@@ -28,8 +28,8 @@ var (
 	// ErrNotFound says that the API replied 404.
 	ErrNotFound = errors.New("not found")
 
-	// ErrDenied says that the API rejects its user, or hides what was asked: give the user the tag management and access to the
-	// virtual host.
+	// ErrDenied says that the API rejects its user, or hides what was asked: give the user the tag management and access
+	// to the virtual host.
 	ErrDenied = errors.New("the user needs the tag management and access to the virtual host")
 )
 
@@ -50,12 +50,14 @@ type Client struct {
 	client         *http.Client
 }
 
-// New returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client means one that
-// keeps no connections, because the API is asked at a start and then rarely. An error never quotes the URL, which may hold a password.
+// New returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client means
+// one that keeps no connections, because the API is asked at a start and then rarely. An error never quotes the URL,
+// which may hold a password.
 func New(base string, client *http.Client) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &setting.FieldError{Field: "Management", Value: "one that cannot be read", Want: "a URL like http://user:password@host:15672"} //nolint:gosec // no password
+		return nil, &setting.FieldError{Field: "Management", Value: "one that cannot be read",
+			Want: "a URL like http://user:password@host:15672"} //nolint:gosec // no password
 	}
 	c := &Client{user: "guest", password: "guest", client: client}
 	if u.User != nil {
@@ -88,7 +90,8 @@ func (c *Client) Send(ctx context.Context, method string, body any, segments ...
 }
 
 // ask sends a request to /api/<segments>. Its error has neither the password nor the URL's query.
-func (c *Client) ask(ctx context.Context, method string, body any, query string, segments []string, read func(string, io.Reader) error) error {
+func (c *Client) ask(ctx context.Context, method string, body any, query string, segments []string,
+	read func(string, io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	where := c.base + "/api" + escape(segments)
@@ -141,7 +144,8 @@ func reasonOf(body io.Reader) string {
 	return says.Reason
 }
 
-// denial tells a wrong login from a user who may do nothing. RabbitMQ 4 says the same of an unknown user and a wrong password.
+// denial tells a wrong login from a user who may do nothing. RabbitMQ 4 says the same of an unknown user and a wrong
+// password.
 func denial(res *http.Response) error {
 	var says struct {
 		Reason string `json:"reason"`
@@ -153,7 +157,8 @@ func denial(res *http.Response) error {
 	return ErrDenied
 }
 
-// escape joins path segments that may hold anything, "/" included. A plus sign is escaped because some versions read it as a space.
+// escape joins path segments that may hold anything, "/" included. A plus sign is escaped because some versions read it
+// as a space.
 func escape(segments []string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -50,7 +50,8 @@ func TestManagementQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Queue{Type: "quorum", Durable: true, Arguments: amqp.Table{"x-delivery-limit": int64(7), "x-overflow": "drop-head"}}
+	want := Queue{Type: "quorum", Durable: true, Arguments: amqp.Table{"x-delivery-limit": int64(7),
+		"x-overflow": "drop-head"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -58,7 +59,8 @@ func TestManagementQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = Queue{Type: "classic", AutoDelete: true, Arguments: amqp.Table{}, Policy: amqp.Table{"delivery-limit": int64(50)}}
+	want = Queue{Type: "classic", AutoDelete: true, Arguments: amqp.Table{},
+		Policy: amqp.Table{"delivery-limit": int64(50)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -94,7 +96,8 @@ func TestManagementErrors(t *testing.T) {
 }
 
 func TestNewManagement(t *testing.T) {
-	for _, bad := range []string{"localhost:15672", "amqp://u:sesame@h", "http://", "http://u:ses%zzame@h", "http://u:sesame@h:x"} {
+	for _, bad := range []string{"localhost:15672", "amqp://u:sesame@h", "http://", "http://u:ses%zzame@h",
+		"http://u:sesame@h:x"} {
 		_, err := New(bad, nil)
 		if err == nil || strings.Contains(err.Error(), "ses") {
 			t.Errorf("%s: got %v, want an error without the password", bad, err)

@@ -22,5 +22,6 @@ func (c *Client) Curl(method string, body any, segments ...string) string {
 		}
 		data = " -H 'content-type: application/json' -d " + shell.Quote(string(content))
 	}
-	return fmt.Sprintf(`curl -fsS -u %s:"${RABBITMQ_PASSWORD:?}" -X %s%s %s`, shell.Quote(c.user), method, data, shell.Quote(c.base+"/api"+escape(segments)))
+	return fmt.Sprintf(`curl -fsS -u %s:"${RABBITMQ_PASSWORD:?}" -X %s%s %s`, shell.Quote(c.user), method, data,
+		shell.Quote(c.base+"/api"+escape(segments)))
 }

@@ -18,8 +18,8 @@ type Description struct {
 	Trouble  string   // why the management API, which was given, says nothing
 }
 
-// Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs the
-// configure permission on the queue. It returns queueinfo.ErrNotFound, or an error of the connection.
+// Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs
+// the configure permission on the queue. It returns queueinfo.ErrNotFound, or an error of the connection.
 func Look(ctx context.Context, conn *amqp.Connection, name string, api *Client) (Description, error) {
 	d := Description{Queue: queueinfo.Queue{Name: name, VHost: conn.Config.Vhost, Version: queueinfo.VersionOf(conn)}}
 	found, _, err := queueinfo.Find(ctx, conn, name)

@@ -16,8 +16,8 @@ type Listed struct {
 	Load
 }
 
-// List lists the queues of a virtual host with their loads, 500 a request. Their policies are those that the API shows, up to 10 s
-// late.
+// List lists the queues of a virtual host with their loads, 500 a request. Their policies are those that the API shows,
+// up to 10 s late.
 func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
 	const columns = "&columns=" + queueColumns + "," + loadColumns
 	var all []Listed
@@ -50,7 +50,8 @@ func (c *Client) Names(ctx context.Context, vhost, prefix string) ([]string, err
 		} `json:"items"`
 	}
 	query := url.Values{
-		"page": {"1"}, "page_size": {strconv.Itoa(queuesPage)}, "columns": {"name"}, "use_regex": {"true"}, "name": {"^" + regexp.QuoteMeta(prefix)},
+		"page": {"1"}, "page_size": {strconv.Itoa(queuesPage)}, "columns": {"name"}, "use_regex": {"true"},
+		"name": {"^" + regexp.QuoteMeta(prefix)},
 	}
 	if err := c.get(ctx, &reply, "?"+query.Encode(), "queues", vhost); err != nil {
 		return nil, err
@@ -67,9 +68,10 @@ func (c *Client) Names(ctx context.Context, vhost, prefix string) ([]string, err
 // listed is a queue with the policy that the API shows.
 func (q Queue) listed(vhost string) queueinfo.Queue {
 	return queueinfo.Queue{
-		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil, PolicyName: q.PolicyName,
-		Declared: queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments},
-		Members:  q.Members, Online: q.Online,
+		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil,
+		PolicyName: q.PolicyName,
+		Declared:   queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments},
+		Members:    q.Members, Online: q.Online,
 	}
 }
 
@@ -91,5 +93,6 @@ func (c *Client) Exchanges(ctx context.Context, vhost string) (map[string]Exchan
 
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
 func (c *Client) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	return c.bindings(ctx, "?columns=source,destination,destination_type,routing_key,arguments,properties_key", "bindings", vhost)
+	return c.bindings(ctx, "?columns=source,destination,destination_type,routing_key,arguments,properties_key",
+		"bindings", vhost)
 }

@@ -16,20 +16,21 @@ type Load struct {
 	Unacked   int // messages that consumers hold
 	Consumers int
 
-	// DeadLettering is how many rejected messages a quorum queue keeps until its dead-letter route takes them (at-least-once).
-	// It is up to 10 s old. AMQP counts them nowhere: they are neither ready nor unacked.
+	// DeadLettering is how many rejected messages a quorum queue keeps until its dead-letter route takes them
+	// (at-least-once). It is up to 10 s old. AMQP counts them nowhere: they are neither ready nor unacked.
 	DeadLettering int
 
 	// Messages a second: published to the queue, handed to consumers, acked by them.
 	In, Out, Acked float64
 
-	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its start,
-	// and again some time after the queue was last used. It excludes what expired or was purged.
+	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its
+	// start, and again some time after the queue was last used. It excludes what expired or was purged.
 	Taken int64
 }
 
-// Load returns the load of a queue. It is an error if the API is that of another broker than the one conn leads to. It is
-// queueinfo.ErrNotFound if the API knows no such queue; a queue that was declared a few seconds ago may be unknown to it.
+// Load returns the load of a queue. It is an error if the API is that of another broker than the one conn leads to. It
+// is queueinfo.ErrNotFound if the API knows no such queue; a queue that was declared a few seconds ago may be unknown
+// to it.
 func (c *Client) Load(ctx context.Context, conn *amqp.Connection, queue string) (Load, error) {
 	if err := c.Serves(ctx, conn); err != nil {
 		return Load{}, fmt.Errorf("management API: %w", err)
@@ -78,7 +79,8 @@ func (l loadReply) load() Load {
 
 func (c *Client) load(ctx context.Context, vhost, queue string) (Load, error) {
 	var l loadReply
-	if err := c.get(ctx, &l, "?columns=name,"+loadColumns, "queues", vhost, queue); err != nil { // without a column that exists, the reply is []
+	// without a column that exists, the reply is []
+	if err := c.get(ctx, &l, "?columns=name,"+loadColumns, "queues", vhost, queue); err != nil {
 		return Load{}, err
 	}
 	return l.load(), nil

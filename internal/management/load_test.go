@@ -26,7 +26,8 @@ func TestManagementLoad(t *testing.T) {
 	if _, err := m.load(t.Context(), "/", "none"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a queue that is not there: %v", err)
 	}
-	if _, err := m.load(t.Context(), "/", "broken"); err == nil || !strings.Contains(err.Error(), "not the JSON expected") {
+	if _, err := m.load(t.Context(), "/", "broken"); err == nil || !strings.Contains(err.Error(),
+		"not the JSON expected") {
 		t.Errorf("another answer: %v", err)
 	}
 }

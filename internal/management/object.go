@@ -12,7 +12,8 @@ type object[T any] struct{ is T }
 
 // UnmarshalJSON takes an object, [] or null. Null leaves the zero T.
 func (o *object[T]) UnmarshalJSON(data []byte) error {
-	if inside, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("[")); ok && bytes.Equal(bytes.TrimSpace(inside), []byte("]")) {
+	if inside, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("[")); ok && bytes.Equal(bytes.TrimSpace(inside),
+		[]byte("]")) {
 		data = []byte("{}")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -124,9 +124,11 @@ func TestRepliesKeepTheirObjects(t *testing.T) {
 	bindings, _ := m.BindingsTo(ctx, "/", "q")
 	exchanges, _ := m.Exchanges(ctx, "/")
 	policies, _ := m.Policies(ctx, "/")
-	got := fmt.Sprintln(q.Arguments, q.Policy, state.Consumers[0].Connection(), load.In, load.Taken, listed[0].Args, listed[0].Policy, listed[0].In,
+	got := fmt.Sprintln(q.Arguments, q.Policy, state.Consumers[0].Connection(), load.In, load.Taken, listed[0].Args,
+		listed[0].Policy, listed[0].In,
 		bindings[0].Arguments, exchanges["x"].Arguments, policies.User[0].Definition)
-	const want = "map[x-delivery-limit:7] map[max-length:5] c 1 3 map[a:1] map[max-length:5] 1 map[a:1] map[a:1] map[max-length:5]\n"
+	const want = "map[x-delivery-limit:7] map[max-length:5] c 1 3 map[a:1] map[max-length:5] 1 map[a:1] map[a:1] " +
+		"map[max-length:5]\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

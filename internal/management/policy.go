@@ -11,12 +11,13 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// familiar keys apply to a queue of the type on every version that knows them. Measured on 3.10.8, 4.0.5 and 4.3.6; other keys may
-// apply or not.
+// familiar keys apply to a queue of the type on every version that knows them. Measured on 3.10.8, 4.0.5 and 4.3.6;
+// other keys may apply or not.
 var familiar = map[string][]string{
 	queueinfo.Classic: {
 		"alternate-exchange", "consumer-timeout", "dead-letter-exchange", "dead-letter-routing-key", "expires", "ha-mode",
-		"ha-params", "ha-sync-mode", "max-length", "max-length-bytes", "message-ttl", "overflow", "queue-mode", "queue-version",
+		"ha-params", "ha-sync-mode", "max-length", "max-length-bytes", "message-ttl", "overflow", "queue-mode",
+		"queue-version",
 	},
 	queueinfo.Quorum: {
 		"alternate-exchange", "consumer-timeout", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy",
@@ -25,8 +26,8 @@ var familiar = map[string][]string{
 	},
 }
 
-// foreign keys keep a policy from applying to a queue of the type. Measured on 3.10.8, 4.0.5 and 4.3.6; keys that only one of them
-// knows are not here.
+// foreign keys keep a policy from applying to a queue of the type. Measured on 3.10.8, 4.0.5 and 4.3.6; keys that only
+// one of them knows are not here.
 var foreign = map[string][]string{
 	queueinfo.Classic: {
 		"dead-letter-strategy", "delivery-limit", "initial-cluster-size", "max-age", "stream-max-segment-size-bytes",
@@ -55,7 +56,8 @@ func (p Policy) ForeignTo(kind string) []string {
 	return slices.DeleteFunc(p.Keys(), func(k string) bool { return !slices.Contains(foreign[kind], k) })
 }
 
-// Matches reports whether the policy is meant for the queue, and whether that is sure: RabbitMQ's patterns are PCRE and match bytes.
+// Matches reports whether the policy is meant for the queue, and whether that is sure: RabbitMQ's patterns are PCRE and
+// match bytes.
 func (p Policy) Matches(queue, kind string) (matches, sure bool) {
 	if !slices.Contains([]string{"queues", "all", kind + "_queues"}, p.ApplyTo) {
 		return false, true
@@ -110,8 +112,8 @@ func candidates(all []Policy, queue, kind string) []Policy {
 	return out
 }
 
-// inForce picks the policy that applies: the only candidate, or the one whose name the API shows for the queue. The API shows a
-// change up to 10 s late, the policies themselves immediately.
+// inForce picks the policy that applies: the only candidate, or the one whose name the API shows for the queue. The API
+// shows a change up to 10 s late, the policies themselves immediately.
 func inForce(all []Policy, queue, kind, shown string, asShown bool) (Policy, bool) {
 	some := candidates(all, queue, kind)
 	if len(some) == 1 {
@@ -182,7 +184,8 @@ func (c *Client) policies(ctx context.Context, kind, vhost string) ([]Policy, er
 // Describe adds what the API says of a queue, and the policies in force on it.
 func (p Policies) Describe(have Queue, q *queueinfo.Queue) {
 	q.Exclusive = have.Exclusive
-	q.Declared = queueinfo.Declared{Type: have.Type, Durable: have.Durable, AutoDelete: have.AutoDelete, Args: have.Arguments}
+	q.Declared = queueinfo.Declared{Type: have.Type, Durable: have.Durable, AutoDelete: have.AutoDelete,
+		Args: have.Arguments}
 	q.Members, q.Online = have.Members, have.Online
 	shown := have.Policy != nil
 	user, sure := inForce(p.User, q.Name, have.Type, have.PolicyName, shown)

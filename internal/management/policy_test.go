@@ -44,7 +44,8 @@ func TestPolicyInForce(t *testing.T) {
 		{"a pattern that is not Go's, shown as none", []Policy{p("a", "(?<!r)q", 0, dlx)}, "q", "", ""},
 		{"a pattern that is not Go's, not shown yet", []Policy{p("a", "(?<!r)q", 0, dlx)}, "q", "-", "?"},
 		{"a name that is not ASCII", []Policy{p("a", "^.$", 0, dlx)}, "é", "", ""},
-		{"for another type", []Policy{to("classic_queues", p("a", "q", 0, dlx)), to("exchanges", p("b", "q", 0, dlx))}, "q", "-", ""},
+		{"for another type", []Policy{to("classic_queues", p("a", "q", 0, dlx)), to("exchanges", p("b", "q", 0, dlx))}, "q",
+			"-", ""},
 		{"for the type", []Policy{to("quorum_queues", p("a", "q", 0, dlx))}, "q", "-", "a"},
 		{"for everything", []Policy{to("all", p("a", "q", 0, dlx))}, "q", "-", "a"},
 	}
@@ -72,13 +73,17 @@ func TestPolicyInForce(t *testing.T) {
 
 // An operator's policy lowers what it limits, and wins else: measured.
 func TestPoliciesJoin(t *testing.T) {
-	user := amqp.Table{"overflow": "drop-head", "delivery-limit": int64(-1), "max-length": int64(5), "dead-letter-exchange": "x"}
-	got := Join(user, amqp.Table{"delivery-limit": int64(7), "max-length": int64(9), "overflow": "reject-publish", "expires": int64(3)})
-	want := amqp.Table{"dead-letter-exchange": "x", "delivery-limit": int64(7), "max-length": int64(5), "overflow": "reject-publish", "expires": int64(3)}
+	user := amqp.Table{"overflow": "drop-head", "delivery-limit": int64(-1), "max-length": int64(5),
+		"dead-letter-exchange": "x"}
+	got := Join(user, amqp.Table{"delivery-limit": int64(7), "max-length": int64(9), "overflow": "reject-publish",
+		"expires": int64(3)})
+	want := amqp.Table{"dead-letter-exchange": "x", "delivery-limit": int64(7), "max-length": int64(5),
+		"overflow": "reject-publish", "expires": int64(3)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := Join(amqp.Table{"delivery-limit": int64(50)}, amqp.Table{"delivery-limit": int64(7)}); got["delivery-limit"] != int64(7) {
+	if got := Join(amqp.Table{"delivery-limit": int64(50)},
+		amqp.Table{"delivery-limit": int64(7)}); got["delivery-limit"] != int64(7) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -57,21 +57,22 @@ func (c *Client) Next(ctx context.Context, vhost, queue string, takeOff bool) (m
 		mode = "ack_requeue_false"
 	}
 	body := map[string]any{"count": 1, "ackmode": mode, "encoding": "base64"}
-	err = c.ask(ctx, http.MethodPost, body, "", []string{"queues", vhost, queue, "get"}, func(where string, reply io.Reader) error {
-		var messages []json.RawMessage
-		if err := json.NewDecoder(io.LimitReader(reply, largestMessage)).Decode(&messages); err != nil {
-			return fmt.Errorf("POST %s: the reply is not the JSON expected: %w", where, err)
-		}
-		if len(messages) != 1 {
-			return fmt.Errorf("POST %s: %w: no message came", where, ErrNotFound)
-		}
-		var line bytes.Buffer
-		if err := json.Compact(&line, messages[0]); err != nil {
-			return fmt.Errorf("POST %s: %w", where, err)
-		}
-		message = line.Bytes()
-		return nil
-	})
+	err = c.ask(ctx, http.MethodPost, body, "", []string{"queues", vhost, queue, "get"},
+		func(where string, reply io.Reader) error {
+			var messages []json.RawMessage
+			if err := json.NewDecoder(io.LimitReader(reply, largestMessage)).Decode(&messages); err != nil {
+				return fmt.Errorf("POST %s: the reply is not the JSON expected: %w", where, err)
+			}
+			if len(messages) != 1 {
+				return fmt.Errorf("POST %s: %w: no message came", where, ErrNotFound)
+			}
+			var line bytes.Buffer
+			if err := json.Compact(&line, messages[0]); err != nil {
+				return fmt.Errorf("POST %s: %w", where, err)
+			}
+			message = line.Bytes()
+			return nil
+		})
 	return message, err
 }
 
@@ -212,8 +213,8 @@ func Milliseconds(n int64) time.Duration {
 
 // State is the content of a queue and its consumers, as of a few seconds ago.
 type State struct {
-	// Bytes and PersistentBytes are of message bodies, and of one moment. Counts of messages are not: the API takes the number of all from
-	// one table and that of the persistent ones from another.
+	// Bytes and PersistentBytes are of message bodies, and of one moment. Counts of messages are not: the API takes the
+	// number of all from one table and that of the persistent ones from another.
 	Bytes           int64 `json:"message_bytes"`
 	PersistentBytes int64 `json:"message_bytes_persistent"`
 

@@ -1,5 +1,5 @@
-// Package panics carries a panic from the goroutine that had it to the one that waits. There a caller may recover, as net/http
-// does. Elsewhere it would end the program, which may be one that only embeds this library.
+// Package panics carries a panic from the goroutine that had it to the one that waits. There a caller may recover, as
+// net/http does. Elsewhere it would end the program, which may be one that only embeds this library.
 package panics
 
 import (

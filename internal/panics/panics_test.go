@@ -16,7 +16,9 @@ func TestGroup(t *testing.T) {
 	}{
 		{name: "none"},
 		{name: "one fails", functions: []func() error{func() error { return nil }, func() error { return away }}, err: away},
-		{name: "one panics", functions: []func() error{func() error { return away }, func() error { panic("broken") }}, panics: "broken"},
+		{name: "one panics", functions: []func() error{func() error { return away }, func() error {
+			panic("broken")
+		}}, panics: "broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var g Group
@@ -26,7 +28,8 @@ func TestGroup(t *testing.T) {
 			}
 			defer func() {
 				text, _ := recover().(string)
-				if first, stack, _ := strings.Cut(text, "\n"); first != c.panics || c.panics != "" && !strings.Contains(stack, "TestGroup") {
+				if first, stack, _ := strings.Cut(text, "\n"); first != c.panics || c.panics != "" && !strings.Contains(stack,
+					"TestGroup") {
 					t.Errorf("Wait panicked with %q, want %q and its stack", text, c.panics)
 				}
 			}()

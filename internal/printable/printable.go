@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes what does not print: control characters, marks that turn the direction of text, bytes that are no UTF-8. The
-// characters in keep stay as they are.
+// Text escapes what does not print: control characters, marks that turn the direction of text, bytes that are no UTF-8.
+// The characters in keep stay as they are.
 func Text(s, keep string) string {
 	var b strings.Builder
 	for len(s) > 0 {

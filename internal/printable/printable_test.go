@@ -20,7 +20,8 @@ func TestPlural(t *testing.T) {
 		n           int
 		thing, want string
 	}{
-		{1, "retry", "1 retry"}, {2, "retry", "2 retries"}, {0, "delay", "0 delays"}, {2, "crash", "2 crashes"}, {3, "process", "3 processes"}, {2, "dead letter", "2 dead letters"},
+		{1, "retry", "1 retry"}, {2, "retry", "2 retries"}, {0, "delay", "0 delays"}, {2, "crash", "2 crashes"},
+		{3, "process", "3 processes"}, {2, "dead letter", "2 dead letters"},
 	} {
 		if got := Plural(tt.n, tt.thing); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
@@ -33,7 +34,8 @@ func TestCut(t *testing.T) {
 		text string
 		n    int
 		want string
-	}{{"order", 5, "order"}, {"order", 3, "ord"}, {"größe", 3, "gr"}, {"größe", 4, "grö"}, {"ß", 1, ""}, {"\x9f\x9f", 1, ""}} {
+	}{{"order", 5, "order"}, {"order", 3, "ord"}, {"größe", 3, "gr"}, {"größe", 4, "grö"}, {"ß", 1, ""},
+		{"\x9f\x9f", 1, ""}} {
 		if got := Cut(tc.text, tc.n); got != tc.want {
 			t.Errorf("%q at %d: %q, want %q", tc.text, tc.n, got, tc.want)
 		}

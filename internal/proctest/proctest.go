@@ -103,7 +103,8 @@ func LoopbackOnly(t *testing.T, port string) {
 		}
 	}
 	for _, ip := range ips {
-		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", net.JoinHostPort(ip.String(), port)); err == nil {
+		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(),
+			"tcp", net.JoinHostPort(ip.String(), port)); err == nil {
 			t.Errorf("port %s listens on %s too: %v", port, ip, conn.Close())
 		}
 	}

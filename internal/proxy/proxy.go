@@ -37,16 +37,18 @@ type pair struct {
 	half           atomic.Bool // the server's side is closed, and the client's side stays open
 }
 
-// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it refuses new connections.
+// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it refuses new
+// connections.
 func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil, nil) }
 
-// NewWatched is New with a function that is called for each connection to the server. What it returns is called once either side
-// has ended it.
+// NewWatched is New with a function that is called for each connection to the server. What it returns is called once
+// either side has ended it.
 func NewWatched(ctx context.Context, target string, joined func() (left func())) (*Proxy, error) {
 	return start(ctx, target, nil, joined)
 }
 
-func start(ctx context.Context, target string, treat func(words []string) Treatment, joined func() func()) (*Proxy, error) {
+func start(ctx context.Context, target string, treat func(words []string) Treatment, joined func() func()) (*Proxy,
+	error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy of %s: %w", target, err)

@@ -17,7 +17,8 @@ type Treatment struct {
 	Lose   Part          // it does not arrive, and nothing that follows it on its connection does
 	Reset  Part          // the connection is reset before it is passed on
 
-	// Replied is called with the bytes of the reply before they are passed on, or with nil if the connection ends first. It may be nil.
+	// Replied is called with the bytes of the reply before they are passed on, or with nil if the connection ends first.
+	// It may be nil.
 	Replied func(raw []byte)
 }
 
@@ -36,9 +37,10 @@ const (
 	Reply                   // the server has taken the request
 )
 
-// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each request.
-// The words of a request begin with the command. Several goroutines may call treat. A connection that loses something stays
-// open, as it does when a network drops packets: the client finds out by its own timeout. It ends as New's does.
+// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each
+// request. The words of a request begin with the command. Several goroutines may call treat. A connection that loses
+// something stays open, as it does when a network drops packets: the client finds out by its own timeout. It ends as
+// New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	return start(ctx, target, treat, nil)
 }

@@ -261,10 +261,12 @@ func TestFrames(t *testing.T) {
 	}
 	binary := "a\r\n$1\r\nb"
 	raw, words, err := readRequest(bufio.NewReader(strings.NewReader(request("EVALSHA", binary, ""))))
-	if err != nil || len(words) != 3 || words[1] != binary || words[2] != "" || string(raw) != request("EVALSHA", binary, "") {
+	if err != nil || len(words) != 3 || words[1] != binary || words[2] != "" || string(raw) != request("EVALSHA",
+		binary, "") {
 		t.Errorf("got %q of %q, %v", words, raw, err)
 	}
-	for _, bad := range []string{"PING\r\n", "$5\r\n", "*1\r\n", "*x\r\n", "$99999999999\r\n", "\r\n", "+OK\n", "%1\r\n+a\r\n+b\r\n"} {
+	for _, bad := range []string{"PING\r\n", "$5\r\n", "*1\r\n", "*x\r\n", "$99999999999\r\n", "\r\n", "+OK\n",
+		"%1\r\n+a\r\n+b\r\n"} {
 		if _, err := readValue(bufio.NewReader(strings.NewReader(bad)), nil); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -286,13 +288,15 @@ func FuzzFrames(f *testing.F) {
 }
 
 func TestOdds(t *testing.T) {
-	odds := Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: 100 * time.Millisecond, LateTo: 600 * time.Millisecond}
+	odds := Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: 100 * time.Millisecond,
+		LateTo: 600 * time.Millisecond}
 	count, rnd := map[string]int{}, rand.New(rand.NewPCG(1, 0))
 	const n = 100000
 	for range n {
 		d := odds.draw(rnd)
 		for name, is := range map[string]bool{
-			"lost": d.Lose == Reply, "late": d.Late > 0, "reset": d.Reset == Request, "reset after": d.Reset == Reply, "double": d.Double,
+			"lost": d.Lose == Reply, "late": d.Late > 0, "reset": d.Reset == Request, "reset after": d.Reset == Reply,
+			"double": d.Double,
 		} {
 			if is {
 				count[name]++
@@ -302,7 +306,8 @@ func TestOdds(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 	}
-	for name, want := range map[string]float64{"lost": .15, "late": .10, "reset": .025, "reset after": .025, "double": .30} {
+	for name, want := range map[string]float64{"lost": .15, "late": .10, "reset": .025, "reset after": .025,
+		"double": .30} {
 		if got := float64(count[name]) / n; got < want-.01 || got > want+.01 {
 			t.Errorf("%s: %.3f, want %.3f", name, got, want)
 		}
@@ -363,7 +368,8 @@ func TestReplied(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for raw, want := range map[string]string{
-		"+OK\r\n": "OK", ":7\r\n": "7", "$-1\r\n": "<nil>", "-ERR no\r\n": "ERR no", "*3\r\n$1\r\na\r\n*1\r\n:1\r\n*-1\r\n": "[a [1] <nil>]",
+		"+OK\r\n": "OK", ":7\r\n": "7", "$-1\r\n": "<nil>", "-ERR no\r\n": "ERR no",
+		"*3\r\n$1\r\na\r\n*1\r\n:1\r\n*-1\r\n": "[a [1] <nil>]",
 	} {
 		if got, err := Parse([]byte(raw)); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q: %v, %v", raw, got, err)

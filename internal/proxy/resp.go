@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// The proxy needs to know where a request and a reply end, and the words of a request. It passes on the bytes that came in.
-// The public RESP libraries build values or serve commands, which is more code than this.
+// The proxy needs to know where a request and a reply end, and the words of a request. It passes on the bytes that came
+// in. The public RESP libraries build values or serve commands, which is more code than this.
 
 // readRequest reads one request, an array of strings, and returns its bytes and its words.
 func readRequest(r *bufio.Reader) (raw []byte, words []string, err error) {
@@ -94,8 +94,8 @@ var errRESP = errors.New("proxy: reading RESP")
 // most is the largest length that Redis accepts.
 const most = 512 << 20
 
-// readHead reads the first line of a value and appends it to raw. The number is the length of a string and the count of an
-// array, -1 if that is null.
+// readHead reads the first line of a value and appends it to raw. The number is the length of a string and the count of
+// an array, -1 if that is null.
 func readHead(r *bufio.Reader, raw []byte) (_ []byte, kind byte, n int, err error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {

@@ -20,13 +20,13 @@ const (
 	ArgConsumerTimeout    = "x-consumer-timeout"
 )
 
-// DefaultDeliveryLimit is what a queue is declared with. It is far above any number of retries. It still ends the loop of a
-// message that no client can decode, each delivery of which costs the connection.
+// DefaultDeliveryLimit is what a queue is declared with. It is far above any number of retries. It still ends the loop
+// of a message that no client can decode, each delivery of which costs the connection.
 const DefaultDeliveryLimit = 1000
 
-// DeadLetterLimit is the delivery limit of a dead-letter queue: dead letters may be read any number of times. A quorum queue
-// without a limit deletes a message at the 21st return (4.0.5, 4.3.6), and one with the limit -1 at the first (3.10.8). All
-// versions take a positive limit alike, and return the message to the head of the queue.
+// DeadLetterLimit is the delivery limit of a dead-letter queue: dead letters may be read any number of times. A quorum
+// queue without a limit deletes a message at the 21st return (4.0.5, 4.3.6), and one with the limit -1 at the first
+// (3.10.8). All versions take a positive limit alike, and return the message to the head of the queue.
 const DeadLetterLimit = 1<<31 - 1
 
 // ExchangeFor names the dead-letter exchange that a queue gets if nothing else is asked for.

@@ -7,7 +7,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more than a body.
+// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
+// than a body.
 type Death struct {
 	Queue    string // in which the message died
 	Exchange string // to which it had been published
@@ -41,8 +42,8 @@ func Deaths(headers amqp.Table) []Death {
 	return out
 }
 
-// NewestDeath is the newest death in this queue by a consumer, and whether there is one. An entry without a time is not the
-// broker's, and would never change.
+// NewestDeath is the newest death in this queue by a consumer, and whether there is one. An entry without a time is not
+// the broker's, and would never change.
 func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
 	for _, d := range Deaths(headers) {
 		if d.Queue == queue && d.ByConsumer() {
@@ -55,8 +56,8 @@ func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
 // maxInteger is the largest integer that every language reads exactly: 2^53-1.
 const maxInteger = 1<<53 - 1
 
-// Integer is a header's whole number, whatever its type: libraries of other languages do not tell the types apart. It is 0 if
-// it is none, or beyond ±(2^53-1).
+// Integer is a header's whole number, whatever its type: libraries of other languages do not tell the types apart. It
+// is 0 if it is none, or beyond ±(2^53-1).
 func Integer(v any) int64 {
 	var n int64
 	switch v := v.(type) {

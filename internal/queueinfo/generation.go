@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if there is one.
-// Either may be newer: a replay removes x-death and changes the header; a tool that moves a dead letter back keeps the header and
-// brings a new x-death. A change of either begins a generation, so their order does not matter.
+// Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if
+// there is one. Either may be newer: a replay removes x-death and changes the header; a tool that moves a dead letter
+// back keeps the header and brings a new x-death. A change of either begins a generation, so their order does not
+// matter.
 //
 // RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
 func (h Headers) Generation() string {
@@ -19,7 +20,8 @@ func (h Headers) Generation() string {
 	return h.FirstGeneration()
 }
 
-// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane has the generation that it carries.
+// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane has the generation
+// that it carries.
 func (h Headers) FirstGeneration() string {
 	if h.Hop() > 0 {
 		if v, ok := h.table[HopGenerationHeader].(string); ok && v != "" {

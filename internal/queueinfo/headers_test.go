@@ -17,7 +17,8 @@ func everything() amqp.Table {
 	}
 }
 
-// TestCopiedHeadersCountAsAbsent: headers count on the message that they were written for, in its queue, and on no other.
+// TestCopiedHeadersCountAsAbsent: headers count on the message that they were written for, in its queue, and on no
+// other.
 func TestCopiedHeadersCountAsAbsent(t *testing.T) {
 	type read struct {
 		Foreign           bool
@@ -54,7 +55,8 @@ func TestCopiedHeadersCountAsAbsent(t *testing.T) {
 	}
 }
 
-// TestHeadersOfNoName: headers that name no message count as absent, whatever stands in place of the name. One alone is enough.
+// TestHeadersOfNoName: headers that name no message count as absent, whatever stands in place of the name. One alone is
+// enough.
 func TestHeadersOfNoName(t *testing.T) {
 	for _, name := range tied {
 		for _, value := range []any{nil, "", int64(1), amqp.Table{}, []any{"a"}, true, strings.Repeat("0", 32)} {

@@ -10,18 +10,20 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// LaterExchange is the direct exchange to which the buckets return messages. Each queue with a later lane is bound to it by its name.
+// LaterExchange is the direct exchange to which the buckets return messages. Each queue with a later lane is bound to
+// it by its name.
 const LaterExchange = "strikes.later"
 
-// LaterLost is the fanout exchange, and its quorum queue, for messages that come back after their queue was deleted. Without it they stay
-// in their bucket, and 32 of them keep the bucket from returning others (measured with 3.10.8 and 4.3.6).
+// LaterLost is the fanout exchange, and its quorum queue, for messages that come back after their queue was deleted.
+// Without it they stay in their bucket, and 32 of them keep the bucket from returning others (measured with 3.10.8 and
+// 4.3.6).
 const LaterLost = "strikes.later.lost"
 
 // LaterArguments are those of the LaterExchange.
 func LaterArguments() amqp.Table { return amqp.Table{"alternate-exchange": LaterLost} }
 
-// Bucket is a fanout exchange and a quorum queue of the same name, in which messages wait for a time. Then the broker returns each to
-// the LaterExchange, with the routing key it was published with.
+// Bucket is a fanout exchange and a quorum queue of the same name, in which messages wait for a time. Then the broker
+// returns each to the LaterExchange, with the routing key it was published with.
 type Bucket struct {
 	Name string
 	TTL  time.Duration
@@ -49,11 +51,13 @@ func BucketFor(wait time.Duration) (b Bucket, ok bool) {
 	return b, ok
 }
 
-// Arguments are those of the bucket's queue. It has no dead-letter routing key, so that a message keeps the one it was published with.
-// At-least-once needs reject-publish, else it silently falls back to at-most-once. The delivery limit is for people who look into it.
+// Arguments are those of the bucket's queue. It has no dead-letter routing key, so that a message keeps the one it was
+// published with. At-least-once needs reject-publish, else it silently falls back to at-most-once. The delivery limit
+// is for people who look into it.
 func (b Bucket) Arguments() amqp.Table {
 	return amqp.Table{
-		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: LaterExchange, ArgStrategy: "at-least-once", ArgOverflow: "reject-publish",
+		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: LaterExchange, ArgStrategy: "at-least-once",
+		ArgOverflow:      "reject-publish",
 		ArgDeliveryLimit: int64(DeadLetterLimit),
 	}
 }
@@ -63,8 +67,9 @@ func IsLater(queue string) bool {
 	return queue == LaterLost || slices.ContainsFunc(Buckets, func(b Bucket) bool { return b.Name == queue })
 }
 
-// BucketsOf says whether the virtual host of a connection has the buckets. Wrong lists each that is missing, is bound to nothing known or was
-// declared otherwise; unless found is Yes it is empty. Unread lists what the broker did not show.
+// BucketsOf says whether the virtual host of a connection has the buckets. Wrong lists each that is missing, is bound
+// to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists what the broker did not
+// show.
 func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	missing := 0
 	for _, exchange := range []string{LaterExchange, LaterLost} {

@@ -10,9 +10,9 @@ import (
 // maxName is the length of an AMQP short string, in bytes.
 const maxName = 255
 
-// CheckName returns nil for a name that a queue or an exchange can be declared with, else what is wrong with it. Check a name
-// before the broker is asked about it: a name that is not UTF-8 ends the connection (501), and a line break is removed, so that
-// the answer is about another queue. Measured on 3.10.8 and 4.3.6.
+// CheckName returns nil for a name that a queue or an exchange can be declared with, else what is wrong with it. Check
+// a name before the broker is asked about it: a name that is not UTF-8 ends the connection (501), and a line break is
+// removed, so that the answer is about another queue. Measured on 3.10.8 and 4.3.6.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -20,13 +20,14 @@ const (
 	Yes
 )
 
-// Passive returns the number of ready messages and of consumers of a queue. An error closes the channel, such as 404 for a queue
-// that does not exist. From RabbitMQ 4.0 on it needs any one permission on the queue; 3.10.8 needs none.
+// Passive returns the number of ready messages and of consumers of a queue. An error closes the channel, such as 404
+// for a queue that does not exist. From RabbitMQ 4.0 on it needs any one permission on the queue; 3.10.8 needs none.
 func Passive(ch *amqp.Channel, queue string) (amqp.Queue, error) {
 	return ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 }
 
-// Find is Passive on a channel of its own, and says whether the queue exists. A refusal is an error too: see UnlessRefused.
+// Find is Passive on a channel of its own, and says whether the queue exists. A refusal is an error too: see
+// UnlessRefused.
 func Find(ctx context.Context, conn *amqp.Connection, queue string) (found Answer, q amqp.Queue, err error) {
 	found, err = ask(ctx, conn, func(ch *amqp.Channel) error {
 		q, err = Passive(ch, queue)
@@ -67,8 +68,8 @@ func isRefusal(code int) bool {
 	return code == amqp.PreconditionFailed || code == amqp.AccessRefused || code == amqp.ResourceLocked
 }
 
-// OnChannel runs f on a channel of its own, because a refusal closes the channel. A call of amqp091 that has begun takes no context:
-// it ends with its reply or with the connection.
+// OnChannel runs f on a channel of its own, because a refusal closes the channel. A call of amqp091 that has begun
+// takes no context: it ends with its reply or with the connection.
 func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -1,7 +1,8 @@
-// Package queueinfo says what a queue is: its type and arguments, its limits, where a requeued message goes, its depth, and what
-// the headers of a message say about its deaths and its generation.
+// Package queueinfo says what a queue is: its type and arguments, its limits, where a requeued message goes, its depth,
+// and what the headers of a message say about its deaths and its generation.
 //
-// It asks AMQP. Package management adds what only the management API knows. Facts about RabbitMQ were measured on single nodes of
+// It asks AMQP. Package management adds what only the management API knows. Facts about RabbitMQ were measured on
+// single nodes of
 // 3.10.8, 4.0.5 and 4.3.6.
 package queueinfo
 
@@ -55,7 +56,8 @@ func (q Queue) Down() []string {
 // Majority is how many members the queue needs to take or deliver a message.
 func (q Queue) Majority() int { return len(q.Members)/2 + 1 }
 
-// Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter settings.
+// Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter
+// settings.
 func (q Queue) Text(arg, key string) (string, bool) {
 	if s, ok := q.Args[arg].(string); ok {
 		return s, true
@@ -149,8 +151,8 @@ func (q Queue) SingleActive() bool {
 	return on
 }
 
-// DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a negative one
-// means none, and the larger one applies if either is negative. Measured on 3.10.8, 4.0.5 and 4.3.6.
+// DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a
+// negative one means none, and the larger one applies if either is negative. Measured on 3.10.8, 4.0.5 and 4.3.6.
 func (q Queue) DeliveryLimit() (int64, bool) {
 	arg, byArg := q.Args[ArgDeliveryLimit].(int64)
 	policy, byPolicy := q.Policy["delivery-limit"].(int64)

@@ -20,8 +20,8 @@ func (e UnreadableError) Error() string { return e.Reason }
 // ErrExclusive says that the queue belongs to one connection.
 var ErrExclusive = errors.New("the queue is exclusive")
 
-// probe keeps a declaration from ever creating a queue. It is an argument of streams: it is refused for a new queue of any other
-// type, and ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
+// probe keeps a declaration from ever creating a queue. It is an argument of streams: it is refused for a new queue of
+// any other type, and ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
 var probe = amqp.Table{probeArg: int32(-1)}
 
 const probeArg = "x-max-age"
@@ -29,8 +29,8 @@ const probeArg = "x-max-age"
 // The broker compares few arguments. Each costs one channel at most, or one for each guess.
 const maxProbes = 64
 
-// Read sets what AMQP says about the declaration of the queue, which must exist, else it returns ErrNotFound. The user needs the
-// configure permission on it, else the result is Unread. Policies stay unknown.
+// Read sets what AMQP says about the declaration of the queue, which must exist, else it returns ErrNotFound. The user
+// needs the configure permission on it, else the result is Unread. Policies stay unknown.
 func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 	d, err := ReadDeclared(ctx, conn, q.Name)
 	var unread UnreadableError
@@ -46,8 +46,9 @@ func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-// ReadDeclared learns how a queue was declared from the refusals of declarations that differ: each refusal names one argument and
-// its value, until a declaration matches. It returns ErrNotFound, ErrExclusive, an UnreadableError or an error of the connection.
+// ReadDeclared learns how a queue was declared from the refusals of declarations that differ: each refusal names one
+// argument and its value, until a declaration matches. It returns ErrNotFound, ErrExclusive, an UnreadableError or an
+// error of the connection.
 func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Declared, error) {
 	vhost := conn.Config.Vhost
 	if !expressible(vhost, queue) {
@@ -69,7 +70,8 @@ func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Dec
 			return r.result(), nil
 		}
 	}
-	return Declared{}, UnreadableError{Reason: fmt.Sprintf("the broker still refuses a redeclaration after %d attempts", maxProbes)}
+	return Declared{}, UnreadableError{Reason: fmt.Sprintf("the broker still refuses a redeclaration after %d attempts",
+		maxProbes)}
 }
 
 // redeclare returns the broker's refusal, nil if the declaration matched.
@@ -109,7 +111,8 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return ErrNotFound // deleted since it was seen
 	}
 	if !ok {
-		return UnreadableError{Reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q", reply.Reason)}
+		return UnreadableError{Reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q",
+			reply.Reason)}
 	}
 	switch d.name {
 	case "durable":
@@ -132,14 +135,16 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 	return nil
 }
 
-// guess takes the next likely value of an argument that the broker only names. A wrong guess is refused like any other value.
+// guess takes the next likely value of an argument that the broker only names. A wrong guess is refused like any other
+// value.
 func (r *reading) guess(name string) error {
 	left, begun := r.guesses[name]
 	if !begun {
 		left = guesses(r.queue, name)
 	}
 	if len(left) == 0 {
-		return UnreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long", name, maxReply)}
+		return UnreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
+			name, maxReply)}
 	}
 	r.args[name], r.guesses[name] = left[0], left[1:]
 	return nil

@@ -17,7 +17,8 @@ func TestParseDifference(t *testing.T) {
 		text string
 		want difference
 	}{
-		{begin + "none but current is the value '7' of type 'signedint'", difference{name: "x-delivery-limit", value: int64(7)}},
+		{begin + "none but current is the value '7' of type 'signedint'", difference{name: "x-delivery-limit",
+			value: int64(7)}},
 		{begin + "none but current is the value '7' of type 'long'", difference{name: "x-delivery-limit", value: int64(7)}},
 		{begin + "'classic' but current is 'quorum'", difference{name: "x-delivery-limit", value: "quorum"}},
 		{begin + "none but current is the value 'true' of type 'bool'", difference{name: "x-delivery-limit", value: true}},
@@ -27,7 +28,8 @@ func TestParseDifference(t *testing.T) {
 			difference{name: "x-delivery-limit", value: "d'x\n but current is none"}},
 		{begin + "none but current is the value 'abcdef' of type 'long...", difference{name: "x-delivery-limit", cut: true}},
 		{begin[:60] + "...", difference{name: "x-delivery-limit", cut: true}},
-		{begin + "none but current is the value 'abc...' of type 'longstr'", difference{name: "x-delivery-limit", value: "abc..."}},
+		{begin + "none but current is the value 'abc...' of type 'longstr'", difference{name: "x-delivery-limit",
+			value: "abc..."}},
 	}
 	for _, tt := range tests {
 		got, ok := parseDifference(tt.text, "/", "q")
@@ -91,12 +93,14 @@ func (b broker) declare(r reading) *amqp.Error {
 }
 
 func typed(v any) string {
-	kind := map[string]string{"string": "longstr", "int64": "long", "bool": "bool", "int32": "signedint"}[fmt.Sprintf("%T", v)]
+	kind := map[string]string{"string": "longstr", "int64": "long", "bool": "bool",
+		"int32": "signedint"}[fmt.Sprintf("%T", v)]
 	return fmt.Sprintf("the value '%v' of type '%s'", v, kind)
 }
 
 func (b broker) differs(name, how string) *amqp.Error {
-	text := fmt.Sprintf("PRECONDITION_FAILED - inequivalent arg '%s' for queue '%s' in vhost '%s': received %s", name, b.queue, b.vhost, how)
+	text := fmt.Sprintf("PRECONDITION_FAILED - inequivalent arg '%s' for queue '%s' in vhost '%s': received %s", name,
+		b.queue, b.vhost, how)
 	if len(text) > maxReply {
 		text = text[:maxReply-3] + "..."
 	}
@@ -136,12 +140,15 @@ func TestLearn(t *testing.T) {
 		{"plain", broker{queue: "q", durable: true}, "classic"},
 		{"transient and auto-delete", broker{queue: "q", autoDelete: true}, "classic"},
 		{"quorum as declared", broker{queue: "q", durable: true, args: asDeclared("q")}, "quorum"},
-		{"classic as declared", broker{queue: "q", durable: true, args: amqp.Table{ArgType: Classic, ArgDeadLetterExchange: "q.dlx", ArgSingleActive: true}}, "classic"},
+		{"classic as declared", broker{queue: "q", durable: true, args: amqp.Table{ArgType: Classic,
+			ArgDeadLetterExchange: "q.dlx", ArgSingleActive: true}}, "classic"},
 		{"everything", broker{queue: "it's", vhost: "a/b", durable: true, args: amqp.Table{
-			"x-expires": int64(60000), "x-message-ttl": int64(5), ArgDeadLetterExchange: "", ArgDeadLetterKey: "k' of type 'bool",
-			"x-max-length": int64(9), ArgOverflow: "drop-head", ArgType: "quorum", ArgDeliveryLimit: int64(-1),
+			"x-expires": int64(60000), "x-message-ttl": int64(5), ArgDeadLetterExchange: "",
+			ArgDeadLetterKey: "k' of type 'bool",
+			"x-max-length":   int64(9), ArgOverflow: "drop-head", ArgType: "quorum", ArgDeliveryLimit: int64(-1),
 		}}, "quorum"},
-		{"as declared, name too long for the answers", broker{queue: long, durable: true, args: Merge(asDeclared(long), amqp.Table{ArgSingleActive: true})}, "quorum"},
+		{"as declared, name too long for the answers", broker{queue: long, durable: true, args: Merge(asDeclared(long),
+			amqp.Table{ArgSingleActive: true})}, "quorum"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,13 +175,17 @@ func TestLearnGivesUp(t *testing.T) {
 		b    broker
 		want string
 	}{
-		{"permission", refuse(amqp.AccessRefused, "ACCESS_REFUSED - configure access to queue 'q' refused for user 'u'"), "configure permission"},
-		{"reserved name", refuse(amqp.AccessRefused, "ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"), "amq."},
+		{"permission", refuse(amqp.AccessRefused, "ACCESS_REFUSED - configure access to queue 'q' refused for user 'u'"),
+			"configure permission"},
+		{"reserved name", refuse(amqp.AccessRefused, "ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"),
+			"amq."},
 		{"exclusive", refuse(amqp.ResourceLocked, "RESOURCE_LOCKED"), "exclusive"},
-		{"deleted meanwhile", refuse(amqp.PreconditionFailed, "PRECONDITION_FAILED - invalid arg 'x-max-age' for queue 'q'"), "queue not found"},
+		{"deleted meanwhile", refuse(amqp.PreconditionFailed, "PRECONDITION_FAILED - invalid arg 'x-max-age' for queue 'q'"),
+			"queue not found"},
 		{"another text", refuse(amqp.PreconditionFailed, "PRECONDITION_FAILED - no"), "not understood"},
 		{"never satisfied", broker{queue: "q", vhost: "/", refuse: stuck}, "although it reports"},
-		{"names too long", broker{queue: long, durable: true, args: amqp.Table{ArgDeadLetterExchange: "somewhere"}}, "cut at 255 bytes"},
+		{"names too long", broker{queue: long, durable: true, args: amqp.Table{ArgDeadLetterExchange: "somewhere"}},
+			"cut at 255 bytes"},
 	}
 	for _, tt := range tests {
 		tt.b.vhost = "/"
@@ -198,7 +209,8 @@ func FuzzParseDifference(f *testing.F) {
 	f.Add("q", "/", "orders.dlx")
 	f.Add("it's", "a' b", "' of type 'longstr'")
 	f.Fuzz(func(t *testing.T, queue, vhost, value string) {
-		text := fmt.Sprintf("inequivalent arg 'x' for queue '%s' in vhost '%s': received none but current is the value '%s' of type 'longstr'", queue, vhost, value)
+		text := fmt.Sprintf("inequivalent arg 'x' for queue '%s' in vhost '%s': received none but current is the value "+
+			"'%s' of type 'longstr'", queue, vhost, value)
 		got, ok := parseDifference(text, vhost, queue)
 		if want := (difference{name: "x", value: value}); !ok || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, ok, want)
@@ -216,8 +228,10 @@ func TestMergeLeavesItsInput(t *testing.T) {
 
 // FuzzReply: any reply to a declaration teaches something or ends the reading with an error.
 func FuzzReply(f *testing.F) {
-	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received none but current is the value 'quorum' of type 'longstr'")
-	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-delivery-limit' for queue 'q' in vhost '/': received none but current is the value '99999999999999999999' of type 'signedint'")
+	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received none but "+
+		"current is the value 'quorum' of type 'longstr'")
+	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-delivery-limit' for queue 'q' in vhost '/': received none but "+
+		"current is the value '99999999999999999999' of type 'signedint'")
 	f.Add(406, "inequivalent arg '' for queue 'q' in vhost '/': received  but current is ''")
 	f.Add(406, "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'")
 	f.Add(406, "inequivalent arg 'x-overflow' for queue 'q' in vhost '...")

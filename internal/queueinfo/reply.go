@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// difference is what the broker replies to a declaration that does not match: the first property that differs and the value it has.
+// difference is what the broker replies to a declaration that does not match: the first property that differs and the
+// value it has.
 type difference struct {
 	name  string // an argument, or "durable", "auto_delete"
 	value any    // nil: the argument is not set
 	cut   bool   // the value did not fit into the reply
 }
 
-// A reply's text is an AMQP short string. One that does not fit ends in "..."; on 4.0.5 and 4.3.6 it ends the connection (541) if it is
-// not all ASCII.
+// A reply's text is an AMQP short string. One that does not fit ends in "..."; on 4.0.5 and 4.3.6 it ends the
+// connection (541) if it is not all ASCII.
 const maxReply = 255
 
-// parseDifference reads the text of a 406 reply to the declaration of a queue. It has the same three forms on 3.10.8, 4.0.5 and 4.3.6:
+// parseDifference reads the text of a 406 reply to the declaration of a queue. It has the same three forms on 3.10.8,
+// 4.0.5 and 4.3.6:
 //
 //	… received 'classic' but current is 'quorum'
 //	… received the value '5' of type 'signedint' but current is none
@@ -80,7 +82,8 @@ func typedValue(value, kind string) (any, bool) {
 	return n, err == nil
 }
 
-// expressible reports whether the reply to a declaration of the queue fits, so that it is not cut in a name that is not ASCII.
+// expressible reports whether the reply to a declaration of the queue fits, so that it is not cut in a name that is not
+// ASCII.
 func expressible(vhost, queue string) bool {
 	for _, r := range vhost + queue {
 		if r > 127 {

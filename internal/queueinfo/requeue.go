@@ -39,8 +39,8 @@ func (q Queue) Requeue() Position {
 	return PositionHead
 }
 
-// ReturnLimit is how often a message may return to a quorum queue before the broker dead-letters or drops it, and whether there
-// is such a limit. A message is delivered once more than that.
+// ReturnLimit is how often a message may return to a quorum queue before the broker dead-letters or drops it, and
+// whether there is such a limit. A message is delivered once more than that.
 func (q Queue) ReturnLimit() (int64, bool) {
 	limit, set := q.DeliveryLimit()
 	switch {

@@ -50,7 +50,8 @@ func TestReturnLimit(t *testing.T) {
 		{Quorum, int64(7), int64(-1), Version{3, 10}, 0, false},
 		{Quorum, int64(-1), nil, Version{4, 3}, 0, false},
 	} {
-		q := Queue{Version: tt.version, Declared: Declared{Type: tt.kind, Args: amqp.Table{ArgDeliveryLimit: tt.arg}}, Policy: amqp.Table{"delivery-limit": tt.policy}}
+		q := Queue{Version: tt.version, Declared: Declared{Type: tt.kind, Args: amqp.Table{ArgDeliveryLimit: tt.arg}},
+			Policy: amqp.Table{"delivery-limit": tt.policy}}
 		if got, limited := q.ReturnLimit(); got != tt.want || limited != tt.limited {
 			t.Errorf("%+v: %d, %v", tt, got, limited)
 		}

@@ -14,9 +14,9 @@ const (
 	rounds = 8    // until nothing changes; two are enough for most texts
 )
 
-// Normalise returns the first line of an error with placeholders for what differs from one error of its group to the next: <n>,
-// <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and SQLSTATEs, stay. The result has 300
-// bytes at most, and normalising it again changes nothing.
+// Normalise returns the first line of an error with placeholders for what differs from one error of its group to the
+// next: <n>, <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and SQLSTATEs, stay.
+// The result has 300 bytes at most, and normalising it again changes nothing.
 func Normalise(text string) string {
 	return settle(next(firstLine(text)))
 }

@@ -47,7 +47,8 @@ func TestPairs(t *testing.T) {
 		{"timed out after 30s", "timed out after 1m30s", true},
 		{"timed out after 30 seconds", "timed out after 1500 ms", true},
 		{"open /tmp/a.txt: no such file or directory", "open /var/lib/b: no such file or directory", true},
-		{"invoice 6f9619ff-8b86-d011-b42d-00c04fc964ff is paid", "invoice 00000000-0000-0000-0000-000000000001 is paid", true},
+		{"invoice 6f9619ff-8b86-d011-b42d-00c04fc964ff is paid",
+			"invoice 00000000-0000-0000-0000-000000000001 is paid", true},
 		{"a\nb", "a\nc", true},
 		{"Order com.shop.Order@1a2b3c4d is locked", "Order com.shop.Order@99ffee00 is locked", true},
 		{"expected ids [1, 2, 3]", "expected ids [7, 9]", true},
@@ -86,9 +87,11 @@ func check(t interface {
 }
 
 func TestNormaliseTwiceIsOnce(t *testing.T) {
-	piece := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9<>'":./ @-]{0,12}`), rapid.SampledFrom(strings.Fields(reasons)))
+	piece := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9<>'":./ @-]{0,12}`),
+		rapid.SampledFrom(strings.Fields(reasons)))
 	rapid.Check(t, func(t *rapid.T) {
-		check(t, strings.Join(rapid.SliceOfN(piece, 0, 80).Draw(t, "pieces"), rapid.SampledFrom([]string{"", " "}).Draw(t, "between")))
+		check(t, strings.Join(rapid.SliceOfN(piece, 0, 80).Draw(t, "pieces"), rapid.SampledFrom([]string{"", " "}).Draw(t,
+			"between")))
 	})
 }
 
@@ -96,15 +99,21 @@ func TestNormaliseTwiceIsOnce(t *testing.T) {
 func TestNormaliser(t *testing.T) {
 	var many Normaliser
 	piece := rapid.OneOf(
-		rapid.SampledFrom(strings.Fields(reasons)), rapid.SampledFrom(strings.Split(reasons, "\n")), rapid.StringMatching(`[0-9a-fA-FxP:.-]{1,18}`),
-		rapid.StringMatching(`[a-zA-Z0-9<>'":./ @(\[-]{0,12}`), rapid.StringMatching(`-?[0-9]{1,6}`), rapid.StringMatching(`[a-z]{1,4}[0-9]{1,6}`),
-		rapid.StringMatching(`[0-9]{1,4}[-:/.][0-9]{1,2}[-:/.][0-9]{1,2}`), rapid.StringMatching(`[0-9]{1,2} (Nov|May|Sun) [0-9]{1,4}`),
-		rapid.StringMatching(`[0-9A-Za-z]{8,30}`), rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
-		rapid.SampledFrom([]string{"error", "Error", "(", "status", "http/1.1", "HTTP/1.1", "SQLSTATE", "Bad Request", "«", "»", "“", "µs", "ms", "E11000", "0x8004"}),
+		rapid.SampledFrom(strings.Fields(reasons)), rapid.SampledFrom(strings.Split(reasons, "\n")),
+		rapid.StringMatching(`[0-9a-fA-FxP:.-]{1,18}`),
+		rapid.StringMatching(`[a-zA-Z0-9<>'":./ @(\[-]{0,12}`), rapid.StringMatching(`-?[0-9]{1,6}`),
+		rapid.StringMatching(`[a-z]{1,4}[0-9]{1,6}`),
+		rapid.StringMatching(`[0-9]{1,4}[-:/.][0-9]{1,2}[-:/.][0-9]{1,2}`),
+		rapid.StringMatching(`[0-9]{1,2} (Nov|May|Sun) [0-9]{1,4}`),
+		rapid.StringMatching(`[0-9A-Za-z]{8,30}`),
+		rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
+		rapid.SampledFrom([]string{"error", "Error", "(", "status", "http/1.1", "HTTP/1.1", "SQLSTATE", "Bad Request", "«",
+			"»", "“", "µs", "ms", "E11000", "0x8004"}),
 		rapid.String(),
 	)
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), rapid.SampledFrom([]string{"", " ", " ", ": "}).Draw(t, "between"))
+		text := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"),
+			rapid.SampledFrom([]string{"", " ", " ", ": "}).Draw(t, "between"))
 		want := Normalise(text)
 		if got := many.Normalise(text); got != want {
 			t.Fatalf("%q: got %q, want %q", text, got, want)

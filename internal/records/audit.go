@@ -30,8 +30,8 @@ const (
 // auditTimeout bounds the wait for the store after a change that may have been interrupted.
 const auditTimeout = 2 * time.Second
 
-// Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. The change stands if the log
-// cannot be written: Warn gets that error.
+// Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. The change stands
+// if the log cannot be written: Warn gets that error.
 func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	if e.Result == "" {
 		e.Result = ResultDone
@@ -51,7 +51,8 @@ func entryOf(verb, subject string, n counter.Note, count int) counter.AuditEntry
 	return counter.AuditEntry{Actor: n.By, Verb: verb, Subject: subject, Reason: n.Why, Count: int64(count)}
 }
 
-// AuditLog returns the newest entries of the queue's audit log, the newest first. The error wraps ErrNone if there are none.
+// AuditLog returns the newest entries of the queue's audit log, the newest first. The error wraps ErrNone if there are
+// none.
 func (q *Queue) AuditLog(ctx context.Context, limit int) ([]counter.AuditEntry, error) {
 	entries, err := q.Store.AuditLog(ctx, q.VHost, q.Name, "", limit)
 	if err == nil && len(entries) == 0 {

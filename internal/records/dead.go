@@ -44,8 +44,8 @@ func (q *Queue) Dead(ctx context.Context, query DeadQuery) (DeadPage, error) {
 	return page, err
 }
 
-// EachDead yields the dead letters that the filter picks and of which the store has records, the newest first. It yields an error
-// once and stops.
+// EachDead yields the dead letters that the filter picks and of which the store has records, the newest first. It
+// yields an error once and stops.
 func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
 		_, _, err := q.eachDead(ctx, filter, "", 0, func(m *deadletter.Message) bool { return yield(m, nil) })
@@ -60,16 +60,18 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 // itself or that were not counted: the key of a group does not tell whether it is one of these.
 func (q *Queue) Knows(filter deadletter.Filter) bool {
 	switch filter.Kind {
-	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow, deadletter.KindUnknown:
+	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow,
+		deadletter.KindUnknown:
 		return false
 	default:
 		return filter.Lane == "" && filter.Group == "" && (filter.Queue == "" || filter.Queue == q.Name)
 	}
 }
 
-// eachDead calls f with the dead letters that the filter picks, the newest first, until f returns false. It returns the place of
-// the last record that it read, and whether the budget ended it.
-func (q *Queue) eachDead(ctx context.Context, filter deadletter.Filter, after string, budget time.Duration, f func(*deadletter.Message) bool) (last string, ended bool, err error) {
+// eachDead calls f with the dead letters that the filter picks, the newest first, until f returns false. It returns the
+// place of the last record that it read, and whether the budget ended it.
+func (q *Queue) eachDead(ctx context.Context, filter deadletter.Filter, after string, budget time.Duration,
+	f func(*deadletter.Message) bool) (last string, ended bool, err error) {
 	if filter.Lane != "" {
 		return "", false, ErrLane
 	}
@@ -104,7 +106,8 @@ func (q *Queue) eachNamed(ctx context.Context, filter deadletter.Filter, f func(
 		}
 		for i, r := range records {
 			records[i].ID = id // a record keeps only the beginning of a long one
-			if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && r.Removed.IsZero() && filter.Match(m, now) {
+			if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && r.Removed.IsZero() &&
+				filter.Match(m, now) {
 				dead = append(dead, m)
 			}
 		}

@@ -83,13 +83,16 @@ func TestDead(t *testing.T) {
 	if !slices.Equal(paged, all) {
 		t.Errorf("page by page: %v", paged)
 	}
-	if got := get(DeadQuery{Filter: deadletter.Filter{Kind: deadletter.KindPanicked}, Limit: 3}); !slices.Equal(ids(got.Dead), []string{"36", "32", "28"}) || got.Next == "" {
+	if got := get(DeadQuery{Filter: deadletter.Filter{Kind: deadletter.KindPanicked}, Limit: 3}); !slices.Equal(
+		ids(got.Dead), []string{"36", "32", "28"}) || got.Next == "" {
 		t.Errorf("by kind: %v, %+v", ids(got.Dead), got)
 	}
-	if got := get(DeadQuery{Filter: deadletter.Filter{IDs: []string{"07", "none", "09"}}}); !slices.Equal(ids(got.Dead), []string{"09", "07"}) {
+	if got := get(DeadQuery{Filter: deadletter.Filter{IDs: []string{"07", "none", "09"}}}); !slices.Equal(ids(got.Dead),
+		[]string{"09", "07"}) {
 		t.Errorf("by id: %v", ids(got.Dead))
 	}
-	if got := get(DeadQuery{Filter: deadletter.Filter{Reason: "no such"}, Budget: 1}); !got.Partial || got.Next == "" || len(got.Dead) > 0 {
+	if got := get(DeadQuery{Filter: deadletter.Filter{Reason: "no such"}, Budget: 1}); !got.Partial || got.Next == "" ||
+		len(got.Dead) > 0 {
 		t.Errorf("a budget: %v, %+v", ids(got.Dead), got)
 	}
 	if _, err := q.Dead(t.Context(), DeadQuery{Filter: deadletter.Filter{Lane: "customer"}}); !errors.Is(err, ErrLane) {
@@ -116,19 +119,22 @@ func TestGroups(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	first, second := got.Groups[0], got.Groups[1]
-	if first.Count != 30 || first.Kind != deadletter.KindFailed || !strings.HasPrefix(first.Reason, "timeout after <") || first.Example[0] != 'a' || first.Oldest.After(first.Newest) {
+	if first.Count != 30 || first.Kind != deadletter.KindFailed || !strings.HasPrefix(first.Reason, "timeout after <") ||
+		first.Example[0] != 'a' || first.Oldest.After(first.Newest) {
 		t.Errorf("the largest: %+v", first)
 	}
 	if second.Count != 20 || second.Kind != deadletter.KindPanicked {
 		t.Errorf("the other: %+v", second)
 	}
-	if got, err = q.Groups(t.Context(), deadletter.Filter{Kind: deadletter.KindPanicked}, 0); err != nil || got.Count != 20 || got.Of != 50 {
+	if got, err = q.Groups(t.Context(), deadletter.Filter{Kind: deadletter.KindPanicked}, 0); err != nil ||
+		got.Count != 20 || got.Of != 50 {
 		t.Errorf("by kind: %+v, %v", got, err)
 	}
 	for i := range 1000 {
 		die(t, c, fmt.Sprint("c", i), counter.CauseFailed, "connection refused")
 	}
-	if got, err = q.Groups(t.Context(), deadletter.Filter{}, 1); err != nil || !got.Partial || got.Count != 1000 || got.Of != 1050 {
+	if got, err = q.Groups(t.Context(), deadletter.Filter{}, 1); err != nil || !got.Partial || got.Count != 1000 ||
+		got.Of != 1050 {
 		t.Errorf("a budget: %+v, %v", got, err)
 	}
 }
@@ -143,7 +149,8 @@ func TestDeadOfMany(t *testing.T) {
 		t.Skip("no REDIS_URL")
 	}
 	n := *manyDead
-	c, err := counter.Dial(url+"?read_timeout=20s", &counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
+	c, err := counter.Dial(url+"?read_timeout=20s",
+		&counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,13 +24,15 @@ func TestDisagreement(t *testing.T) {
 		records []counter.Record
 		want    []ConsumerLimit
 	}{
-		"nothing":                {nil, nil},
-		"one":                    {[]counter.Record{live(4, "web-1", 0), live(4, "web-2", 0)}, nil},
-		"two":                    {[]counter.Record{live(101, "web-2", 0), live(4, "web-9", 0), live(4, "web-1", 0)}, []ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
-		"not known":              {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
-		"before a deployment":    {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
-		"what is dead-lettered":  {[]counter.Record{live(101, "web-2", 0), dead}, nil},
-		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", OpenSince: noon}}, []ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
+		"nothing": {nil, nil},
+		"one":     {[]counter.Record{live(4, "web-1", 0), live(4, "web-2", 0)}, nil},
+		"two": {[]counter.Record{live(101, "web-2", 0), live(4, "web-9", 0), live(4, "web-1", 0)},
+			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
+		"not known":             {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
+		"before a deployment":   {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
+		"what is dead-lettered": {[]counter.Record{live(101, "web-2", 0), dead}, nil},
+		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", OpenSince: noon}},
+			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
 	} {
 		if diff := cmp.Diff(tc.want, Disagreement(slices.Values(tc.records), noon)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

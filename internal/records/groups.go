@@ -126,7 +126,8 @@ type Groups struct {
 	Partial bool     // the budget ended the count: only the newest are in it
 }
 
-// Groups groups the dead letters of which the store has records, as of when it is called. A budget ends the count early; 0: none.
+// Groups groups the dead letters of which the store has records, as of when it is called. A budget ends the count
+// early; 0: none.
 func (q *Queue) Groups(ctx context.Context, filter deadletter.Filter, budget time.Duration) (out Groups, err error) {
 	if len(filter.IDs) > 0 || filter.Lane != "" {
 		err = q.groupsOfNamed(ctx, filter, &out)
@@ -154,7 +155,8 @@ func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out
 }
 
 // groupsOfReasons groups what the store knows of all dead letters.
-func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration, out *Groups) error {
+func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
+	out *Groups) error {
 	began := time.Now()
 	counting := newTallies()
 	defer counting.end()

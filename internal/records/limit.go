@@ -37,7 +37,8 @@ func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 		return Limit{}, err
 	}
 	if set == nil {
-		return Limit{}, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own", q.Name, q.VHost)}
+		return Limit{}, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own",
+			q.Name, q.VHost)}
 	}
 	return q.LimitOf(*set), nil
 }
@@ -55,7 +56,8 @@ func (q *Queue) LimitOf(o counter.Override) Limit {
 func (l Limit) Text() string {
 	var parts []string
 	if l.Attempts > 0 || l.MaxAgeMS == nil {
-		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.MaxRetries(), "retry"), printable.Plural(l.Attempts, "attempt")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.MaxRetries(), "retry"), printable.Plural(l.Attempts,
+			"attempt")))
 	}
 	switch {
 	case l.MaxAgeMS == nil:

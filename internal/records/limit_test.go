@@ -32,7 +32,8 @@ func TestTakingAnOwnLimitBack(t *testing.T) {
 	if err := q.Store.LimitMessage(t.Context(), m, 50, counter.Note{Why: "y"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxAge: &age, Note: counter.Note{Why: "y"}}); err != nil {
+	if err := q.Store.SetLimit(t.Context(), "/",
+		"orders", counter.Override{MaxAge: &age, Note: counter.Note{Why: "y"}}); err != nil {
 		t.Fatal(err)
 	}
 	for attempts, want := range map[int]int{60: 0, 1: 1, 0: 1} {

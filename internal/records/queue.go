@@ -42,7 +42,8 @@ type Queue struct {
 	Name  string
 
 	Counting func(n int) // is told how many dead letters Groups has counted; nil is silent
-	Warn     func(error) // gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
+	// gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
+	Warn func(error)
 }
 
 // None returns an error that wraps ErrNone and names the queue.

@@ -57,12 +57,13 @@ type Record struct {
 	Holder     string        `json:"holder,omitempty"`
 	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
 	Duplicate  bool          `json:"possible_duplicate,omitempty"`
-	Limit      int           `json:"limit,omitempty"`     // failed attempts at which the message is dead-lettered; 0: not known
-	OwnLimit   int           `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
-	Reset      *Note         `json:"reset,omitempty"`
-	Skip       *Note         `json:"skip,omitempty"`
-	Removed    time.Time     `json:"removed,omitzero"` // when its dead letter was replayed or dropped
-	Expires    time.Time     `json:"expires,omitzero"`
+	// failed attempts at which the message is dead-lettered; 0: not known
+	Limit    int       `json:"limit,omitempty"`
+	OwnLimit int       `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
+	Reset    *Note     `json:"reset,omitempty"`
+	Skip     *Note     `json:"skip,omitempty"`
+	Removed  time.Time `json:"removed,omitzero"` // when its dead letter was replayed or dropped
+	Expires  time.Time `json:"expires,omitzero"`
 
 	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
 	Age   time.Duration `json:"-"` // since then
@@ -83,8 +84,10 @@ func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why
 // there is none.
 func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
-		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
-		Cause: r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures,
+		Crashes: r.Crashes,
+		Cause:   r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts,
+		Holder:  r.Holder,
 		History: History(r), Duplicate: r.PossibleDuplicate,
 		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
 	}

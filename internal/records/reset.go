@@ -12,8 +12,9 @@ type Reset struct {
 	ID             string `json:"id"`
 	Generations    int    `json:"generations"`
 	FailedAttempts int    `json:"failed_attempts"`
-	DeadLettered   int    `json:"dead_lettered,omitempty"` // generations with a dead letter that was not replayed or dropped
-	Done           bool   `json:"reset"`
+	// generations with a dead letter that was not replayed or dropped
+	DeadLettered int  `json:"dead_lettered,omitempty"`
+	Done         bool `json:"reset"`
 
 	messages []counter.Message
 }

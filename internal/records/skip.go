@@ -27,8 +27,8 @@ type Skip struct {
 	why     counter.Note
 }
 
-// PlanSkip finds what a skip would change. The error wraps ErrNone if the store has no record of the message, counter.ErrOver if
-// its last generation is over.
+// PlanSkip finds what a skip would change. The error wraps ErrNone if the store has no record of the message,
+// counter.ErrOver if its last generation is over.
 func (q *Queue) PlanSkip(ctx context.Context, id string, why counter.Note) (Skip, error) {
 	all, err := q.Message(ctx, id)
 	if errors.Is(err, ErrNone) {
@@ -37,7 +37,9 @@ func (q *Queue) PlanSkip(ctx context.Context, id string, why counter.Note) (Skip
 	if err != nil {
 		return Skip{}, err
 	}
-	i := slices.IndexFunc(all, func(r counter.Record) bool { return r.State == counter.StateLive || r.State == counter.StateSkip })
+	i := slices.IndexFunc(all, func(r counter.Record) bool {
+		return r.State == counter.StateLive || r.State == counter.StateSkip
+	})
 	if i < 0 {
 		return Skip{}, fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
 	}

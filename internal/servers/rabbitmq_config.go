@@ -60,7 +60,8 @@ func (c *rabbitConfig) write() error {
 }
 
 func (c *rabbitConfig) conf() string {
-	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = true\nlog.console.use_colors = off\nlog.file = false\n", c.amqpPort)
+	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = true\nlog.console.use_colors = off\nlog.file "+
+		"= false\n", c.amqpPort)
 	if c.opts.Management {
 		conf += fmt.Sprintf("management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n", c.managementPort)
 	}

@@ -78,7 +78,8 @@ func newRedis(opts RedisOptions) (_ *Redis, err error) {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(dir.ports[1]))
 	}
 	return &Redis{
-		URL: fmt.Sprintf("redis://127.0.0.1:%d/0", dir.ports[0]), BusPort: dir.ports[1], dir: dir, args: append(args, opts.Args...),
+		URL: fmt.Sprintf("redis://127.0.0.1:%d/0", dir.ports[0]), BusPort: dir.ports[1], dir: dir,
+		args: append(args, opts.Args...),
 	}, nil
 }
 

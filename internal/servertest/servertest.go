@@ -115,10 +115,12 @@ func (b *built) build(name string) (program string, err error) {
 		return program, nil
 	}
 	args := []string{"build", "-ldflags=-s -w", "-o", program, "github.com/strikesmq/strikes/" + name}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
+		Value: "true"}) {
 		args = slices.Insert(args, 1, "-race")
 	}
-	if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil { //nolint:gosec // of ours
+	if out, err := exec.CommandContext(context.Background(),
+		"go", args...).CombinedOutput(); err != nil { //nolint:gosec // of ours
 		return "", fmt.Errorf("building %s: %w: %s", name, err, out)
 	}
 	b.done[name] = true
@@ -162,8 +164,8 @@ func BrokerURL(t testing.TB) string {
 	return broker.get(t).URL
 }
 
-// ManagementURL is the base of the shared broker's management API: with user and password, without a path or trailing slash.
-// It is STRIKES_MANAGEMENT_URL, or port AMQP + 10000 of the broker at AMQP_URL.
+// ManagementURL is the base of the shared broker's management API: with user and password, without a path or trailing
+// slash. It is STRIKES_MANAGEMENT_URL, or port AMQP + 10000 of the broker at AMQP_URL.
 func ManagementURL(t testing.TB) string {
 	t.Helper()
 	if u := os.Getenv("STRIKES_MANAGEMENT_URL"); u != "" {
@@ -177,7 +179,8 @@ func ManagementURL(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("AMQP_URL: %v", err)
 	}
-	api := url.URL{Scheme: "http", User: url.UserPassword(uri.Username, uri.Password), Host: uri.Host + ":" + strconv.Itoa(uri.Port+10000)}
+	api := url.URL{Scheme: "http", User: url.UserPassword(uri.Username, uri.Password), Host: uri.Host + ":" +
+		strconv.Itoa(uri.Port+10000)}
 	return api.String()
 }
 

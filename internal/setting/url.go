@@ -11,7 +11,8 @@ import (
 
 // ErrURL is returned for a URL that is invalid or ambiguous. It quotes no part of the URL: a password that is not
 // percent-encoded may be parsed as any part.
-var ErrURL = errors.New("the URL cannot be read: the port is at most 65535, and / @ : ? # % in a name or password are percent-encoded")
+var ErrURL = errors.New("the URL cannot be read: the port is at most 65535, and / @ : ? # % in a name or password " +
+	"are percent-encoded")
 
 // ParseURL parses a URL with a scheme, and its parameters. Its error is ErrURL.
 func ParseURL(raw string) (*url.URL, url.Values, error) {

@@ -38,7 +38,8 @@ func TestRedactURL(t *testing.T) {
 
 // FuzzRedactURL puts a password into a URL as people do, encoded or not.
 func FuzzRedactURL(f *testing.F) {
-	for _, password := range []string{"secret", "se/cret", "se@cret", "12/secret", "12#secret", "?secret", "[secret", "%73ecret", "a:b@c"} {
+	for _, password := range []string{"secret", "se/cret", "se@cret", "12/secret", "12#secret", "?secret", "[secret",
+		"%73ecret", "a:b@c"} {
 		f.Add(password)
 	}
 	f.Fuzz(func(t *testing.T, password string) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Word returns s as one word, quoted if it must be. It holds no control characters. A line break at the end of s is lost; no name
-// in RabbitMQ has one.
+// Word returns s as one word, quoted if it must be. It holds no control characters. A line break at the end of s is
+// lost; no name in RabbitMQ has one.
 func Word(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:", r)

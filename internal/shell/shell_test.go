@@ -10,8 +10,10 @@ import (
 
 // names are usual names of queues, and hostile ones.
 var names = []string{
-	"orders", "billing.Prefetch", "Backoff", "the Management", "jo@shop", "amqp://jo:hush@shop/x", "a b", " ", "", "it's", `say "no"`, `a\b`, `\`, "$HOME",
-	"${HOME}", "$(id)", "`id`", "a;b", "a&&b", "a|b", "*", "?", "~", "~root", "#x", "!x", "-q", "--", "--force", "{a,b}", "[a]", "a=b", "é", "日本語", "café 'x'",
+	"orders", "billing.Prefetch", "Backoff", "the Management", "jo@shop", "amqp://jo:hush@shop/x", "a b", " ", "", "it's",
+	`say "no"`, `a\b`, `\`, "$HOME",
+	"${HOME}", "$(id)", "`id`", "a;b", "a&&b", "a|b", "*", "?", "~", "~root", "#x", "!x", "-q", "--", "--force", "{a,b}",
+	"[a]", "a=b", "é", "日本語", "café 'x'",
 	"a\tb", "\x1b[2J", "a\u200bb", "a\nb", "100%", "%s\t%d\\", "\x7f", "\ufffd", "counter: list", "store error:",
 }
 

@@ -18,7 +18,8 @@ func Names(misspelt string, names []string) []string {
 	}
 	var found []candidate
 	for _, name := range names {
-		if away := distance([]rune(strings.ToLower(misspelt)), []rune(strings.ToLower(name))); name != misspelt && isSimilar(misspelt, name, away) {
+		if away := distance([]rune(strings.ToLower(misspelt)), []rune(strings.ToLower(name))); name != misspelt &&
+			isSimilar(misspelt, name, away) {
 			found = append(found, candidate{name, away})
 		}
 	}
@@ -30,7 +31,8 @@ func Names(misspelt string, names []string) []string {
 	return out
 }
 
-// Question asks for the similar names, to be appended to an error; it is empty if there are none. The prefix comes before each name.
+// Question asks for the similar names, to be appended to an error; it is empty if there are none. The prefix comes
+// before each name.
 func Question(misspelt string, names []string, prefix string) string {
 	var quoted []string
 	for _, name := range Names(misspelt, names) {

@@ -34,13 +34,16 @@ type Message struct {
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
 	Failures   int       `json:"failures"`
 	Crashes    int       `json:"crashes"`
-	Moved      bool      `json:"moved,omitempty"` // to the later lane; it waits there, or its consumer holds it for the rest
-	Suspect    bool      `json:"suspect,omitempty"`
-	Skipped    bool      `json:"skipped,omitempty"`            // an operator skipped it: it is dead-lettered at its next step
-	Duplicate  bool      `json:"possible_duplicate,omitempty"` // two messages may have this id
-	OwnLimit   int       `json:"own_limit,omitempty"`          // that an operator set for this message, in attempts; 0: none
-	LastError  string    `json:"last_error,omitempty"`
-	Holder     string    `json:"holder,omitempty"` // the process that took the last step
+	// to the later lane; it waits there, or its consumer holds it for the rest
+	Moved   bool `json:"moved,omitempty"`
+	Suspect bool `json:"suspect,omitempty"`
+	// an operator skipped it: it is dead-lettered at its next step
+	Skipped   bool `json:"skipped,omitempty"`
+	Duplicate bool `json:"possible_duplicate,omitempty"` // two messages may have this id
+	// that an operator set for this message, in attempts; 0: none
+	OwnLimit  int    `json:"own_limit,omitempty"`
+	LastError string `json:"last_error,omitempty"`
+	Holder    string `json:"holder,omitempty"` // the process that took the last step
 
 	last time.Time // of its last step, or when it returns from a delay queue
 }
@@ -55,8 +58,10 @@ func (m Message) Runs() bool { return m.State == Running || m.State == Isolated 
 func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := records.Of(r, override, s.Time)
 	m := Message{
-		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip, Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Holder: r.Holder,
+		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1,
+		Limit: seen.Limit, Since: seen.Since,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip,
+		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Holder: r.Holder,
 	}
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {

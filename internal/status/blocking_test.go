@@ -9,7 +9,8 @@ import (
 
 // TestAnEmptyQueueBlocksNothing: the broker expired the message, and its record stays.
 func TestAnEmptyQueueBlocksNothing(t *testing.T) {
-	old := counter.Record{State: counter.StateLive, Failures: 1, LastTime: noon.Add(-time.Minute), Due: noon.Add(-50 * time.Second)}
+	old := counter.Record{State: counter.StateLive, Failures: 1, LastTime: noon.Add(-time.Minute),
+		Due: noon.Add(-50 * time.Second)}
 	recent, waits, moved, returning := old, old, old, old
 	recent.LastTime = noon.Add(-time.Second)
 	waits.Due = noon.Add(time.Hour)

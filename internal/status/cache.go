@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Cache keeps the last Overview for a while, so that readers cannot overload broker and store. It is safe for concurrent use.
+// Cache keeps the last Overview for a while, so that readers cannot overload broker and store. It is safe for
+// concurrent use.
 type Cache struct {
 	Queues *Queues
 	Keep   time.Duration // an Overview is given out for this long; zero: it is collected each time
@@ -17,8 +18,8 @@ type Cache struct {
 	now  chan struct{} // closed at the end of the call of All that readers wait for; nil: there is none
 }
 
-// All returns an Overview that is at most Keep old. If broker or store hang, it returns the last one when ctx is done, with the
-// error of ctx. The zero Overview says that there is none yet.
+// All returns an Overview that is at most Keep old. If broker or store hang, it returns the last one when ctx is done,
+// with the error of ctx. The zero Overview says that there is none yet.
 func (c *Cache) All(ctx context.Context) (Overview, error) {
 	c.mu.Lock()
 	if !c.at.IsZero() && time.Since(c.at) < c.Keep {

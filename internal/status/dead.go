@@ -26,7 +26,8 @@ type DeadLetters struct {
 	Out   int    `json:"out,omitempty"`   // with consumers of Queue
 	Taken *int64 `json:"taken,omitempty"` // at least so many left Queue since the broker began to count
 
-	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
+	// not of Count: dead-lettered without an attempt, behind another of their lane
+	Behind int64 `json:"behind_held_lanes,omitempty"`
 
 	// Unrecorded are messages in Queue beyond Still and Behind. Their records were reset, or they are of another queue.
 	// Else the broker or another program dead-lettered them, or the store has lost its data. It is 0 while Queue is in

@@ -8,7 +8,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// Held are messages that a process, or all of a queue, hold because the attempts at them are not counted. They have no records.
+// Held are messages that a process, or all of a queue, hold because the attempts at them are not counted. They have no
+// records.
 type Held struct {
 	Messages int       `json:"messages"`
 	Since    time.Time `json:"since"`            // of the one that waits for longest
@@ -21,14 +22,16 @@ type Holding struct {
 	ID    string        `json:"id"`
 	Cause counter.Cause `json:"cause"`
 	Since time.Time     `json:"since"`
-	Only  bool          `json:"only"` // a decision about the message ends the pause; false: an operator paused the queue too
+	// a decision about the message ends the pause; false: an operator paused the queue too
+	Only bool `json:"only"`
 }
 
 // heldBy returns what processes hold, the longest first.
 func heldBy(all []counter.ConsumerState) (held []Held) {
 	for _, s := range all {
 		if s.Held.Messages > 0 {
-			held = append(held, Held{Messages: s.Held.Messages, Since: s.Seen.Add(-s.Held.For), Why: s.Held.Why, Holder: s.Holder})
+			held = append(held, Held{Messages: s.Held.Messages, Since: s.Seen.Add(-s.Held.For), Why: s.Held.Why,
+				Holder: s.Holder})
 		}
 	}
 	slices.SortFunc(held, func(a, b Held) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Holder, b.Holder)) })

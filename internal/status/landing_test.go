@@ -10,7 +10,8 @@ import (
 
 func TestChooseLanding(t *testing.T) {
 	type queues = []doctor.LandingQueue
-	dead, wait, eu := doctor.LandingQueue{Name: "dead"}, doctor.LandingQueue{Name: "wait", Delay: true}, doctor.LandingQueue{Name: "eu", Depends: true}
+	dead, wait, eu := doctor.LandingQueue{Name: "dead"}, doctor.LandingQueue{Name: "wait", Delay: true},
+		doctor.LandingQueue{Name: "eu", Depends: true}
 	behind := doctor.LandingQueue{Name: "behind", Behind: true}
 	for _, tc := range []struct {
 		what  string

@@ -18,7 +18,8 @@ type LaterQueue struct {
 // Lost reports whether its messages return to no queue, because their queue was gone when their time was over.
 func (q LaterQueue) Lost() bool { return q.Queue == queueinfo.LaterLost }
 
-// laterAgain is how long a queue that is missing, or may not be seen, is not asked for: each time is an error in the broker's log.
+// laterAgain is how long a queue that is missing, or may not be seen, is not asked for: each time is an error in the
+// broker's log.
 const laterAgain = time.Minute
 
 // laterNames are the queues of the later lane, the shortest first.

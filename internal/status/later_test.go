@@ -10,10 +10,12 @@ import (
 	"github.com/strikesmq/strikes/internal/management"
 )
 
-// TestLaterIsNoQueueOfItsOwn: the queues of the later lane are not summarised, and hide no queue to which they return messages.
+// TestLaterIsNoQueueOfItsOwn: the queues of the later lane are not summarised, and hide no queue to which they return
+// messages.
 func TestLaterIsNoQueueOfItsOwn(t *testing.T) {
 	listed := map[string]management.Listed{}
-	for name, ready := range map[string]int{"strikes.later.lost": 2, "strikes.later.1m": 3, "orders": 4, "strikes.later.of.mine": 5} {
+	for name, ready := range map[string]int{"strikes.later.lost": 2, "strikes.later.1m": 3, "orders": 4,
+		"strikes.later.of.mine": 5} {
 		listed[name] = management.Listed{Load: management.Load{Ready: ready}}
 	}
 	seen := sight{listed: listed, routes: map[string]DeadLetterQueue{"strikes.later.1m": {Name: "orders"}}}
@@ -31,7 +33,8 @@ func TestLaterIsNoQueueOfItsOwn(t *testing.T) {
 // TestMovedMessage: the record says that a waiting message was moved.
 func TestMovedMessage(t *testing.T) {
 	for moved, top := range map[bool]int64{false: 0, true: 2} {
-		r := counter.Record{Failures: 1, LastTime: noon, Due: noon.Add(time.Hour), Wait: time.Hour, Move: counter.Move{Top: top}}
+		r := counter.Record{Failures: 1, LastTime: noon, Due: noon.Add(time.Hour), Wait: time.Hour,
+			Move: counter.Move{Top: top}}
 		if m := blocking(r, nil, &Status{Time: noon}); m.State != Waiting || m.Moved != moved {
 			t.Errorf("with %d moves: %+v", top, m)
 		}

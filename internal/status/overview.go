@@ -17,7 +17,8 @@ type Overview struct {
 	VHost  string    `json:"vhost"`
 	Queues []Summary `json:"queues"`
 
-	Later []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or the management API did not list them
+	// of the virtual host; empty: it has none, or the management API did not list them
+	Later []LaterQueue `json:"later,omitempty"`
 
 	// Alarms say that the broker blocks publishers, and why the store refuses writes.
 	Alarms []inspect.Finding `json:"alarms,omitempty"`
@@ -37,12 +38,14 @@ type Summary struct {
 	Consumers *int   `json:"consumers,omitempty"`
 	Rates     *Rates `json:"rates,omitempty"`
 
-	Head      *Message      `json:"head,omitempty"` // the message that blocks for longest
-	Blocked   time.Duration `json:"-"`              // for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
-	Retrying  int           `json:"retrying"`       // messages that failed, or run again
+	Head *Message `json:"head,omitempty"` // the message that blocks for longest
+	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
+	Blocked   time.Duration `json:"-"`
+	Retrying  int           `json:"retrying"` // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
-	Held      *Held         `json:"held,omitempty"` // messages that are not counted, of all processes; since and why of the one that waits for longest
-	Dead      DeadLetters   `json:"dead_lettered"`
+	// messages that are not counted, of all processes; since and why of the one that waits for longest
+	Held *Held       `json:"held,omitempty"`
+	Dead DeadLetters `json:"dead_lettered"`
 
 	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks
 	// at each queue.
@@ -54,7 +57,8 @@ type Summary struct {
 	Limit       *records.Limit `json:"limit,omitempty"`
 	Undecodable string         `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 
-	Sharing   int   `json:"sharing,omitempty"` // other queues whose dead letters land in Dead.Queue: Missing is of all together
+	// other queues whose dead letters land in Dead.Queue: Missing is of all together
+	Sharing   int   `json:"sharing,omitempty"`
 	StoreSeen bool  `json:"-"`                 // the store said its half
 	Partial   bool  `json:"partial,omitempty"` // the store has more records than were read
 	Err       error `json:"-"`                 // why the store's half is not known, of this queue alone
@@ -65,8 +69,9 @@ type Trouble string
 
 // The troubles, the worst first.
 const (
-	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
-	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded, or the queue has no majority
+	TroubleRoute Trouble = "route" // its dead letters reach no queue: they are lost, or consumers hold them
+	// a message has blocked or was held uncounted for over a minute, or none can be decoded, or the queue has no majority
+	TroubleBlocked     Trouble = "blocked"
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
@@ -76,7 +81,8 @@ const (
 	TroubleNone        Trouble = ""
 )
 
-var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleUnsafe, TroubleStopped, TroubleLanes, TroubleRetrying, TroubleDead, TroubleNone}
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleUnsafe, TroubleStopped, TroubleLanes,
+	TroubleRetrying, TroubleDead, TroubleNone}
 
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
@@ -138,7 +144,8 @@ func (o *Overview) judge(seen sight) {
 	}
 	for name, of := range sharing {
 		if l, listed := seen.listed[name]; listed {
-			account(of, DeadLetters{Queue: name, Holds: &l.Ready, Out: l.Unacked, Taken: &l.Taken, consumers: l.Consumers, moving: l.Unacked > 0 || l.Out > 0 || l.Acked > 0})
+			account(of, DeadLetters{Queue: name, Holds: &l.Ready, Out: l.Unacked, Taken: &l.Taken, consumers: l.Consumers,
+				moving: l.Unacked > 0 || l.Out > 0 || l.Acked > 0})
 		}
 	}
 	for i := range o.Queues {
@@ -173,7 +180,8 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != "", s.Err != nil, slices.ContainsFunc(s.Findings, halts):
+	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != "",
+		s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

@@ -18,7 +18,8 @@ import (
 func TestWorstFirst(t *testing.T) {
 	failing := func(name string, ago time.Duration) Summary {
 		s := Summary{Queue: name}
-		s.ofStore(counter.Summary{Time: noon, Retrying: 1, Head: &counter.Record{Failures: 1, FirstTime: earlierBy(ago), Due: noon}})
+		s.ofStore(counter.Summary{Time: noon, Retrying: 1, Head: &counter.Record{Failures: 1, FirstTime: earlierBy(ago),
+			Due: noon}})
 		return s
 	}
 	dead := func(name string, missing int64) Summary {
@@ -36,12 +37,14 @@ func TestWorstFirst(t *testing.T) {
 		s       Summary
 		trouble Trouble
 	}{
-		{Summary{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}, TroubleRoute},
+		{Summary{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}},
+			TroubleRoute},
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
-		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}}, TroubleBlocked},
+		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}},
+			TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},
 		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
@@ -68,7 +71,8 @@ func TestWorstFirst(t *testing.T) {
 // TestForgottenDoesNotBlock: a message that no consumer takes says nothing about the queue's head.
 func TestForgottenDoesNotBlock(t *testing.T) {
 	var s Summary
-	s.ofStore(counter.Summary{Time: noon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), Due: earlierBy(time.Hour)}})
+	s.ofStore(counter.Summary{Time: noon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1,
+		FirstTime: earlierBy(time.Hour), Due: earlierBy(time.Hour)}})
 	if s.Blocked != 0 || s.Head.State != Forgotten || s.trouble(noon) != TroubleNone {
 		t.Errorf("%+v, trouble %q", s, s.trouble(noon))
 	}
@@ -81,13 +85,20 @@ func TestAccount(t *testing.T) {
 		a, b             counter.Summary
 		missing, unclear int64 // of each
 	}{
-		"all there":      {management.Load{Ready: 3}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"replayed":       {management.Load{Ready: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2, Removed: 1}}, counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"taken":          {management.Load{Ready: 1, Taken: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"lost":           {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 3, 0},
-		"expired":        {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, 1, 0},
-		"on the way":     {management.Load{Ready: 1}, counter.Summary{Recent: 2, Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{}, 0, 0},
-		"being consumed": {management.Load{Ready: 1, Unacked: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 0, 3},
+		"all there": {management.Load{Ready: 3}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"replayed": {management.Load{Ready: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2, Removed: 1}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"taken": {management.Load{Ready: 1, Taken: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"lost": {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 3, 0},
+		"expired": {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, 1, 0},
+		"on the way": {management.Load{Ready: 1}, counter.Summary{Recent: 2, Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{}, 0, 0},
+		"being consumed": {management.Load{Ready: 1, Unacked: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 0, 3},
 	} {
 		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
 		seen := sight{
@@ -105,27 +116,33 @@ func TestAccount(t *testing.T) {
 				unclear = 2
 			}
 			if s.Dead.Missing != tc.missing || s.Dead.Unclear != unclear || s.Sharing != 1 {
-				t.Errorf("%s: queue %s: %d missing, %d unclear, shared with %d; want %d and %d", name, s.Queue, s.Dead.Missing, s.Dead.Unclear, s.Sharing, tc.missing, unclear)
+				t.Errorf("%s: queue %s: %d missing, %d unclear, shared with %d; want %d and %d", name, s.Queue, s.Dead.Missing,
+					s.Dead.Unclear, s.Sharing, tc.missing, unclear)
 			}
 		}
 	}
 }
 
-// TestDeadLetterQueues: routes are followed through exchanges and the default exchange, and a queue without one has an error.
+// TestDeadLetterQueues: routes are followed through exchanges and the default exchange, and a queue without one has an
+// error.
 func TestDeadLetterQueues(t *testing.T) {
 	queue := func(name string, args amqp.Table) management.Listed {
 		return management.Listed{Queue: queueinfo.Queue{
-			Name: name, PolicyKnown: true, Policy: amqp.Table{}, Declared: queueinfo.Declared{Type: queueinfo.Classic, Durable: true, Args: args},
+			Name: name, PolicyKnown: true, Policy: amqp.Table{}, Declared: queueinfo.Declared{Type: queueinfo.Classic,
+				Durable: true, Args: args},
 		}}
 	}
 	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{
-		"fan": {Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{{Source: "fan", Destination: "dead", DestinationType: "queue"}}},
+		"fan": {Exists: queueinfo.Yes, Kind: "fanout", Bound: true,
+			Bindings: []management.Binding{{Source: "fan", Destination: "dead", DestinationType: "queue"}}},
 		"two": {Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{
-			{Source: "two", Destination: "dead", DestinationType: "queue"}, {Source: "two", Destination: "direct.dlq", DestinationType: "queue"},
+			{Source: "two", Destination: "dead", DestinationType: "queue"}, {Source: "two", Destination: "direct.dlq",
+				DestinationType: "queue"},
 		}},
 	}}
 	g.Exchanges["none"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "direct", Bound: true}
-	g.Exchanges["on"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
+	g.Exchanges["on"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true,
+		Bindings: []management.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
 	fresh := queue("fresh", nil) // the API does not show its policy yet
 	fresh.PolicyKnown = false
 	g = withQueues(g, []management.Listed{
@@ -142,7 +159,8 @@ func TestDeadLetterQueues(t *testing.T) {
 	at := deadLetterQueues(g)
 	found := survey(g, at, "RabbitMQ")
 	for name, code := range map[string]string{
-		"fanned": "", "direct": "", "both": "", "dead": "", "fresh": "", "none": inspect.CodeNoDeadLetterExchange, "broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
+		"fanned": "", "direct": "", "both": "", "dead": "", "fresh": "", "none": inspect.CodeNoDeadLetterExchange,
+		"broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
 		"unbound": inspect.CodeUnbound, "nowhere": inspect.CodeQueueMissing, "astray": inspect.CodeUnbound,
 	} {
 		var codes []string
@@ -153,7 +171,8 @@ func TestDeadLetterQueues(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", name, got, code)
 		}
 	}
-	for name, want := range map[string]string{"fanned": "dead", "direct": "direct.dlq", "both": "", "broken": "broken.dlq", "lost": "", "dead": ""} {
+	for name, want := range map[string]string{"fanned": "dead", "direct": "direct.dlq", "both": "", "broken": "broken.dlq",
+		"lost": "", "dead": ""} {
 		if at[name].Name != want {
 			t.Errorf("%s: %q, want %q", name, at[name].Name, want)
 		}

@@ -21,8 +21,8 @@ import (
 var ErrNoList = errors.New("the queues cannot be listed without the management API")
 
 const (
-	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery is that time
-	// while an error is found, or the API does not show the policy of a queue yet.
+	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery
+	// is that time while an error is found, or the API does not show the policy of a queue yet.
 	routesEvery = 30 * time.Second
 	brokenEvery = 5 * time.Second
 	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
@@ -40,12 +40,13 @@ type Queues struct {
 	// Dial opens a connection to the broker. All dials again when it is lost.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks nowhere.
+	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks
+	// nowhere.
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
-	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues, streams,
-	// dead-letter queues and those of the later lane.
+	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues,
+	// streams, dead-letter queues and those of the later lane.
 	Names []string
 
 	conn       *amqp.Connection
@@ -63,8 +64,8 @@ func (q *Queues) Close() {
 	}
 }
 
-// All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is still there. All
-// itself fails only if ctx is done. It takes 7 s at most.
+// All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is
+// still there. All itself fails only if ctx is done. It takes 7 s at most.
 func (q *Queues) All(ctx context.Context) (Overview, error) {
 	o := Overview{VHost: q.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
 	seen, err := q.askBroker(ctx)
@@ -255,7 +256,8 @@ func graph(ctx context.Context, api *management.Client, vhost string) (inspect.G
 	}
 	for name, x := range exchanges {
 		alternate, _ := x.Arguments["alternate-exchange"].(string)
-		g.Exchanges[name] = inspect.Exchange{Exists: queueinfo.Yes, Kind: x.Type, Bindings: from[name], Bound: true, Alternate: alternate}
+		g.Exchanges[name] = inspect.Exchange{Exists: queueinfo.Yes, Kind: x.Type, Bindings: from[name], Bound: true,
+			Alternate: alternate}
 	}
 	return g, nil
 }
@@ -278,7 +280,8 @@ func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
 			next := known.Queues[x.Queue]
 			ttl, expires := next.TTL()
 			_, on := next.DeadLetterExchange()
-			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on && expires && ttl >= 0})
+			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on &&
+				expires && ttl >= 0})
 		}
 		to.Unseen = "its route reaches no queue"
 		found, err := chooseLanding(name, to)

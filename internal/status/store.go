@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxScanned is how many records are read of messages that are retried, and how many of dead letters for their reasons: those
-	// that were written last.
+	// maxScanned is how many records are read of messages that are retried, and how many of dead letters for their
+	// reasons: those that were written last.
 	maxScanned = 10_000
 	// frontScanned is what the store lists in one round trip.
 	frontScanned = 200
@@ -30,7 +30,9 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 		return err
 	}
 	s.Time = f.now
-	queue := &records.Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) { s.note(OverrideIgnored, "", err) }}
+	queue := &records.Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
+		s.note(OverrideIgnored, "", err)
+	}}
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
 	}

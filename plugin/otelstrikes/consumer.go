@@ -14,7 +14,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// Instrument makes c's attempts spans, and counts its outcomes. An Observer that c has keeps its events; a Tracer is replaced.
+// Instrument makes c's attempts spans, and counts its outcomes. An Observer that c has keeps its events; a Tracer is
+// replaced.
 func Instrument(c *consumer.Consumer, opts *Options) error {
 	t, err := opts.telemetry()
 	watch := &watcher{t, c.Queue, c.Observer}
@@ -37,7 +38,8 @@ func (w *watcher) AttemptStart(ctx context.Context, d amqp.Delivery) context.Con
 		ctx = trace.ContextWithRemoteSpanContext(ctx, created)
 	}
 	p := amqp.Publishing{MessageId: d.MessageId, CorrelationId: d.CorrelationId, Body: d.Body}
-	ctx, _ = w.tracer.Start(ctx, "process "+w.queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(created, replayed)...),
+	ctx, _ = w.tracer.Start(ctx, "process "+w.queue, trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithLinks(links(created, replayed)...),
 		trace.WithAttributes(operation("process", "process", w.queue)...), trace.WithAttributes(of(p, d.RoutingKey)...),
 		trace.WithAttributes(attribute.Int("strikes.attempt", attempt.Number), attribute.Int("strikes.limit", attempt.Last)))
 	return ctx
@@ -63,7 +65,8 @@ const notCounted = "not-counted"
 
 // last are the final outcomes: each delivery ends with exactly one.
 var last = []consumer.Outcome{
-	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove, consumer.OutcomeStale, consumer.OutcomeLeave,
+	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove, consumer.OutcomeStale,
+	consumer.OutcomeLeave,
 }
 
 // Observe counts an outcome. That of a failed attempt is a span beside the attempt's.
@@ -71,7 +74,8 @@ func (w *watcher) Observe(ctx context.Context, e consumer.Event) {
 	if w.next != nil {
 		w.next.Observe(ctx, e)
 	}
-	attributes := append(operation(string(e.Outcome), "settle", w.queue), attribute.String("strikes.outcome", string(e.Outcome)))
+	attributes := append(operation(string(e.Outcome), "settle", w.queue), attribute.String("strikes.outcome",
+		string(e.Outcome)))
 	if e.Cause != "" {
 		attributes = append(attributes, attribute.String("strikes.cause", string(e.Cause)))
 	}
@@ -82,8 +86,10 @@ func (w *watcher) Observe(ctx context.Context, e consumer.Event) {
 	if e.Outcome != consumer.OutcomeRetry && e.Outcome != consumer.OutcomeDeadLetter {
 		return
 	}
-	_, span := w.tracer.Start(ctx, string(e.Outcome)+" "+w.queue, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...),
-		trace.WithAttributes(attribute.String("messaging.message.id", valid(e.ID)), attribute.Int("strikes.attempt", e.Attempt), attribute.Int("strikes.limit", e.Limit)))
+	_, span := w.tracer.Start(ctx, string(e.Outcome)+" "+w.queue, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attributes...),
+		trace.WithAttributes(attribute.String("messaging.message.id", valid(e.ID)), attribute.Int("strikes.attempt",
+			e.Attempt), attribute.Int("strikes.limit", e.Limit)))
 	if e.Outcome == consumer.OutcomeDeadLetter && e.Err != nil {
 		span.SetStatus(codes.Error, valid(e.Err.Error()))
 	}

@@ -1,13 +1,14 @@
-// Package otelstrikes traces and measures publishers, consumers and replays with OpenTelemetry, by its semantic conventions for
-// messaging. Each is one line:
+// Package otelstrikes traces and measures publishers, consumers and replays with OpenTelemetry, by its semantic
+// conventions for messaging. Each is one line:
 //
 //	pub := otelstrikes.NewPublisher(publisher, nil)       // *publisher.Publisher
 //	err := otelstrikes.Instrument(&orders, nil)           // consumer.Consumer
 //	replay.Tracer, err = otelstrikes.NewReplayTracer(nil) // deadletter.Replay
 //
-// A message carries the W3C trace context of its publisher in its headers. Publishing it again does not overwrite that: a replay adds
-// a context of its own in ReplayHeader. Each attempt is a trace of its own, linked to the publisher and to the last replay, because a
-// message may be processed hours later and many times; Options.Parent makes it a child of the publisher instead.
+// A message carries the W3C trace context of its publisher in its headers. Publishing it again does not overwrite that:
+// a replay adds a context of its own in ReplayHeader. Each attempt is a trace of its own, linked to the publisher and
+// to the last replay, because a message may be processed hours later and many times; Options.Parent makes it a child of
+// the publisher instead.
 //
 //	send orders        PRODUCER  from publish to confirm
 //	process orders     CONSUMER  one for each attempt
@@ -40,7 +41,8 @@ type Options struct {
 	TracerProvider trace.TracerProvider // if nil, the global one
 	MeterProvider  metric.MeterProvider // if nil, the global one
 
-	// Parent makes the publisher's span the parent of each attempt. If false, they are linked, and each attempt is a trace of its own.
+	// Parent makes the publisher's span the parent of each attempt. If false, they are linked, and each attempt is a trace
+	// of its own.
 	Parent bool
 }
 
@@ -69,16 +71,22 @@ func (o *Options) telemetry() (*telemetry, error) {
 	t := &telemetry{tracer: set.TracerProvider.Tracer(scope), parent: set.Parent}
 	meter := set.MeterProvider.Meter(scope)
 	var errs [5]error
-	t.sent, errs[0] = meter.Int64Counter("messaging.client.sent.messages", metric.WithUnit("{message}"), metric.WithDescription("Messages that were sent to the broker."))
-	t.consumed, errs[1] = meter.Int64Counter("messaging.client.consumed.messages", metric.WithUnit("{message}"), metric.WithDescription("Deliveries that were settled, or left to return."))
-	t.outcomes, errs[4] = meter.Int64Counter("strikes.outcomes", metric.WithUnit("{outcome}"), metric.WithDescription("Outcomes of deliveries and attempts."))
-	t.sending, errs[2] = meter.Float64Histogram("messaging.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("From publish to confirm."), buckets)
-	t.handling, errs[3] = meter.Float64Histogram("messaging.process.duration", metric.WithUnit("s"), metric.WithDescription("How long handlers ran."), buckets)
+	t.sent, errs[0] = meter.Int64Counter("messaging.client.sent.messages", metric.WithUnit("{message}"),
+		metric.WithDescription("Messages that were sent to the broker."))
+	t.consumed, errs[1] = meter.Int64Counter("messaging.client.consumed.messages", metric.WithUnit("{message}"),
+		metric.WithDescription("Deliveries that were settled, or left to return."))
+	t.outcomes, errs[4] = meter.Int64Counter("strikes.outcomes", metric.WithUnit("{outcome}"),
+		metric.WithDescription("Outcomes of deliveries and attempts."))
+	t.sending, errs[2] = meter.Float64Histogram("messaging.client.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("From publish to confirm."), buckets)
+	t.handling, errs[3] = meter.Float64Histogram("messaging.process.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long handlers ran."), buckets)
 	return t, errors.Join(errs[:]...)
 }
 
 // buckets are those of the semantic conventions, and two for handlers that run for minutes.
-var buckets = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 60, 300)
+var buckets = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5,
+	10, 60, 300)
 
 // w3c writes and reads the trace context. The baggage of a publisher is not for its consumers.
 var w3c propagation.TraceContext
@@ -116,8 +124,8 @@ func links(contexts ...trace.SpanContext) []trace.Link {
 	return out
 }
 
-// operation are the attributes of spans and metrics: what is done, and where. The name of an operation is strikes' own, the kind that
-// of the conventions.
+// operation are the attributes of spans and metrics: what is done, and where. The name of an operation is strikes' own,
+// the kind that of the conventions.
 func operation(name, kind, destination string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "rabbitmq"), attribute.String("messaging.operation.name", name),
@@ -128,7 +136,8 @@ func operation(name, kind, destination string) []attribute.KeyValue {
 // of are the attributes of a message.
 func of(p amqp.Publishing, key string) []attribute.KeyValue {
 	out := []attribute.KeyValue{
-		attribute.String("messaging.message.id", valid(p.MessageId)), attribute.Int("messaging.message.body.size", len(p.Body)),
+		attribute.String("messaging.message.id", valid(p.MessageId)), attribute.Int("messaging.message.body.size",
+			len(p.Body)),
 		attribute.String("messaging.rabbitmq.destination.routing_key", valid(key)),
 	}
 	if p.CorrelationId != "" {

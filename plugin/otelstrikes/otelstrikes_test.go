@@ -55,12 +55,15 @@ func handled(t *testing.T, r recorder, table amqp.Table) {
 	t.Helper()
 	c := consumer.Consumer{
 		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
-		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration { return 0 },
+		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration {
+			return 0
+		},
 	}
 	if err := Instrument(&c, &r.Options); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Handle(t.Context(), "", amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Headers: table}); err != nil {
+	if _, err := c.Handle(t.Context(), "", amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17",
+		Headers: table}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,7 +87,8 @@ func TestAttemptsAreLinked(t *testing.T) {
 	msg, sent := published(t, r, nil)
 	handled(t, r, msg.Headers)
 	spans := r.GetSpans()
-	if want := []string{"send orders", "process orders", "retry orders", "process orders", "dead-letter orders"}; !slices.Equal(r.names(), want) {
+	if want := []string{"send orders", "process orders", "retry orders", "process orders",
+		"dead-letter orders"}; !slices.Equal(r.names(), want) {
 		t.Fatalf("got %q, want %q", r.names(), want)
 	}
 	if spans[0].SpanKind != trace.SpanKindProducer {
@@ -92,8 +96,10 @@ func TestAttemptsAreLinked(t *testing.T) {
 	}
 	for number, i := range []int{1, 3} {
 		attempt, settle := spans[i], spans[i+1]
-		if attempt.SpanKind != trace.SpanKindConsumer || attempt.Parent.IsValid() || attempt.SpanContext.TraceID() == sent.TraceID() ||
-			len(attempt.Links) != 1 || attempt.Links[0].SpanContext.SpanID() != sent.SpanID() || attempt.Status.Code != codes.Error {
+		if attempt.SpanKind != trace.SpanKindConsumer || attempt.Parent.IsValid() ||
+			attempt.SpanContext.TraceID() == sent.TraceID() ||
+			len(attempt.Links) != 1 || attempt.Links[0].SpanContext.SpanID() != sent.SpanID() ||
+			attempt.Status.Code != codes.Error {
 			t.Errorf("attempt %d: %+v", number+1, attempt)
 		}
 		if settle.SpanKind != trace.SpanKindClient || settle.Parent.SpanID() != attempt.SpanContext.SpanID() {
@@ -101,7 +107,8 @@ func TestAttemptsAreLinked(t *testing.T) {
 		}
 		have := attribute.NewSet(slices.Concat(attempt.Attributes, settle.Attributes)...)
 		for key, want := range map[attribute.Key]attribute.Value{
-			"strikes.attempt": attribute.IntValue(number + 1), "strikes.limit": attribute.IntValue(2), "strikes.cause": attribute.StringValue("failed"),
+			"strikes.attempt": attribute.IntValue(number + 1), "strikes.limit": attribute.IntValue(2),
+			"strikes.cause":    attribute.StringValue("failed"),
 			"strikes.outcome":  attribute.StringValue([]string{"retry", "dead-letter"}[number]),
 			"messaging.system": attribute.StringValue("rabbitmq"), "messaging.message.id": attribute.StringValue("order 17"),
 		} {
@@ -162,7 +169,8 @@ func TestContextStays(t *testing.T) {
 
 // TestHostileContext: what a publisher writes into the headers ends no attempt.
 func TestHostileContext(t *testing.T) {
-	for _, value := range []any{"", "00-xyz", int64(7), []byte("\xff"), nil, "00-00000000000000000000000000000000-0000000000000000-01"} {
+	for _, value := range []any{"", "00-xyz", int64(7), []byte("\xff"), nil,
+		"00-00000000000000000000000000000000-0000000000000000-01"} {
 		r := newRecorder()
 		handled(t, r, amqp.Table{"traceparent": value, ReplayHeader: value})
 		if links := r.GetSpans()[0].Links; len(links) != 0 {
@@ -197,7 +205,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int64{
-		"messaging.client.sent.messages": 1, "messaging.client.operation.duration": 1, "messaging.client.consumed.messages": 1, "messaging.process.duration": 2,
+		"messaging.client.sent.messages": 1, "messaging.client.operation.duration": 1,
+		"messaging.client.consumed.messages": 1, "messaging.process.duration": 2,
 		"strikes.outcomes": 2,
 	} {
 		if seen[name] != want {
@@ -211,7 +220,9 @@ func TestNotCountedHasAnErrorType(t *testing.T) {
 	r := newRecorder()
 	c := consumer.Consumer{
 		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
-		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration { return 0 },
+		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration {
+			return 0
+		},
 	}
 	if err := Instrument(&c, &r.Options); err != nil {
 		t.Fatal(err)

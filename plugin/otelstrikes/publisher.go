@@ -21,8 +21,8 @@ type Publisher struct {
 	telemetry *telemetry
 }
 
-// NewPublisher returns a Publisher that traces what p publishes; its Close closes p. A nil opts means all defaults. The error is that
-// of a metric which the MeterProvider refuses.
+// NewPublisher returns a Publisher that traces what p publishes; its Close closes p. A nil opts means all defaults. The
+// error is that of a metric which the MeterProvider refuses.
 func NewPublisher(p *publisher.Publisher, opts *Options) (*Publisher, error) {
 	t, err := opts.telemetry()
 	return &Publisher{p, t}, err
@@ -58,7 +58,8 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs []publisher.Message) er
 }
 
 // send begins the span of a message, and gives its context to the message.
-func (t *telemetry) send(ctx context.Context, exchange, key string, msg *amqp.Publishing) (context.Context, func(error)) {
+func (t *telemetry) send(ctx context.Context, exchange, key string, msg *amqp.Publishing) (context.Context,
+	func(error)) {
 	begun, to := time.Now(), destination(exchange, key)
 	common := operation("send", "send", to)
 	name := "send " + key

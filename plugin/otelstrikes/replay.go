@@ -16,15 +16,15 @@ type ReplayTracer struct{ telemetry *telemetry }
 
 var _ deadletter.Tracer = (*ReplayTracer)(nil)
 
-// NewReplayTracer returns a tracer for deadletter.Replay. A nil opts means all defaults. The error is that of a metric which the
-// MeterProvider refuses.
+// NewReplayTracer returns a tracer for deadletter.Replay. A nil opts means all defaults. The error is that of a metric
+// which the MeterProvider refuses.
 func NewReplayTracer(opts *Options) (*ReplayTracer, error) {
 	t, err := opts.telemetry()
 	return &ReplayTracer{t}, err
 }
 
-// ReplayStart begins the span of a replayed message, linked to its publisher and to the replay before. The message keeps its trace
-// context, and carries that of the replay in ReplayHeader.
+// ReplayStart begins the span of a replayed message, linked to its publisher and to the replay before. The message
+// keeps its trace context, and carries that of the replay in ReplayHeader.
 func (r *ReplayTracer) ReplayStart(ctx context.Context, to deadletter.Target, msg *amqp.Publishing) context.Context {
 	destination := destination(to.Exchange, to.Key)
 	ctx, _ = r.telemetry.tracer.Start(ctx, "replay "+destination, trace.WithSpanKind(trace.SpanKindProducer),

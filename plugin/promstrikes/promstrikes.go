@@ -4,8 +4,8 @@
 //	...
 //	c := consumer.Consumer{Queue: "orders", Observer: metrics, ...}
 //
-// The labels are vhost, queue, outcome and cause, which have few values. What only the store knows of all consumers together, in any
-// language, is exported by the command strikes export.
+// The labels are vhost, queue, outcome and cause, which have few values. What only the store knows of all consumers
+// together, in any language, is exported by the command strikes export.
 package promstrikes
 
 import (
@@ -65,7 +65,8 @@ func (o *Observer) Observe(_ context.Context, e consumer.Event) {
 // ended reports whether the outcome is the first one after an attempt. A requeue follows the retry of its attempt.
 func ended(o consumer.Outcome) bool {
 	switch o {
-	case consumer.OutcomeAck, consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeNotCounted, consumer.OutcomeCrash:
+	case consumer.OutcomeAck, consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeNotCounted,
+		consumer.OutcomeCrash:
 		return true
 	default:
 		return false

@@ -1,5 +1,5 @@
-// Package acks settles deliveries in runs: one basic.ack or basic.nack for all with the same verdict, from the oldest up to the
-// first delivery without one. It knows delivery tags and verdicts, and nothing of attempts.
+// Package acks settles deliveries in runs: one basic.ack or basic.nack for all with the same verdict, from the oldest
+// up to the first delivery without one. It knows delivery tags and verdicts, and nothing of attempts.
 package acks
 
 import (
@@ -61,15 +61,15 @@ type Options[D any] struct {
 	// Idle reports whether a worker has nothing to do. It must not block.
 	Idle func() bool
 
-	// Settled is called once for each delivery with a verdict, after its ack or nack was sent, or could not be. One goroutine
-	// at a time calls it, in the order of sending.
+	// Settled is called once for each delivery with a verdict, after its ack or nack was sent, or could not be. One
+	// goroutine at a time calls it, in the order of sending.
 	Settled func(D, error)
 }
 
-// Batcher holds the unsettled deliveries of a channel, oldest first. What has a verdict and comes after a delivery without one is
-// settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full and a worker is idle. A
-// verdict that differs from its neighbours does not end a run. Requeues that go together come back together, next to one another,
-// so the next run of them is one again.
+// Batcher holds the unsettled deliveries of a channel, oldest first. What has a verdict and comes after a delivery
+// without one is settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full
+// and a worker is idle. A verdict that differs from its neighbours does not end a run. Requeues that go together come
+// back together, next to one another, so the next run of them is one again.
 type Batcher[D any] struct {
 	Options[D]
 	timer *time.Timer // of the next tick
@@ -131,8 +131,8 @@ func (b *Batcher[D]) Open(e *Entry[D]) {
 	b.unsettled++
 }
 
-// Settle gives a delivery its verdict. The delivery belongs to the Batcher from then on. An urgent one is settled immediately,
-// with all that have a verdict up to the first without.
+// Settle gives a delivery its verdict. The delivery belongs to the Batcher from then on. An urgent one is settled
+// immediately, with all that have a verdict up to the first without.
 func (b *Batcher[D]) Settle(e *Entry[D], v Verdict, urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,8 +163,8 @@ func (b *Batcher[D]) Flush() {
 	}
 }
 
-// Sent settles all that have a verdict. The channel that it returns is closed once these acks and nacks were sent, or could not be.
-// While the Batcher is paused it stays open.
+// Sent settles all that have a verdict. The channel that it returns is closed once these acks and nacks were sent, or
+// could not be. While the Batcher is paused it stays open.
 func (b *Batcher[D]) Sent() <-chan struct{} {
 	sent := make(chan struct{})
 	b.mu.Lock()
@@ -201,8 +201,8 @@ func (b *Batcher[D]) Pause() {
 	b.paused = true
 }
 
-// send settles what is due, without the mutex meanwhile. If another goroutine sends, that one looks once more. Nothing else
-// settles.
+// send settles what is due, without the mutex meanwhile. If another goroutine sends, that one looks once more. Nothing
+// else settles.
 func (b *Batcher[D]) send() {
 	b.again = true
 	if b.sending {
@@ -234,8 +234,8 @@ func (b *Batcher[D]) send() {
 	}
 }
 
-// remove takes out a delivery with a verdict. It leaves no links: a handler that hangs keeps its delivery, which must not keep all
-// that followed.
+// remove takes out a delivery with a verdict. It leaves no links: a handler that hangs keeps its delivery, which must
+// not keep all that followed.
 func (b *Batcher[D]) remove(e *Entry[D]) {
 	if e.older == nil {
 		b.oldest = e.newer

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recorder is a channel that notes settlements: "3" is an ack of one tag, "..3" of all up to it, "3r" a requeue, "3d" a dead
-// letter.
+// recorder is a channel that notes settlements: "3" is an ack of one tag, "..3" of all up to it, "3r" a requeue, "3d" a
+// dead letter.
 type recorder struct {
 	mu  sync.Mutex
 	got []string
@@ -51,7 +51,9 @@ type fixture struct {
 
 func opened(run, n int) *fixture {
 	f := &fixture{recorder: &recorder{}, entries: make([]*Entry[uint64], 1)}
-	f.Batcher = New(Options[uint64]{Prefetch: 3 * run, Idle: func() bool { return f.idle.Load() }, Settled: func(uint64, error) {}})
+	f.Batcher = New(Options[uint64]{Prefetch: 3 * run, Idle: func() bool {
+		return f.idle.Load()
+	}, Settled: func(uint64, error) {}})
 	for range n {
 		f.open()
 	}
@@ -132,8 +134,8 @@ func TestBatcherSettlesInRuns(t *testing.T) {
 	}
 }
 
-// TestBatcherCoversOnlyWhatIsDecided compares any order of verdicts and pauses with what a broker would make of it: each delivery
-// with a verdict is settled once, by that verdict, and no other is.
+// TestBatcherCoversOnlyWhatIsDecided compares any order of verdicts and pauses with what a broker would make of it:
+// each delivery with a verdict is settled once, by that verdict, and no other is.
 func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "deliveries")
@@ -174,8 +176,8 @@ func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 	})
 }
 
-// TestBatcherSettlesNow: a delivery that something waits for is settled with all that is decided up to the first in hand, and
-// nothing behind that one goes with it.
+// TestBatcherSettlesNow: a delivery that something waits for is settled with all that is decided up to the first in
+// hand, and nothing behind that one goes with it.
 func TestBatcherSettlesNow(t *testing.T) {
 	for _, tc := range []struct{ decided, now, want string }{
 		{"", "1d", "1d"},
@@ -224,8 +226,8 @@ func tagsUpTo(n int) []int {
 	return tags
 }
 
-// TestBatcherLetsNoWorkerWait: once all that the broker may give out is here and a worker has nothing to do, each verdict makes
-// room.
+// TestBatcherLetsNoWorkerWait: once all that the broker may give out is here and a worker has nothing to do, each
+// verdict makes room.
 func TestBatcherLetsNoWorkerWait(t *testing.T) {
 	f := opened(2, 6)
 	f.settle("3", false)
@@ -285,8 +287,8 @@ func (b *blockedAck) Ack(tag uint64, multiple bool) error {
 	return b.recorder.Ack(tag, multiple)
 }
 
-// TestBatcherTimerRunsWhileOneSends decides deliveries while another goroutine is in the middle of a settlement, and finds that
-// goroutine with nothing to send for them. They are settled after their patience all the same.
+// TestBatcherTimerRunsWhileOneSends decides deliveries while another goroutine is in the middle of a settlement, and
+// finds that goroutine with nothing to send for them. They are settled after their patience all the same.
 func TestBatcherTimerRunsWhileOneSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := opened(2, 6)

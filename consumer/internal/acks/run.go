@@ -3,8 +3,8 @@ package acks
 // settlement is one ack or nack: that of the last entry.
 type settlement[D any] []*Entry[D]
 
-// take takes out the deliveries with a verdict up to the first without. It also takes later ones that have waited long enough, or all
-// later ones if they are many or keep the workers waiting.
+// take takes out the deliveries with a verdict up to the first without. It also takes later ones that have waited long
+// enough, or all later ones if they are many or keep the workers waiting.
 func (b *Batcher[D]) take() {
 	run := make([]*Entry[D], 0, b.decided)
 	for b.oldest != nil && b.oldest.Verdict != 0 {
@@ -32,8 +32,8 @@ func (b *Batcher[D]) take() {
 	b.singly(singles)
 }
 
-// inRuns makes one settlement of each run of the oldest deliveries with the same verdict. One between two of a run goes before
-// it, on its own.
+// inRuns makes one settlement of each run of the oldest deliveries with the same verdict. One between two of a run goes
+// before it, on its own.
 func (b *Batcher[D]) inRuns(oldest []*Entry[D]) {
 	for len(oldest) > 0 {
 		run, between, rest := firstRun(oldest)

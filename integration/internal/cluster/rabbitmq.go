@@ -1,7 +1,7 @@
 // Package cluster starts servers that fail over: a RabbitMQ cluster, a Redis Cluster, a Redis with sentinels.
 //
-// As those of package servers they are private children of this process. Their methods, and those of their nodes, are for one
-// goroutine at a time.
+// As those of package servers they are private children of this process. Their methods, and those of their nodes, are
+// for one goroutine at a time.
 package cluster
 
 import (

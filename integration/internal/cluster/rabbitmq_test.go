@@ -58,8 +58,8 @@ func TestRabbitMQ(t *testing.T) {
 	proctest.Within(t, 2*time.Minute, func() error { return c.whole(t.Context()) })
 }
 
-// comesBack waits for a node that paused itself. On a busy machine 3.10 sometimes fails to begin again, and then stays paused: it is
-// restarted, as an operator would.
+// comesBack waits for a node that paused itself. On a busy machine 3.10 sometimes fails to begin again, and then stays
+// paused: it is restarted, as an operator would.
 func comesBack(t *testing.T, node *servers.RabbitMQ, body string) {
 	t.Helper()
 	took := func() error { return tookOnce(node, body) }
@@ -109,7 +109,8 @@ func putOnce(ctx context.Context, r *servers.RabbitMQ, body string) error {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		c, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", "replicated", true, false, amqp.Publishing{Body: []byte(body)})
+		c, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", "replicated", true, false,
+			amqp.Publishing{Body: []byte(body)})
 		if err != nil {
 			return err
 		}

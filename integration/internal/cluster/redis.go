@@ -197,7 +197,8 @@ func replicationInfo(ctx context.Context, rdb *redis.Client) (string, error) {
 }
 
 // says fails unless the node's reply has this line.
-func says(ctx context.Context, node *servers.Redis, line string, ask func(context.Context, *redis.Client) (string, error)) error {
+func says(ctx context.Context, node *servers.Redis, line string, ask func(context.Context, *redis.Client) (string,
+	error)) error {
 	return do(node, func(rdb *redis.Client) error {
 		text, err := ask(ctx, rdb)
 		if err == nil && !strings.Contains("\n"+text, "\n"+line+"\r\n") {

@@ -19,7 +19,9 @@ func TestRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := do(was, func(rdb *redis.Client) error { return rdb.Set(t.Context(), "{orders}", "v", 0).Err() }); err != nil {
+	if err := do(was, func(rdb *redis.Client) error {
+		return rdb.Set(t.Context(), "{orders}", "v", 0).Err()
+	}); err != nil {
 		t.Errorf("not the master of its slot: %v", err)
 	}
 	if err := was.Kill(); err != nil {
@@ -37,7 +39,9 @@ func TestRedis(t *testing.T) {
 func TestSentinel(t *testing.T) {
 	servertest.Long(t)
 	proctest.Temp(t)
-	s := servertest.Own(t, func(ctx context.Context, _ struct{}) (*Sentinel, error) { return StartSentinel(ctx) }, struct{}{})
+	s := servertest.Own(t, func(ctx context.Context, _ struct{}) (*Sentinel, error) {
+		return StartSentinel(ctx)
+	}, struct{}{})
 	if err := says(t.Context(), s.Replica, "role:slave", replicationInfo); err != nil {
 		t.Error(err)
 	}

@@ -59,7 +59,8 @@ sentinel failover-timeout NAME 3000
 		}
 		addrs = append(addrs, addr(sentinel))
 	}
-	s.URL = "redis+sentinel://" + addrs[0] + "/0?master_name=" + sentinelMaster + "&addr=" + strings.Join(addrs[1:], "&addr=")
+	s.URL = "redis+sentinel://" + addrs[0] + "/0?master_name=" + sentinelMaster + "&addr=" + strings.Join(addrs[1:],
+		"&addr=")
 	for _, sentinel := range s.nodes[2:] {
 		if err := sentinel.Await(ctx, func(ctx context.Context) error { return knowsAll(ctx, sentinel) }); err != nil {
 			return err
@@ -83,7 +84,8 @@ func knowsAll(ctx context.Context, sentinel *servers.Redis) error {
 		err := rdb.Process(ctx, cmd)
 		known := cmd.Val()
 		if err == nil && (known["num-slaves"] != "1" || known["num-other-sentinels"] != "2" || known["flags"] != "master") {
-			err = fmt.Errorf("it knows %s replicas and %s other sentinels of a %s", known["num-slaves"], known["num-other-sentinels"], known["flags"])
+			err = fmt.Errorf("it knows %s replicas and %s other sentinels of a %s", known["num-slaves"],
+				known["num-other-sentinels"], known["flags"])
 		}
 		return err
 	})

@@ -120,8 +120,8 @@ func (n *Node) Declare(ctx context.Context, spec topology.Spec) (version string,
 	return version, err
 }
 
-// Restart stops and starts a private node. One that is killed within moments of a quorum queue's declaration may forget its
-// log.
+// Restart stops and starts a private node. One that is killed within moments of a quorum queue's declaration may forget
+// its log.
 func (n *Node) Restart(ctx context.Context) error {
 	if n.Private == nil {
 		return nil

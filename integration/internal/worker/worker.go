@@ -39,15 +39,15 @@ func Main[S any](work func(ctx context.Context, spec S) error) {
 	os.Exit(0)
 }
 
-// dieWithParent ends this process when the parent, which holds the other end of its standard input, is gone. If it is stopped
-// then, the kernel continues it, as its process group is orphaned.
+// dieWithParent ends this process when the parent, which holds the other end of its standard input, is gone. If it is
+// stopped then, the kernel continues it, as its process group is orphaned.
 func dieWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(3)
 }
 
-// Command returns a worker to start: another program, or this one if none is given. It ends when stdin is closed, also because this
-// process ends. An interrupt from the terminal does not reach it.
+// Command returns a worker to start: another program, or this one if none is given. It ends when stdin is closed, also
+// because this process ends. An interrupt from the terminal does not reach it.
 func Command(spec any, program ...string) (cmd *exec.Cmd, stdin io.Closer, err error) {
 	text, err := json.Marshal(spec)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package change makes the changes of operators: --dry-run shows a change, a question comes before one that destroys, a note says
-// who made it and why, and what was done is printed.
+// Package change makes the changes of operators: --dry-run shows a change, a question comes before one that destroys, a
+// note says who made it and why, and what was done is printed.
 package change
 
 import (
@@ -17,8 +17,8 @@ import (
 // Options are the flags of a change.
 type Options struct{ DryRun, Yes, JSON bool }
 
-// AddChange adds the flags of a change that may ask a question. The help says what is done, and for each of what --json prints an
-// object.
+// AddChange adds the flags of a change that may ask a question. The help says what is done, and for each of what --json
+// prints an object.
 func (o *Options) AddChange(cmd *cobra.Command, done, each string) {
 	o.AddDryRun(cmd, done)
 	cmd.Flags().BoolVar(&o.Yes, "yes", false, "do not ask; required where there is no terminal to ask at")

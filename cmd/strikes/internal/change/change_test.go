@@ -60,7 +60,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestChangeOnAFullDisk(t *testing.T) {
 	var done []string
-	if err := threeSteps(&done).Make(t.Context(), cli.Streams{Out: fullDisk{}}, Options{DryRun: true}); !errors.Is(err, errFull) {
+	if err := threeSteps(&done).Make(t.Context(), cli.Streams{Out: fullDisk{}}, Options{DryRun: true}); !errors.Is(err,
+		errFull) {
 		t.Error(err)
 	}
 }

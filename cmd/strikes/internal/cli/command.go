@@ -14,8 +14,9 @@ import (
 	"github.com/strikesmq/strikes/internal/similar"
 )
 
-// New returns a command. Its use is its name and its arguments, such as "list QUEUE [ID…]": an argument in brackets may be
-// missing, one that ends in … may repeat, and QUEUE must be a name that a queue can have. They are checked before run.
+// New returns a command. Its use is its name and its arguments, such as "list QUEUE [ID…]": an argument in brackets
+// may be missing, one that ends in … may repeat, and QUEUE must be a name that a queue can have. They are checked
+// before run.
 func New(use, short, long string, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, DisableFlagsInUseLine: true,
@@ -59,7 +60,8 @@ func unknownCommand(parent *cobra.Command, name string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return seeHelp(parent, Misusef("%s has no command %q%s", parent.CommandPath(), shownArgument(name), similar.Question(name, names, "")))
+	return seeHelp(parent, Misusef("%s has no command %q%s", parent.CommandPath(), shownArgument(name),
+		similar.Question(name, names, "")))
 }
 
 // seeHelp adds where to look to an error.

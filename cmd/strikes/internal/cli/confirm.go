@@ -6,8 +6,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
-// Confirm returns nil if a destructive step may be taken: yes is true, or the user at the terminal agrees. Without a terminal it
-// points at --dry-run if the command has it.
+// Confirm returns nil if a destructive step may be taken: yes is true, or the user at the terminal agrees. Without a
+// terminal it points at --dry-run if the command has it.
 func (s Streams) Confirm(ctx context.Context, yes, dryRun bool, question string) error {
 	switch {
 	case yes:

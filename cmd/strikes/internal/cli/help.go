@@ -28,18 +28,19 @@ func (n *noting) Write(p []byte) (int, error) {
 // helpCommand belongs to the root only: a queue may be called help.
 func helpCommand() *cobra.Command {
 	var cmd *cobra.Command
-	cmd = New("help [COMMAND…]", "show the help of a command, as its --help does", "", func(_ context.Context, names []string) error {
-		of := cmd.Root()
-		for _, name := range names {
-			sub := subcommand(of, name)
-			if sub == nil {
-				return unknownCommand(of, name)
+	cmd = New("help [COMMAND…]", "show the help of a command, as its --help does",
+		"", func(_ context.Context, names []string) error {
+			of := cmd.Root()
+			for _, name := range names {
+				sub := subcommand(of, name)
+				if sub == nil {
+					return unknownCommand(of, name)
+				}
+				of = sub
 			}
-			of = sub
-		}
-		of.InitDefaultHelpFlag()
-		return of.Help()
-	})
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		})
 	cmd.Example = "  strikes help consume\n  strikes help dead replay"
 	return cmd
 }
@@ -68,7 +69,8 @@ func help(cmd *cobra.Command, width int) string {
 	}
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), strings.ReplaceAll(wrapped(sub.Short, width-14), "\n", "\n"+strings.Repeat(" ", 14)))
+			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), strings.ReplaceAll(wrapped(sub.Short, width-14), "\n",
+				"\n"+strings.Repeat(" ", 14)))
 		}
 	}
 	if cmd.HasAvailableLocalFlags() {

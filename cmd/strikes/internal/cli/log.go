@@ -18,7 +18,8 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(&log{
-		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string,
+			a slog.Attr) slog.Attr {
 			switch v := a.Value.Any().(type) {
 			case string:
 				a.Value = slog.StringValue(InFlags(v))
@@ -32,8 +33,8 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	})
 }
 
-// log is a slog.Handler that prints each remark once, and in short. Every session checks the queue and the store before it
-// begins, and would repeat its warnings. strikes doctor prints them in full.
+// log is a slog.Handler that prints each remark once, and in short. Every session checks the queue and the store before
+// it begins, and would repeat its warnings. strikes doctor prints them in full.
 type log struct {
 	slog.Handler
 	to      io.Writer // for commands, which a slog.TextHandler would quote
@@ -77,8 +78,8 @@ func (l *log) WithGroup(name string) slog.Handler {
 	return &log{l.Handler.WithGroup(name), l.to, l.printed}
 }
 
-// remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not about
-// something that happened.
+// remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not
+// about something that happened.
 func remark(r slog.Record) (attrs map[string]string, is bool) {
 	attrs, is = map[string]string{}, r.Level == slog.LevelWarn
 	r.Attrs(func(attr slog.Attr) bool {

@@ -15,8 +15,10 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 	log := NewLogger(&stderr, false)
 	for range 2 {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
-		log.Warn("topology: warning", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"), slog.String("fix", "f"))
-		log.Warn("session ended; another follows", "queue", "q", "in", "1s", "error", errors.New(`consumer: queue "q": counter: x`))
+		log.Warn("topology: warning", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"),
+			slog.String("fix", "f"))
+		log.Warn("session ended; another follows", "queue", "q", "in", "1s",
+			"error", errors.New(`consumer: queue "q": counter: x`))
 		log.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", "billing.Prefetch")
 	}
 	var got []string

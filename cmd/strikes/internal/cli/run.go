@@ -23,7 +23,8 @@ import (
 // aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
-// keepOrder lists commands in the order in which they were added. The setting is cobra's, for all commands of the process.
+// keepOrder lists commands in the order in which they were added. The setting is cobra's, for all commands of the
+// process.
 var keepOrder = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
 
 // Root makes a command the root of the program.
@@ -72,7 +73,8 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		return Plain(refused) + "\nfor more, run: strikes doctor " + shell.Operands(refused.Queue) // what wraps it says no more
+		// what wraps it says no more
+		return Plain(refused) + "\nfor more, run: strikes doctor " + shell.Operands(refused.Queue)
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}
@@ -91,8 +93,8 @@ func Plain(err error) string {
 	return text
 }
 
-// interruption says what was cut short, unless that was a question to the store: what was done until then is printed before,
-// or is in the error, as of declare.
+// interruption says what was cut short, unless that was a question to the store: what was done until then is printed
+// before, or is in the error, as of declare.
 func interruption(err error) string {
 	var store *counter.StoreError
 	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {
@@ -102,7 +104,8 @@ func interruption(err error) string {
 }
 
 // flagsOfFields are the flags that set fields of other names.
-var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "timeout", "Management": "management-url", "Target": "key"}
+var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "timeout", "Management": "management-url",
+	"Target": "key"}
 
 // argumentOf returns the flag or the argument of a command that sets a field which a library refused, such as Queue or
 // Bindings[0].Exchange; empty if it has none.

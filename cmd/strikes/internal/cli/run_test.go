@@ -18,8 +18,10 @@ func TestInterruptionIsPlain(t *testing.T) {
 		{canceled, "interrupted"},
 		{errors.Join(nil, canceled), "interrupted"},
 		{fmt.Errorf("counter: list: %w", &counter.StoreError{Fault: counter.FaultOther, Err: canceled}), "interrupted"},
-		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
-		{WithCode(fmt.Errorf("stdin:5: no confirm yet: %w", canceled), ExitInterrupted), "interrupted: stdin:5: no confirm yet: context canceled"},
+		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled),
+			"interrupted: declare queue: context canceled (declared before it: x)"},
+		{WithCode(fmt.Errorf("stdin:5: no confirm yet: %w", canceled), ExitInterrupted),
+			"interrupted: stdin:5: no confirm yet: context canceled"},
 		{WithCode(fmt.Errorf("denied: %w", canceled), ExitDenied), "denied: context canceled"},
 	}
 	for _, tt := range tests {
@@ -31,13 +33,17 @@ func TestInterruptionIsPlain(t *testing.T) {
 
 func TestErrorsArePlain(t *testing.T) {
 	for text, want := range map[string]string{
-		`deadletter: queue "q": counter: look up: store away`:                `queue "q": look up: store away`,
-		"topology: declare: denied":                                          "declare: denied",
-		"the counter: is kept":                                               "the counter: is kept",
-		"give the URL (Management); or accept the loss (AllowDrop)":          "give the URL (--management-url); or accept the loss (--allow-drop)",
-		"declare it again with x-delivery-limit=1100 and more":               "declare it again with x-delivery-limit=1100 (strikes declare --delivery-limit 1100) and more",
-		"its queues do not exist; declare them: topology.Declare with Later": "its queues do not exist; declare them: strikes declare --later QUEUE",
-		"its lanes are held: set HoldLanes and Lane to consume it":           "its lanes are held: set --hold-lanes and --lane-header to consume it",
+		`deadletter: queue "q": counter: look up: store away`: `queue "q": look up: store away`,
+		"topology: declare: denied":                           "declare: denied",
+		"the counter: is kept":                                "the counter: is kept",
+		"give the URL (Management); or accept the loss (AllowDrop)": "give the URL (--management-url); or accept " +
+			"the loss (--allow-drop)",
+		"declare it again with x-delivery-limit=1100 and more": "declare it again with x-delivery-limit=1100 " +
+			"(strikes declare --delivery-limit 1100) and more",
+		"its queues do not exist; declare them: topology.Declare with Later": "its queues do not exist; declare them: " +
+			"strikes declare --later QUEUE",
+		"its lanes are held: set HoldLanes and Lane to consume it": "its lanes are held: set --hold-lanes and " +
+			"--lane-header to consume it",
 	} {
 		if got := Complaint(nil, errors.New(text)); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -50,8 +56,10 @@ func TestErrorsArePlain(t *testing.T) {
 
 // TestInFlagsTwice: a text that passes through two printers names each command once.
 func TestInFlagsTwice(t *testing.T) {
-	once := InFlags("declare it again with x-delivery-limit=20 and its other arguments, or let its consumers accept the loss (AllowDrop)")
-	if want := "declare it again with x-delivery-limit=20 (strikes declare --delivery-limit 20) and its other arguments, or let its consumers accept the loss (--allow-drop)"; once != want {
+	once := InFlags("declare it again with x-delivery-limit=20 and its other arguments, or let its consumers accept the " +
+		"loss (AllowDrop)")
+	if want := "declare it again with x-delivery-limit=20 (strikes declare --delivery-limit 20) and its other " +
+		"arguments, or let its consumers accept the loss (--allow-drop)"; once != want {
 		t.Errorf("%q, want %q", once, want)
 	}
 	if twice := InFlags(once); twice != once {

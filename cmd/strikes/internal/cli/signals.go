@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// SameSignal is the time within which two signals are one: timeout(1) sends its own to the process, and then to its group.
+// SameSignal is the time within which two signals are one: timeout(1) sends its own to the process, and then to its
+// group.
 const SameSignal = 200 * time.Millisecond
 
-// Interruptible returns a context that ends with the first SIGINT or SIGTERM, and a channel that closes with the second. A
-// third one has its usual effect, should the second hang.
+// Interruptible returns a context that ends with the first SIGINT or SIGTERM, and a channel that closes with the
+// second. A third one has its usual effect, should the second hang.
 func Interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 	ctx, cancel := context.WithCancel(parent)
 	now := make(chan struct{})

@@ -53,7 +53,8 @@ func (b *Broker) DialToPublish(ctx context.Context) (*amqp.Connection, error) {
 	return b.open(ctx, publisher.BufferedDialer)
 }
 
-func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
+func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection,
+	error)) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
 	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(ctx)
@@ -83,9 +84,11 @@ func (b *Broker) explainDial(ctx context.Context, err error) error {
 	case denied(err):
 		return b.Explain(err)
 	case errors.As(err, new(x509.HostnameError)):
-		return cli.WithCode(fmt.Errorf("broker %s: its certificate is for another name: %w; connect to a name that it is for, or give one with the URL's parameter server_name_indication", at, err), cli.ExitUnreachable)
+		return cli.WithCode(fmt.Errorf("broker %s: its certificate is for another name: %w; connect to a name that it is "+
+			"for, or give one with the URL's parameter server_name_indication", at, err), cli.ExitUnreachable)
 	case untrusted(err):
-		return cli.WithCode(fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
+		return cli.WithCode(fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities "+
+			"with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
 	case errors.As(err, new(*fs.PathError)):
 		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
 	}
@@ -95,7 +98,8 @@ func (b *Broker) explainDial(ctx context.Context, err error) error {
 	return b.Explain(err)
 }
 
-// missingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the same code.
+// missingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the
+// same code.
 func missingVHost(err error) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
@@ -105,16 +109,18 @@ func missingVHost(err error) bool {
 // untrusted reports whether a server's certificate was not accepted.
 func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
 
-// denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password: RabbitMQ
-// then closes the socket, as one that is just starting may do as well.
+// denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password:
+// RabbitMQ then closes the socket, as one that is just starting may do as well.
 func denied(err error) bool {
 	var answer *amqp.Error
 	return errors.Is(err, amqp.ErrSASL) || errors.Is(err, amqp.ErrCredentials) ||
 		errors.As(err, &answer) && answer.Server && cli.ReplyCode(answer.Code) == cli.ExitDenied
 }
 
-// After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is used.
-func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, error)) func(context.Context) (*amqp.Connection, error) {
+// After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is
+// used.
+func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, error)) func(context.Context) (
+	*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		if first := conn; first != nil {
 			conn = nil

@@ -27,7 +27,8 @@ func TestDialStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := b.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) || cli.ExitCode(err) != cli.ExitUnreachable || !strings.HasSuffix(err.Error(), "/ is out of reach: the broker does not answer: context deadline exceeded") {
+	if _, err := b.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) || cli.ExitCode(err) != cli.ExitUnreachable ||
+		!strings.HasSuffix(err.Error(), "/ is out of reach: the broker does not answer: context deadline exceeded") {
 		t.Errorf("%d: %v", cli.ExitCode(err), err)
 	}
 	if took := time.Since(began); took > 20*time.Second {
@@ -46,7 +47,8 @@ func TestDialErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Dial(t.Context())
-	if cli.ExitCode(err) != cli.ExitUnreachable || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "guest:xxxxx@") {
+	if cli.ExitCode(err) != cli.ExitUnreachable || strings.Contains(err.Error(), "secret") ||
+		!strings.Contains(err.Error(), "guest:xxxxx@") {
 		t.Errorf("%d: %v", cli.ExitCode(err), err)
 	}
 	answers := []struct {

@@ -23,7 +23,8 @@ func CompleteQueues(cmd *cobra.Command) {
 		CompleteQueues(sub)
 	}
 	operands := strings.Fields(cmd.Use)[1:]
-	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") || cmd.Flags().Lookup("amqp-url") == nil {
+	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") ||
+		cmd.Flags().Lookup("amqp-url") == nil {
 		return
 	}
 	every := strings.Contains(operands[0], "…")

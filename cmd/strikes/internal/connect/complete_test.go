@@ -33,7 +33,8 @@ func completed(t *testing.T, api string, words ...string) (names []string, stder
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	return lines[:len(lines)-1], strings.ReplaceAll(err.String(), "Completion ended with directive: ShellCompDirectiveNoFileComp\n", "")
+	return lines[:len(lines)-1], strings.ReplaceAll(err.String(),
+		"Completion ended with directive: ShellCompDirectiveNoFileComp\n", "")
 }
 
 func TestCompleteQueues(t *testing.T) {

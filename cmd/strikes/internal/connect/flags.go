@@ -27,7 +27,8 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 	f.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&f.AMQPURL, "amqp-url", defaultAMQP,
-		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: docs/cli.md)")
+		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or "+
+			"?cacertfile=FILE (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "amqp-url", "AMQP_URL")
 	cli.DefaultText(flags, "amqp-url", "guest at localhost")
 	cli.Server(flags, "amqp-url")
@@ -37,10 +38,12 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 func (f *Flags) AddStore(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.RedisURL, "redis-url", defaultRedis,
-		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)")
+		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters "+
+			"like ?read_timeout=500ms (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "redis-url", "REDIS_URL")
 	cli.DefaultText(flags, "redis-url", "localhost")
-	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need different ones")
+	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need "+
+		"different ones")
 	cli.FromEnv(flags, "prefix")
 	cli.DefaultText(flags, "prefix", "strikes:1")
 	cli.Server(flags, "redis-url", "prefix")
@@ -49,7 +52,8 @@ func (f *Flags) AddStore(cmd *cobra.Command) {
 // AddManagement adds --management-url to a command that otherwise tries the API's usual address.
 func (f *Flags) AddManagement(cmd *cobra.Command, purpose string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, as `URL` http://user:password@host:15672, "+purpose)
+	flags.StringVar(&f.ManagementURL, "management-url", "",
+		"the broker's management API, as `URL` http://user:password@host:15672, "+purpose)
 	cli.FromEnv(flags, "management-url")
 	cli.DefaultText(flags, "management-url", "at the broker's host, its AMQP port + 10000, if it answers")
 	cli.Server(flags, "management-url")
@@ -74,7 +78,8 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names. Its connections have the command's name.
 func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.CommandPath()) }
 
-// Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it answers.
+// Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
+// answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, patient(f.RedisURL), f.Prefix)
 }
@@ -84,7 +89,8 @@ func (f *Flags) StoreUnasked() (*counter.Counter, error) {
 	return DialStore(patient(f.RedisURL), f.Prefix)
 }
 
-// StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it answers.
+// StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it
+// answers.
 func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, f.RedisURL, f.Prefix)
 }
@@ -96,7 +102,8 @@ func (f *Flags) Management() (string, error) {
 	}
 	u, parameters, err := setting.ParseURL(f.ManagementURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed", Want: "http[s]://user:password@host:15672"})
+		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed",
+			Want: "http[s]://user:password@host:15672"})
 	}
 	return f.ManagementURL, nil
 }

@@ -51,8 +51,8 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	return need, err
 }
 
-// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
-// moved one port and not the other.
+// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a
+// proxy may have moved one port and not the other.
 func usualManagement(amqpURL string) []string {
 	beside := GuessManagement(amqpURL)
 	uri, err := amqp.ParseURI(amqpURL)

@@ -20,8 +20,8 @@ type noQueueError struct{ text string }
 func (e noQueueError) Error() string { return e.text }
 func (noQueueError) Unwrap() error   { return queueinfo.ErrNotFound }
 
-// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose names are similar
-// if the management API lists them. It returns any other error as it is.
+// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose
+// names are similar if the management API lists them. It returns any other error as it is.
 func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error) error {
 	if !errors.Is(err, queueinfo.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
@@ -41,8 +41,8 @@ func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error)
 		queue, b.VHost, like, shell.Operands(queue))})
 }
 
-// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and refuses nothing
-// if the broker does not answer: the records of a queue are in the store.
+// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and
+// refuses nothing if the broker does not answer: the records of a queue are in the store.
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	b, err := f.Broker()
 	if err != nil || f.VHost != "" && f.VHost != b.VHost {

@@ -14,7 +14,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// operatorWait is how long an operator's command waits for a reply of the store. Such a command does not repeat its requests.
+// operatorWait is how long an operator's command waits for a reply of the store. Such a command does not repeat its
+// requests.
 const operatorWait = 2 * time.Second
 
 // patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
@@ -52,7 +53,8 @@ func refusedURL(flag string, err error) error {
 
 // NoDatabase reports whether a server refused the number of a database; no counter.StoreFault says so.
 func NoDatabase(err error) bool {
-	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
+	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(),
+		"SELECT is not allowed in cluster mode")
 }
 
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
@@ -70,7 +72,8 @@ func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 		_, err = store.Check(check)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)), store.Close())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)),
+			store.Close())
 	}
 	return store, nil
 }
@@ -99,7 +102,8 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", err)
 	case untrusted(err):
-		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
+		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the "+
+			"environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 
 // AddDeliveryLimit adds the flags of a verb that asks whether the queue's delivery limit allows its attempts.
 func (c *Command) AddDeliveryLimit(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.Unchecked, "unchecked", false, "do not ask the broker whether the queue's delivery limit allows as many attempts")
+	cmd.Flags().BoolVar(&c.Unchecked, "unchecked", false,
+		"do not ask the broker whether the queue's delivery limit allows as many attempts")
 	c.AddManagement(cmd, "which reports a delivery limit by policy")
 }
 
@@ -30,7 +31,8 @@ func (c *Command) checkRetries(ctx context.Context, queue string, retries int) e
 		return err
 	}
 	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
-		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked skips this check)", b.VHost, vhost)
+		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen "+
+			"(--unchecked skips this check)", b.VHost, vhost)
 	}
 	api, err := c.Management()
 	if err != nil {
@@ -50,8 +52,8 @@ func (c *Command) checkRetries(ctx context.Context, queue string, retries int) e
 	return err
 }
 
-// checkDeliveryLimit compares a number of retries with the delivery limit of the queue. Other problems of the queue are left to the
-// checks of its consumers.
+// checkDeliveryLimit compares a number of retries with the delivery limit of the queue. Other problems of the queue are
+// left to the checks of its consumers.
 func (c *Command) checkDeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
 	found, err := doctor.DeliveryLimit(ctx, conn, need)
 	if err != nil {

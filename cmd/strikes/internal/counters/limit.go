@@ -113,9 +113,11 @@ func (c *Command) ClearLimit(ctx context.Context, queue string) error {
 func (c *Command) changeLimit(ctx context.Context, q *records.Queue, plan records.Limit) error {
 	question := ""
 	if n := plan.DeadLetters; n > 0 {
-		question = fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?", printable.Plural(n, "message"), term.Shown(q.Name), plan.Much())
+		question = fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?",
+			printable.Plural(n, "message"), term.Shown(q.Name), plan.Much())
 	}
-	return change.Change[records.Limit]{Steps: []records.Limit{plan}, Question: question, Do: q.ChangeLimit, Text: limitChanged}.Make(ctx, c.Streams, c.Options)
+	return change.Change[records.Limit]{Steps: []records.Limit{plan}, Question: question, Do: q.ChangeLimit,
+		Text: limitChanged}.Make(ctx, c.Streams, c.Options)
 }
 
 func limitChanged(l records.Limit) string {

@@ -53,7 +53,8 @@ func (c *Command) changePause(ctx context.Context, q *records.Queue, plan record
 		}
 		return err
 	}
-	err := change.Change[records.Pause]{Steps: []records.Pause{plan}, Do: do, Text: render.Pause}.Make(ctx, c.Streams, c.Options)
+	err := change.Change[records.Pause]{Steps: []records.Pause{plan}, Do: do, Text: render.Pause}.Make(ctx, c.Streams,
+		c.Options)
 	return errors.Join(err, running)
 }
 

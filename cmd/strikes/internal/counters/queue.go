@@ -32,8 +32,8 @@ type Command struct {
 	Wait time.Duration // Pause
 }
 
-// WithQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the virtual host. The
-// broker is asked only where the store knows nothing: the queue may be misspelt.
+// WithQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
+// virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
 func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Queue) error) error {
 	vhost := c.VHost
 	if vhost == "" {
@@ -64,7 +64,8 @@ func explain(err error, storeURL string) error {
 	var foreign *records.ForeignError
 	switch {
 	case errors.As(err, &foreign):
-		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of reach); "+
+		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
+			"reach); "+
 			"look at it, then remove it: %s", err, redisCLI(storeURL, append([]string{"DEL"}, foreign.Keys...)...))
 	case errors.Is(err, records.ErrNone):
 		return cli.WithCode(err, cli.ExitNothing)

@@ -7,8 +7,8 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// redisCLI is a line for a shell that gives a command to the store at a URL; it asks for the password, if there is one. To one
-// node of a cluster, or to a Sentinel, it does not know the way.
+// redisCLI is a line for a shell that gives a command to the store at a URL; it asks for the password, if there is one.
+// To one node of a cluster, or to a Sentinel, it does not know the way.
 func redisCLI(rawURL string, command ...string) string {
 	line := []string{"redis-cli"}
 	if u, err := url.Parse(rawURL); err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") {

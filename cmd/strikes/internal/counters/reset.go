@@ -29,10 +29,11 @@ func (c *Command) Reset(ctx context.Context, queue string, ids []string) error {
 		}
 		warnOfDead(c.Err, plan)
 		return change.Change[records.Reset]{
-			Steps:    plan,
-			Question: fmt.Sprintf("Forget what is counted of %s of queue %s?", printable.Plural(len(plan), "message"), term.Shown(q.Name)),
-			Do:       func(ctx context.Context, r *records.Reset) error { return q.Reset(ctx, r, why) },
-			Text:     resetText,
+			Steps: plan,
+			Question: fmt.Sprintf("Forget what is counted of %s of queue %s?", printable.Plural(len(plan), "message"),
+				term.Shown(q.Name)),
+			Do:   func(ctx context.Context, r *records.Reset) error { return q.Reset(ctx, r, why) },
+			Text: resetText,
 		}.Make(ctx, c.Streams, c.Options)
 	})
 }
@@ -46,7 +47,8 @@ func warnOfDead(stderr io.Writer, plan []records.Reset) {
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(stderr, "strikes: dead-lettered: %s; reset forgets why and brings nothing back; `strikes dead replay` gives new attempts\n", term.Names(ids))
+		fmt.Fprintf(stderr, "strikes: dead-lettered: %s; reset forgets why and brings nothing back; `strikes dead replay` "+
+			"gives new attempts\n", term.Names(ids))
 	}
 }
 
@@ -55,5 +57,6 @@ func resetText(r records.Reset) string {
 	if r.Done {
 		what = "forgotten"
 	}
-	return fmt.Sprintf("%s: %s (%s, %s)", term.Shown(r.ID), what, printable.Plural(r.FailedAttempts, "failed attempt"), printable.Plural(r.Generations, "generation"))
+	return fmt.Sprintf("%s: %s (%s, %s)", term.Shown(r.ID), what, printable.Plural(r.FailedAttempts, "failed attempt"),
+		printable.Plural(r.Generations, "generation"))
 }

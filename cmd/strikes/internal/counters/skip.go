@@ -23,7 +23,8 @@ func (c *Command) Skip(ctx context.Context, queue, id string) error {
 			return err
 		}
 		question := fmt.Sprintf("Dead-letter message %s of queue %s?", term.Shown(id), term.Shown(q.Name))
-		return change.Change[records.Skip]{Steps: []records.Skip{plan}, Question: question, Do: q.Skip, Text: skipText}.Make(ctx, c.Streams, c.Options)
+		return change.Change[records.Skip]{Steps: []records.Skip{plan}, Question: question, Do: q.Skip,
+			Text: skipText}.Make(ctx, c.Streams, c.Options)
 	})
 }
 

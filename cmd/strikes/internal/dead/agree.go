@@ -20,7 +20,8 @@ type verb struct {
 	instead, does string // the verb of lane that keeps the order of held lanes, and what it does to a lane
 }
 
-// agreed asks, or only says what would be done: then it is false. It refuses held lanes, also those that are held since it asked.
+// agreed asks, or only says what would be done: then it is false. It refuses held lanes, also those that are held since
+// it asked.
 func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if err := c.refuseHeld(ctx, q, v.instead, v.does); err != nil {
 		return false, err
@@ -47,7 +48,8 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 		}
 		return false, want.missing(q.dead.Name)
 	}
-	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(), v.where)
+	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(),
+		v.where)
 	if err := c.Confirm(ctx, false, true, question); err != nil {
 		return false, err
 	}

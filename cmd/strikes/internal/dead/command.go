@@ -16,8 +16,10 @@ import (
 )
 
 // RouteMeaning is the help of every command that looks for the dead-letter queue.
-const RouteMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
-	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. If dead\n" +
+const RouteMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by " +
+	"QUEUE's arguments, policies and\n" +
+	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. " +
+	"If dead\n" +
 	"letters land in several queues, the error names them.\n\n"
 
 // Command is one run of a verb: where the dead letters are, which of them are
@@ -61,7 +63,8 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	c.AddManagement(cmd, "which shows where dead letters land, and what reading them costs")
 	c.AddVHost(cmd)
 	AddQueue(f, &c.DeadLetterQueue)
-	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when messages fail again, no refusal of held lanes; strikes status may report what is taken off as missing")
+	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
+		"messages fail again, no refusal of held lanes; strikes status may report what is taken off as missing")
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
 	f.StringVar(&c.Error, "error", "", "only those whose last error contains `TEXT`, in any case")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))

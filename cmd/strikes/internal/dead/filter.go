@@ -34,7 +34,8 @@ func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 
 // ofTheBroker reports whether the dead letter itself shows what the filter asks for.
 func ofTheBroker(f deadletter.Filter) bool {
-	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
+	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
+		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
 
 // chosen is filter for what changes the queue: everything is meant only if that is said.

@@ -48,13 +48,15 @@ func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *s
 // each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
 func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
 	if s.unread {
-		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all", s.q.where(), s.q.ready, searched))
+		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all",
+			s.q.where(), s.q.ready, searched))
 	}
 	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
-			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 reads all)", left.Read, left.Of), nil
+			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 "+
+				"reads all)", left.Read, left.Of), nil
 		case err != nil:
 			return s.fallBack(show, err)
 		}
@@ -75,7 +77,8 @@ func (s *search) answer(show func(*deadletter.Message) error, why string) (remar
 		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
 			term.Shown(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
 	}
-	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have left the queue since.",
+	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have "+
+		"left the queue since.",
 		why, time.Now().UTC().Format(time.RFC3339))
 	return remark, show(s.kept.dead)
 }
@@ -89,7 +92,8 @@ func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (re
 		why = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
 			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
 	}
-	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) || errors.Is(cause, deadletter.ErrUndecodable)
+	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) ||
+		errors.Is(cause, deadletter.ErrUndecodable)
 	switch {
 	case (partly || refused) && s.found == 0 && !s.message && s.kept.dead != nil:
 		return s.answer(show, why)

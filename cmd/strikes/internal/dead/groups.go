@@ -11,7 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue counts it.
+// searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue
+// counts it.
 const searched = 500
 
 // groups prints the dead letters by kind and reason: from the store's records where they can answer.
@@ -57,7 +58,8 @@ func (q *dlq) known() *int {
 	return &q.ready
 }
 
-// answers reports whether the store's records answer for a queue that could be read, and how many there are; nil: not known.
+// answers reports whether the store's records answer for a queue that could be read, and how many there are; nil: not
+// known.
 func (q *dlq) answers(ctx context.Context) (recorded *int, byStore bool, err error) {
 	if q.counting == nil {
 		return nil, false, nil
@@ -69,9 +71,9 @@ func (q *dlq) answers(ctx context.Context) (recorded *int, byStore bool, err err
 	return &n, q.dead.Handling.Hold && n > 0 && storeAnswers(n, q.ready), nil
 }
 
-// storeAnswers reports whether the store's records answer instead of the queue, by the number of records and of ready messages. A short
-// queue is read, because the records may belong to other messages. In a long queue a tenth of the messages may lack a record. A negative
-// number is not known.
+// storeAnswers reports whether the store's records answer instead of the queue, by the number of records and of ready
+// messages. A short queue is read, because the records may belong to other messages. In a long queue a tenth of the
+// messages may lack a record. A negative number is not known.
 func storeAnswers(recorded, ready int) bool {
 	return ready < 0 || ready > searched && recorded >= ready-ready/10
 }
@@ -83,9 +85,12 @@ func (q *dlq) provenance(recorded int, now time.Time) string {
 	case q.ready < 0:
 		return fmt.Sprintf("%s; the messages of queue %s could not be counted", from, q.where())
 	case q.ready > recorded:
-		return fmt.Sprintf("%s: %d of the %s in queue %s have one; --read reads the queue", from, recorded, printable.Plural(q.ready, "message"), q.where())
+		return fmt.Sprintf("%s: %d of the %s in queue %s have one; --read reads the queue", from, recorded,
+			printable.Plural(q.ready, "message"), q.where())
 	case q.ready < recorded:
-		return fmt.Sprintf("%s: there are %d, but %s in queue %s; --read reads the queue", from, recorded, printable.Plural(q.ready, "message"), q.where())
+		return fmt.Sprintf("%s: there are %d, but %s in queue %s; --read reads the queue", from, recorded,
+			printable.Plural(q.ready, "message"), q.where())
 	}
-	return fmt.Sprintf("%s: there are %d, and as many messages in queue %s, but they may be others; --read reads the queue", from, recorded, q.where())
+	return fmt.Sprintf("%s: there are %d, and as many messages in queue %s, but they may be others; --read reads "+
+		"the queue", from, recorded, q.where())
 }

@@ -68,13 +68,16 @@ func (s *search) absent(show func(*deadletter.Message) error) error {
 	return err
 }
 
-// whereabouts says what the store knows of a message that is not in the dead-letter queue, and what to run; empty if it knows nothing.
+// whereabouts says what the store knows of a message that is not in the dead-letter queue, and what to run; empty if it
+// knows nothing.
 func (k kept) whereabouts(queue, id string) string {
 	switch {
 	case k.alive != "":
-		return fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", k.alive, shell.Operands(queue, id))
+		return fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", k.alive,
+			shell.Operands(queue, id))
 	case k.dead != nil:
-		return fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; run: strikes doctor %s",
+		return fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
+			"run: strikes doctor %s",
 			k.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
 	case k.removed != nil:
 		return fmt.Sprintf("by its record it was replayed or dropped at %s; run: strikes audit %s",

@@ -49,18 +49,23 @@ func (c *Lanes) AddChangeTo(cmd *cobra.Command) {
 
 // AddReplay adds the flags of a verb that replays.
 func (c *Lanes) AddReplay(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&c.Wait, "wait", time.Minute, "wait for this `TIME` until the consumer handles the next message")
+	cmd.Flags().DurationVar(&c.Wait, "wait", time.Minute,
+		"wait for this `TIME` until the consumer handles the next message")
 }
 
 // AddMissing adds --missing, with which a replay gives up each position whose dead letter is gone.
 func (c *Lanes) AddMissing(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.Missing, "missing", false, "give up each message whose dead letter is not in the dead-letter queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
+	cmd.Flags().BoolVar(&c.Missing, "missing", false, "give up each message whose dead letter is not in the dead-letter "+
+		"queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
 }
 
 // AddDrop adds the flags of a verb that drops.
 func (c *Lanes) AddDrop(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.Missing, "missing", false, "also give up messages that are not in the dead-letter queue: they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they are then acked without an attempt")
-	cmd.Flags().StringVar(&c.To, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; required")
+	cmd.Flags().BoolVar(&c.Missing, "missing", false, "also give up messages that are not in the dead-letter queue: "+
+		"they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they "+
+		"are then acked without an attempt")
+	cmd.Flags().StringVar(&c.To, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; "+
+		"required")
 }
 
 // ListLanes lists the held lanes of a queue, Limit at most.
@@ -116,12 +121,14 @@ func (c *Lanes) Replay(ctx context.Context, args []string) error {
 	case c.All:
 		return c.replayAll(ctx, queue)
 	case len(args) < 2:
-		return cli.Misusef("LANE is missing (--all replays every held lane); strikes lane list %s shows the lanes", shell.Operands(queue))
+		return cli.Misusef("LANE is missing (--all replays every held lane); strikes lane list %s shows the lanes",
+			shell.Operands(queue))
 	}
 	lane := args[1]
-	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-		return q.dead.ReplayLane(ctx, l)
-	})
+	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them",
+		func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+			return q.dead.ReplayLane(ctx, l)
+		})
 }
 
 // replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with
@@ -143,7 +150,8 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	q.warnIdle(ctx, c.Err, queue)
-	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held), "held lane"))
+	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held),
+		"held lane"))
 	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
 		return err
 	}
@@ -153,7 +161,8 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		p := term.NewProgress(c.Err)
 		q.dead.Progress = showing(p)
 		var result deadletter.LaneResult
-		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.Missing, Wait: c.Wait})
+		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: queue, Name: l.Lane, Store: q.store.Admin(),
+			Missing: c.Missing, Wait: c.Wait})
 		p.Finish()
 		replayed += result.Replayed + result.Dropped
 		if result.Released {
@@ -173,7 +182,8 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		err = nil
 	}
 	if err == nil && released < len(held) {
-		err = fmt.Errorf("%d of %s of queue %s stay held", len(held)-released, printable.Plural(len(held), "lane"), term.Shown(queue))
+		err = fmt.Errorf("%d of %s of queue %s stay held", len(held)-released, printable.Plural(len(held), "lane"),
+			term.Shown(queue))
 	}
 	ended(replayed, err)
 	return q.fail(err)
@@ -181,7 +191,8 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 
 // staysHeld reports whether an error concerns one lane only, so that the next can be replayed.
 func staysHeld(err error) bool {
-	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) || errors.Is(err, deadletter.ErrLaneBusy)
+	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
+		errors.Is(err, deadletter.ErrLaneBusy)
 }
 
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
@@ -189,7 +200,8 @@ func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
 		found, now, err := queueinfo.Find(ctx, conn, queue)
 		if err == nil && found == queueinfo.Yes && now.Consumers == 0 {
-			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n", term.Shown(queue))
+			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
+				term.Shown(queue))
 		}
 		return err
 	})
@@ -198,26 +210,28 @@ func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 // Release drops the message that holds a lane, and replays those after it.
 func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-			l.Keep = keep(q)
-			result, err := q.dead.DropFirst(ctx, l)
-			if err != nil || result.Released {
-				return result, err
-			}
-			after, err := q.dead.ReplayLane(ctx, l)
-			after.Dropped, after.Missing = after.Dropped+result.Dropped, after.Missing+result.Missing
-			return after, err
-		})
+		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it",
+			func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+				l.Keep = keep(q)
+				result, err := q.dead.DropFirst(ctx, l)
+				if err != nil || result.Released {
+					return result, err
+				}
+				after, err := q.dead.ReplayLane(ctx, l)
+				after.Dropped, after.Missing = after.Dropped+result.Dropped, after.Missing+result.Missing
+				return after, err
+			})
 	})
 }
 
 // DropLane drops all messages of a lane.
 func (c *Lanes) DropLane(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, records.VerbDrop, "Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-			l.Keep = keep(q)
-			return q.dead.DropLane(ctx, l)
-		})
+		return c.change(ctx, queue, lane, records.VerbDrop,
+			"Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+				l.Keep = keep(q)
+				return q.dead.DropLane(ctx, l)
+			})
 	})
 }
 
@@ -246,7 +260,8 @@ func (c *Lanes) dropping(do func(keeping) error) (err error) {
 	return err
 }
 
-func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
+func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string,
+	do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
 	if verb != records.VerbDrop && c.Wait <= 0 {
 		return cli.Refused("wait", c.Wait, "more than 0")
 	}
@@ -262,14 +277,16 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	if verb != records.VerbDrop {
 		q.warnIdle(ctx, c.Err, queue)
 	}
-	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(state.Messages, "message"), question)
+	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),
+		printable.Plural(state.Messages, "message"), question)
 	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
 		return err
 	}
 	ended := c.auditAs(ctx, q, verb, "lane "+lane)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(), Missing: c.Missing, Wait: c.Wait})
+	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(),
+		Missing: c.Missing, Wait: c.Wait})
 	p.Finish()
 	ended(result.Replayed+result.Dropped, err)
 	if reported := c.reportLane(lane, result); err == nil {
@@ -281,7 +298,8 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if c.JSON {
 		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
-			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles, "released": r.Released, "undecided": append([]string{}, r.Undecided...),
+			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles,
+			"released": r.Released, "undecided": append([]string{}, r.Undecided...),
 		})
 	}
 	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
@@ -304,8 +322,8 @@ func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	return err
 }
 
-// refuseHeld refuses to take dead letters out of the order of held lanes. Instead is the verb of lane that keeps it, and does what it
-// does to a lane.
+// refuseHeld refuses to take dead letters out of the order of held lanes. Instead is the verb of lane that keeps it,
+// and does what it does to a lane.
 func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) error {
 	if q.store == nil || c.Force {
 		return nil
@@ -321,7 +339,8 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) 
 			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.Lane), does)
 		}
 	}
-	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane %s %s (--force does it anyway)",
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
+		"and strikes lane %s %s (--force does it anyway)",
 		term.Shown(q.queue), printable.Plural(held, "held lane"), list, instead, lane)
 }
 
@@ -334,13 +353,16 @@ func explainLane(err error, queue, lane string) error {
 	case errors.Is(err, counter.ErrNotHeld):
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
 	case errors.Is(err, deadletter.ErrLaneFailed):
-		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))
+		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message "+
+			"up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):
-		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s replays the lane without it and all others that are missing", err, without)
+		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s replays "+
+			"the lane without it and all others that are missing", err, without)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
-		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
+		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the "+
+			"message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):
 		return fmt.Errorf("%w; pause what publishes them, then run the command again", err)
 	}

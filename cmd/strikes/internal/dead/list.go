@@ -44,7 +44,8 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	return c.printed(q, f, c.Limit, messages, render.DeadLetters(c.Out, c.JSON))
 }
 
-// noteBehind says why dead letters of held lanes have no reason. The list is complete without it, so errors are not reported.
+// noteBehind says why dead letters of held lanes have no reason. The list is complete without it, so errors are not
+// reported.
 func (q *dlq) noteBehind(ctx context.Context, stderr io.Writer) {
 	if q.store == nil {
 		return
@@ -57,7 +58,8 @@ func (q *dlq) noteBehind(ctx context.Context, stderr io.Writer) {
 }
 
 // printed prints what was found, and reports what was not.
-func (c *Command) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message]) error {
+func (c *Command) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
+	out render.List[*deadletter.Message]) error {
 	want := seek(f)
 	limited, err := printAll(messages, out, limit, q, want)
 	if errors.Is(err, deadletter.ErrBusy) && q.store != nil {
@@ -70,7 +72,8 @@ func (c *Command) printed(q *dlq, f deadletter.Filter, limit int, messages iter.
 }
 
 // printAll reports whether it stopped at the limit.
-func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq, want *wanted) (limited bool, err error) {
+func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq,
+	want *wanted) (limited bool, err error) {
 	n := 0
 	for l, err := range messages {
 		if err != nil {
@@ -93,9 +96,10 @@ func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*d
 	return false, nil
 }
 
-// messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the queue
-// once limit are picked; 0: never.
-func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
+// messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the
+// queue once limit are picked; 0: never.
+func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
+	records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
 	if !records && q.dead.Handling.Hold {
 		p := term.NewProgress(c.Err)
 		q.dead.Progress = showing(p)
@@ -114,7 +118,8 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		}, render.FromQueue, nil
 	}
 	if f.Lane != "" {
-		return nil, "", cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s", q.where(), why(q))
+		return nil, "", cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s",
+			q.where(), why(q))
 	}
 	if q.store == nil {
 		return nil, "", cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
@@ -130,7 +135,8 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		default:
 			has = "It has " + printable.Plural(q.unseen, "message")
 		}
-		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have left the queue since.\n",
+		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have "+
+			"left the queue since.\n",
 			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
 	}
 	return q.records().EachDead(ctx, f), render.FromStore, nil
@@ -139,12 +145,15 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 // unreadable reports whether the queue cannot be read for a reason that lies in one of its messages, so that the
 // store's records answer.
 func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
-	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn))
+	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) ||
+		errors.Is(err, deadletter.ErrWorn))
 }
 
 // insteadOfReading prints why the queue cannot be read, and yields the store's records.
-func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error, yield func(*deadletter.Message, error) bool) {
-	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n", term.Printable(cli.Plain(q.wayOut(cause)), ""))
+func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error,
+	yield func(*deadletter.Message, error) bool) {
+	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
+		term.Printable(cli.Plain(q.wayOut(cause)), ""))
 	if q.fromRecords != nil {
 		q.fromRecords()
 	}

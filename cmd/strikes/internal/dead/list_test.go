@@ -16,8 +16,10 @@ func TestForceIsSaidOnce(t *testing.T) {
 	none := func(func(*deadletter.Message, error) bool) {}
 	var out strings.Builder
 	_, err := printAll(none, render.DeadLetters(&out, false), 0, q, seek(deadletter.Filter{IDs: []string{"a"}}))
-	for name, err := range map[string]error{"list": q.fail(err), "show": q.nothing(seek(deadletter.Filter{IDs: []string{"a"}}))} {
-		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {
+	for name, err := range map[string]error{"list": q.fail(err),
+		"show": q.nothing(seek(deadletter.Filter{IDs: []string{"a"}}))} {
+		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 ||
+			cli.ExitCode(err) != cli.ExitMisuse {
 			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)
 		}
 	}

@@ -101,8 +101,8 @@ func (q *dlq) close() {
 	}
 }
 
-// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual address:
-// the API reports more than AMQP, and needs no permission on the queue.
+// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its
+// usual address: the API reports more than AMQP, and needs no permission on the queue.
 func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
 		need, tried := q.findManagement(ctx, conn, need)
@@ -138,7 +138,8 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 }
 
 // findManagement adds the management API's usual address, unless one is given; tried says why it cannot be used.
-func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) (_ inspect.Need, tried string) {
+func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) (_ inspect.Need,
+	tried string) {
 	if need.Management != "" {
 		return need, ""
 	}
@@ -150,7 +151,8 @@ func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need in
 }
 
 // find finds the dead-letter queue's name, unless it is named, and checks it.
-func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (status.DeadLetterQueue, error) {
+func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (status.DeadLetterQueue,
+	error) {
 	at := status.DeadLetterQueue{Name: q.dead.Name}
 	if !named {
 		var err error
@@ -168,7 +170,8 @@ func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need
 // notFound says why a dead-letter queue whose name was assumed does not exist.
 func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at status.DeadLetterQueue, err error) error {
 	if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
-		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
+		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err,
+			term.Shown(q.queue), shell.Operands(source))
 	}
 	if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
 		return errNoSource
@@ -215,7 +218,8 @@ func (q *dlq) warnInterrupt(stderr io.Writer) {
 // warnUnrecorded reports that the store may not have recorded all that was taken off; why is nil if it has.
 func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
 	if why != nil {
-		fmt.Fprintf(stderr, "the store may not have recorded every message taken off queue %s, so strikes status may report some as missing: %s\n",
+		fmt.Fprintf(stderr, "the store may not have recorded every message taken off queue %s, so strikes status may "+
+			"report some as missing: %s\n",
 			q.where(), term.Printable(why.Error(), ""))
 	}
 }
@@ -228,7 +232,8 @@ func (q *dlq) none(want *wanted) error {
 		return q.held
 	}
 	if q.unseen > 0 {
-		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
+		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
+			q.dead.Name)
 	}
 	if want.group != "" && q.ready != 0 {
 		text := "no dead letter in queue %s is of the group %s; strikes dead list %s --groups shows the groups"

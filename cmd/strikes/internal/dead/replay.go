@@ -69,7 +69,8 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 		return q.nothing(t.want)
 	}
 	if result.Left > 0 {
-		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left, "dead letter")))
+		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left,
+			"dead letter")))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err
@@ -113,11 +114,12 @@ func (c *Command) settings(ids []string) (deadletter.Replay, error) {
 	return r, nil
 }
 
-// cutOff reports whether it looks as if a replay before this one had been cut off. That one had two windows in hand, of the
-// same size if it was the same command; and of what it did not have, some was there. A reader
-// hands out everything, and RabbitMQ 4.0 marks each dead letter of a quorum queue as redelivered.
+// cutOff reports whether it looks as if a replay before this one had been cut off. That one had two windows in hand, of
+// the same size if it was the same command; and of what it did not have, some was there. A reader hands out everything,
+// and RabbitMQ 4.0 marks each dead letter of a quorum queue as redelivered.
 func cutOff(r deadletter.Replay, did deadletter.Result) bool {
-	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done && did.PossibleDuplicateCount <= 2*r.Window
+	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done &&
+		did.PossibleDuplicateCount <= 2*r.Window
 }
 
 func replaySummary(of deadletter.Replay, r deadletter.Result) string {
@@ -128,7 +130,8 @@ func replaySummary(of deadletter.Replay, r deadletter.Result) string {
 	}
 	name(&b, "undecided: maybe published, maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
 	if cutOff(of, r) {
-		name(&b, "had been delivered before: an interrupted replay may already have published the last of them", r.PossibleDuplicateCount, r.PossibleDuplicates)
+		name(&b, "had been delivered before: an interrupted replay may already have published the last of them",
+			r.PossibleDuplicateCount, r.PossibleDuplicates)
 	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()

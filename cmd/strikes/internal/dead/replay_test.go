@@ -23,7 +23,8 @@ func TestCutOff(t *testing.T) {
 		"all: a look, or 4.0": {deadletter.Filter{}, 10, 9, 9, false},
 		"a choice is a look":  {picked, 1, 9, 2, false},
 	} {
-		r, did := deadletter.Replay{Filter: tc.filter, Window: tc.window}, deadletter.Result{Done: tc.done, PossibleDuplicateCount: tc.again}
+		r, did := deadletter.Replay{Filter: tc.filter, Window: tc.window}, deadletter.Result{Done: tc.done,
+			PossibleDuplicateCount: tc.again}
 		if got := cutOff(r, did); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -46,7 +46,8 @@ func (t *report) message(l *deadletter.Message, err error) {
 		t.failed = cmp.Or(t.failed, t.json.Encode(out)) // as of a full disk; a closed pipe ends the process by SIGPIPE
 		return
 	}
-	ends := !errors.Is(err, deadletter.ErrNoOrigin) && !errors.Is(err, publisher.ErrUnroutable) && !errors.Is(err, publisher.ErrInvalid)
+	ends := !errors.Is(err, deadletter.ErrNoOrigin) && !errors.Is(err, publisher.ErrUnroutable) &&
+		!errors.Is(err, publisher.ErrInvalid)
 	if err == nil || ends { // what ends the replay is reported at its end
 		return
 	}
@@ -60,14 +61,16 @@ func (t *report) noQueue(q *dlq, to *deadletter.Target, err error) error {
 	if t.unroutable == 0 || to == nil || to.Exchange != "" {
 		return err
 	}
-	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare %s makes it): %w", to.Key, q.broker.VHost, shell.Operands(to.Key), err)
+	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare %s makes it): %w", to.Key, q.broker.VHost,
+		shell.Operands(to.Key), err)
 }
 
 // why says why some were left, and what to do.
 func (t *report) why() string {
 	var b strings.Builder
 	if t.strays > 0 {
-		fmt.Fprintf(&b, "\n%d left because they do not say where they died; send them with --key QUEUE or --exchange EXCHANGE", t.strays)
+		fmt.Fprintf(&b, "\n%d left because they do not say where they died; send them with --key QUEUE or --exchange "+
+			"EXCHANGE", t.strays)
 	}
 	if t.unroutable > 0 {
 		fmt.Fprintf(&b, "\n%d left because their destination does not exist or leads to no queue", t.unroutable)

@@ -30,13 +30,16 @@ func (q *dlq) wayOut(err error) error {
 	if bad.AtLeast {
 		behind = ", or one behind it,"
 	}
-	text := fmt.Sprintf("message %d of queue %s%s cannot be decoded, and no message behind it can be read: %s. ", bad.Position, q.where(), behind, bad.Wrong)
+	text := fmt.Sprintf("message %d of queue %s%s cannot be decoded, and no message behind it can be read: %s. ",
+		bad.Position, q.where(), behind, bad.Wrong)
 	source := shell.Operands(q.queue)
 	if bad.Unconverted {
-		text += fmt.Sprintf("Neither can the management API read it. Replay or drop those before it (strikes dead replay %s --all stops at it), "+
+		text += fmt.Sprintf("Neither can the management API read it. Replay or drop those before it (strikes dead replay "+
+			"%s --all stops at it), "+
 			"and take it out with an AMQP 1.0 receiver (docs/operations.md#a-message-cannot-be-decoded)", source)
 	} else {
-		text += fmt.Sprintf("Take it out, and leave those before it in the queue: strikes dead drop %s --undecodable --to FILE", source)
+		text += fmt.Sprintf("Take it out, and leave those before it in the queue: strikes dead drop %s --undecodable "+
+			"--to FILE", source)
 	}
 	return undecodable{bad, text}
 }
@@ -54,7 +57,8 @@ func (c *Command) dropUndecodable(ctx context.Context, queue string, ids []strin
 	if q.api.URL == "" {
 		return cli.Misusef("--undecodable needs the management API, which can read the message: give --management-url")
 	}
-	question := fmt.Sprintf("Drop the first message of queue %s that cannot be decoded, once it is in %s?", q.where(), term.Shown(c.To))
+	question := fmt.Sprintf("Drop the first message of queue %s that cannot be decoded, once it is in %s?", q.where(),
+		term.Shown(c.To))
 	if err := c.Confirm(ctx, c.Yes, false, question); err != nil {
 		return err
 	}
@@ -69,7 +73,8 @@ func (c *Command) dropUndecodable(ctx context.Context, queue string, ids []strin
 	p.Finish()
 	err = errors.Join(err, file.finish())
 	if err == nil {
-		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.To), position, q.where())
+		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.To),
+			position, q.where())
 		ended(1, nil)
 		return nil
 	}

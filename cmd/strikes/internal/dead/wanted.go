@@ -56,7 +56,8 @@ func (s *wanted) none(queue string, empty bool) error {
 // missing returns an error that names the ids that were not found; nil if none was found, which none reports.
 func (s *wanted) missing(queue string) error {
 	if names := s.names(); names != "" && s.any {
-		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names),
+			cli.ExitNothing)
 	}
 	return nil
 }

@@ -58,9 +58,11 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 	}
 	spec := topology.Spec{
 		Queue: queue, Type: kind, SingleActiveConsumer: c.SingleActive,
-		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: c.DeliveryLimit, ExchangeType: c.ExchangeType, Later: c.Later,
+		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: c.DeliveryLimit,
+		ExchangeType: c.ExchangeType, Later: c.Later,
 	}
-	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange, DeadLetterQueue: spec.DeadLetterQueue, Later: c.Later}
+	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
+		DeadLetterQueue: spec.DeadLetterQueue, Later: c.Later}
 	for _, text := range c.Bind {
 		bind, hasKey := parseBinding(text)
 		if bind.Exchange == "" || !hasKey && (c.ExchangeType == amqp.ExchangeTopic || c.ExchangeType == amqp.ExchangeDirect) {
@@ -78,7 +80,8 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 	}
 	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
 		var reply *amqp.Error
-		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "for queue '"+queue+"'") {
+		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
+			"for queue '"+queue+"'") {
 			return fmt.Errorf("%w\nto repair the queue as it is, run: strikes doctor %s --fix", err, shell.Operands(queue))
 		}
 		return err
@@ -89,8 +92,8 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 	return done.print(c.Out)
 }
 
-// parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It reports whether
-// there is a key, which may be empty.
+// parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It
+// reports whether there is a key, which may be empty.
 func parseBinding(text string) (b binding, hasKey bool) {
 	var exchange []byte
 	for i := 0; i < len(text); i++ {
@@ -122,6 +125,7 @@ func (d declared) print(w io.Writer) error {
 	if d.Later {
 		fmt.Fprintln(w, "long delays in the buckets strikes.later.1m, 10m, 1h, 6h and 24h")
 	}
-	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange), term.Shown(d.DeadLetterQueue))
+	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange),
+		term.Shown(d.DeadLetterQueue))
 	return err
 }

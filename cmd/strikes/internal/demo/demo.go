@@ -1,5 +1,6 @@
-// Package demo shows strikes at work: two consumer processes handle twenty orders, one of which fails twice, one always, and
-// one kills the processes that handle it. It then proves from the broker, the store and a ledger what became of each order.
+// Package demo shows strikes at work: two consumer processes handle twenty orders, one of which fails twice, one
+// always, and one kills the processes that handle it. It then proves from the broker, the store and a ledger what
+// became of each order.
 package demo
 
 import (
@@ -135,7 +136,8 @@ func (d *demo) startBroker(ctx context.Context) error {
 	d.say("starting a private RabbitMQ")
 	private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker with --amqp-url", err)
+		return fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
+			"with --amqp-url", err)
 	}
 	if err != nil {
 		return err
@@ -195,7 +197,8 @@ func (d *demo) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", d.brokerTitle, d.storeTitle, d.name, len(d.orders), retries)
+	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", d.brokerTitle, d.storeTitle, d.name, len(d.orders),
+		retries)
 	p, err := publisher.New(d.broker.DialToPublish, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return err
@@ -206,13 +209,14 @@ func (d *demo) publish(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, p.Close())
 		}
-		msgs[i] = publisher.Message{Key: d.name, Publishing: amqp.Publishing{MessageId: o.ID, ContentType: "application/json", Body: body}}
+		msgs[i] = publisher.Message{Key: d.name, Publishing: amqp.Publishing{MessageId: o.ID, ContentType: "application/json",
+			Body: body}}
 	}
 	return errors.Join(p.PublishAll(ctx, msgs), p.Close())
 }
 
-// watch runs the consumers until they report every order as settled, and tells the story. The verdict does not rely on their
-// reports.
+// watch runs the consumers until they report every order as settled, and tells the story. The verdict does not rely on
+// their reports.
 func (d *demo) watch(ctx context.Context) error {
 	spec, err := json.Marshal(workerSpec{AMQPURL: d.AMQPURL, RedisURL: d.RedisURL, Prefix: d.name, Queue: d.name})
 	if err != nil {

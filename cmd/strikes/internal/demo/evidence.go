@@ -24,7 +24,8 @@ func (d *demo) gather(ctx context.Context) (evidence, error) {
 	if err != nil {
 		return e, err
 	}
-	e.attempts, e.done, e.again = countEntries(entries, entryAttempt), countEntries(entries, entryDone), handledAgain(entries, d.killed)
+	e.attempts, e.done, e.again = countEntries(entries, entryAttempt), countEntries(entries, entryDone),
+		handledAgain(entries, d.killed)
 	if e.records, err = d.records(ctx); err != nil {
 		return e, err
 	}
@@ -69,7 +70,8 @@ func browse(ch *amqp.Channel, queue string) (all []deadLetter, err error) {
 	}
 }
 
-// records reads the records that the store lists for the queue, and those it keeps of the orders that succeeded in the end.
+// records reads the records that the store lists for the queue, and those it keeps of the orders that succeeded in the
+// end.
 func (d *demo) records(ctx context.Context) (all []counter.Record, err error) {
 	for r, err := range d.store.Admin().List(ctx, d.broker.VHost, d.name) {
 		if err != nil {
@@ -87,7 +89,9 @@ func (d *demo) records(ctx context.Context) (all []counter.Record, err error) {
 			return nil, err
 		}
 		all = append(all, slices.DeleteFunc(records, func(r counter.Record) bool {
-			return slices.ContainsFunc(listed, func(l counter.Record) bool { return l.ID == r.ID && l.Generation == r.Generation })
+			return slices.ContainsFunc(listed, func(l counter.Record) bool {
+				return l.ID == r.ID && l.Generation == r.Generation
+			})
 		})...)
 	}
 	return all, nil

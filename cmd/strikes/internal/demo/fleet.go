@@ -55,7 +55,8 @@ func (f *fleet) keep(ctx context.Context, number int) {
 	}
 }
 
-// run runs one process to its end, and returns its pid; 0: it did not start. When ctx is done the process is asked to stop, and killed if it does not.
+// run runs one process to its end, and returns its pid; 0: it did not start. When ctx is done the process is asked to
+// stop, and killed if it does not.
 func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	entryDone    = "done"    // it succeeds
 )
 
-// ledger is a file to which all consumers append a line for each attempt, in one write. It has no name, so it disappears with
-// the last process that has it open.
+// ledger is a file to which all consumers append a line for each attempt, in one write. It has no name, so it
+// disappears with the last process that has it open.
 type ledger struct{ file *os.File }
 
 func newLedger() (*ledger, error) {
@@ -75,8 +75,8 @@ func countEntries(all []entry, what string) map[string]int {
 	return counts
 }
 
-// handledAgain returns how often orders were handled again because a consumer was killed after it handled them and before the broker
-// had its ack.
+// handledAgain returns how often orders were handled again because a consumer was killed after it handled them and
+// before the broker had its ack.
 func handledAgain(all []entry, killed map[int]bool) map[string]int {
 	done := countEntries(all, entryDone)
 	again := countEntries(slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !killed[e.pid] }), entryDone)

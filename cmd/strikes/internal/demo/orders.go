@@ -15,8 +15,9 @@ const (
 // retries is MaxRetries.
 const retries = 3
 
-// kills is how many processes the deadly order kills. The first leaves no trace, as a first delivery sends the store nothing.
-// The second leaves an open attempt, which makes the order a suspect. In the third it runs isolated, so that crash is counted.
+// kills is how many processes the deadly order kills. The first leaves no trace, as a first delivery sends the store
+// nothing. The second leaves an open attempt, which makes the order a suspect. In the third it runs isolated, so that
+// crash is counted.
 const kills = 3
 
 // attempts is how many attempts such an order must get.

@@ -37,7 +37,8 @@ func (n *narrator) crashed(r report) string {
 		return ""
 	}
 	n.crashes[r.ID] = r.Crashes
-	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", term.Shown(r.ID), printable.Plural(r.Crashes, "crash"))
+	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", term.Shown(r.ID),
+		printable.Plural(r.Crashes, "crash"))
 }
 
 // text puts a report in words.
@@ -79,7 +80,8 @@ func (v Verdict) print(w io.Writer) {
 	}
 	for _, r := range v.Records {
 		if r.Crashes > 0 {
-			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, which ran isolated when one died (%s counted)\n",
+			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, which ran isolated when one died (%s "+
+				"counted)\n",
 				term.Shown(r.ID), printable.Plural(r.Crashes, "crash"))
 			continue
 		}
@@ -88,9 +90,11 @@ func (v Verdict) print(w io.Writer) {
 		}
 	}
 	for id, n := range v.Again {
-		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id), printable.Plural(n, "time"))
+		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id),
+			printable.Plural(n, "time"))
 	}
 	if v.OK {
-		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, len(v.DeadLetters), v.Seconds)
+		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled,
+			len(v.DeadLetters), v.Seconds)
 	}
 }

@@ -48,14 +48,15 @@ type check struct {
 
 // Verdict is the outcome of a demo.
 type Verdict struct {
-	OK          bool           `json:"ok"`
-	Broker      string         `json:"broker"`
-	Store       string         `json:"store"`
-	Queue       string         `json:"queue"`
-	Orders      int            `json:"orders"`
-	Handled     int            `json:"handled"`
-	Attempts    map[string]int `json:"attempts"`                // by order
-	Again       map[string]int `json:"handled_again,omitempty"` // by order: a consumer was killed before the broker had its ack
+	OK       bool           `json:"ok"`
+	Broker   string         `json:"broker"`
+	Store    string         `json:"store"`
+	Queue    string         `json:"queue"`
+	Orders   int            `json:"orders"`
+	Handled  int            `json:"handled"`
+	Attempts map[string]int `json:"attempts"` // by order
+	// by order: a consumer was killed before the broker had its ack
+	Again       map[string]int `json:"handled_again,omitempty"`
 	DeadLetters []deadLetter   `json:"dead_letters"`
 	Records     []record       `json:"records"`
 	Checks      []check        `json:"checks"`
@@ -122,7 +123,8 @@ func recordOf(r counter.Record) record {
 }
 
 func (r record) line() string {
-	return fmt.Sprintf("%s %s, %s, %s", term.Shown(r.ID), r.State, printable.Plural(r.Failures, "failure"), printable.Plural(r.Crashes, "crash"))
+	return fmt.Sprintf("%s %s, %s, %s", term.Shown(r.ID), r.State, printable.Plural(r.Failures, "failure"),
+		printable.Plural(r.Crashes, "crash"))
 }
 
 func compare(what, source, want, got string) check {
@@ -179,7 +181,8 @@ func join(all []string) string {
 
 func newVerdict(orders []order, e evidence) Verdict {
 	v := Verdict{
-		OK: true, Queue: e.queue, Orders: len(orders), Attempts: e.attempts, Again: e.again, DeadLetters: e.deadLetters, Checks: judge(orders, e),
+		OK: true, Queue: e.queue, Orders: len(orders), Attempts: e.attempts, Again: e.again, DeadLetters: e.deadLetters,
+		Checks:  judge(orders, e),
 		Handled: len(e.done), Records: []record{},
 	}
 	for _, c := range v.Checks {

@@ -34,14 +34,16 @@ func TestVerdictOfGoodEvidence(t *testing.T) {
 	}
 }
 
-// TestVerdictTellsWhatWasHandledAgain: a consumer was killed before the broker had its ack, so the order was delivered again.
+// TestVerdictTellsWhatWasHandledAgain: a consumer was killed before the broker had its ack, so the order was delivered
+// again.
 func TestVerdictTellsWhatWasHandledAgain(t *testing.T) {
 	e := goodEvidence()
 	e.done["order-11"], e.attempts["order-11"], e.again = 2, 2, map[string]int{"order-11": 1}
 	v := newVerdict(orders(), e)
 	var out strings.Builder
 	v.print(&out)
-	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the broker had the ack") {
+	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the "+
+		"broker had the ack") {
 		t.Errorf("ok %v:\n%s", v.OK, &out)
 	}
 }
@@ -54,9 +56,13 @@ func TestVerdictFindsEachFault(t *testing.T) {
 	}{
 		{"an order is left", func(e *evidence) { e.left = 1 }, "orders still in the queue"},
 		{"no dead letter", func(e *evidence) { e.deadLetters = nil }, "orders in the dead-letter queue"},
-		{"dead-lettered twice", func(e *evidence) { e.deadLetters = append(e.deadLetters, e.deadLetters[0]) }, "orders in the dead-letter queue"},
+		{"dead-lettered twice", func(e *evidence) {
+			e.deadLetters = append(e.deadLetters, e.deadLetters[0])
+		}, "orders in the dead-letter queue"},
 		{"the wrong one", func(e *evidence) { e.deadLetters[0].ID = "order-08" }, "orders in the dead-letter queue"},
-		{"by a limit of the broker's", func(e *evidence) { e.deadLetters[0].Reason = "delivery_limit" }, "orders in the dead-letter queue"},
+		{"by a limit of the broker's", func(e *evidence) {
+			e.deadLetters[0].Reason = "delivery_limit"
+		}, "orders in the dead-letter queue"},
 		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
 		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
 		{"handled twice, and a kill explains another", func(e *evidence) {
@@ -69,11 +75,16 @@ func TestVerdictFindsEachFault(t *testing.T) {
 		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
 		{"one attempt too few", func(e *evidence) { e.attempts["order-07"] = 3 }, "attempts of the handler"},
 		{"one attempt too many", func(e *evidence) { e.attempts["order-19"] = 2 }, "attempts of the handler"},
-		{"a foreign order", func(e *evidence) { delete(e.attempts, "order-01"); e.attempts["order-99"] = 1 }, "attempts of the handler"},
+		{"a foreign order", func(e *evidence) {
+			delete(e.attempts, "order-01")
+			e.attempts["order-99"] = 1
+		}, "attempts of the handler"},
 		{"a crash is counted for a neighbour", func(e *evidence) {
 			e.records = append(e.records, counter.Record{Message: counter.Message{ID: "order-13"}, Crashes: 1})
 		}, "what is counted"},
-		{"a failure is counted as a crash", func(e *evidence) { e.records[0].Failures, e.records[0].Crashes = 3, 1 }, "what is counted"},
+		{"a failure is counted as a crash", func(e *evidence) {
+			e.records[0].Failures, e.records[0].Crashes = 3, 1
+		}, "what is counted"},
 		{"the flaky one is forgotten", func(e *evidence) { e.records = slices.Delete(e.records, 1, 2) }, "what is counted"},
 		{"the killer is not found", func(e *evidence) { e.records[2].Crashes = 0 }, "what is counted"},
 	}

@@ -77,7 +77,8 @@ type reporter struct {
 
 // Observe is called by many goroutines.
 func (r *reporter) Observe(_ context.Context, e consumer.Event) {
-	line := report{Decision: e.Outcome, ID: e.ID, Attempt: e.Attempt, Of: e.Limit, Crashes: e.Crashes, Redelivered: e.Redelivered, Wait: e.Wait}
+	line := report{Decision: e.Outcome, ID: e.ID, Attempt: e.Attempt, Of: e.Limit, Crashes: e.Crashes,
+		Redelivered: e.Redelivered, Wait: e.Wait}
 	if e.Err != nil {
 		line.Error = e.Err.Error()
 	}
@@ -92,8 +93,8 @@ type handler struct {
 	die    func()
 }
 
-// duration is how long an order takes. It also lets the settlements of earlier orders reach the broker before a process dies, so
-// that few of these are handled again.
+// duration is how long an order takes. It also lets the settlements of earlier orders reach the broker before a process
+// dies, so that few of these are handled again.
 const duration = 100 * time.Millisecond
 
 func (h *handler) handle(ctx context.Context, d amqp.Delivery) error {

@@ -44,15 +44,18 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	c.AddBroker(cmd)
 	c.AddStore(cmd)
 	c.AddManagement(cmd, "to check what AMQP cannot report")
-	f.IntVar(&c.MaxRetries, "max-retries", consumer.DefaultMaxRetries, "how often consumers retry: the delivery limit must allow `N` retries")
-	f.StringVar(&c.Backoff, "backoff", runner.DefaultBackoff, "how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
+	f.IntVar(&c.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
+		"how often consumers retry: the delivery limit must allow `N` retries")
+	f.StringVar(&c.Backoff, "backoff", runner.DefaultBackoff,
+		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
 	f.BoolVar(&c.Ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
 	f.BoolVar(&c.Probe, "probe", false, "prove it, with scratch messages")
 	f.BoolVar(&c.Fix, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.DryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.Yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
-	f.StringVar(&c.ExchangeType, "exchange-type", "", "with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
+	f.StringVar(&c.ExchangeType, "exchange-type", "",
+		"with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
 	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
 	c.AddAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
@@ -83,7 +86,8 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 	p := &printer{out: c.Out, json: c.JSON}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(), Named: len(queues) > 0, Probe: c.Probe}
+		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(),
+			Named: len(queues) > 0, Probe: c.Probe}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
 				return err
@@ -145,13 +149,15 @@ func (c *Command) need() (inspect.Need, error) {
 }
 
 // findManagement tries the usual address of the management API, unless one was given.
-func (c *Command) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection, need inspect.Need) inspect.Need {
+func (c *Command) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
+	need inspect.Need) inspect.Need {
 	if need.Management != "" {
 		return need
 	}
 	found, err := b.Management(ctx, conn, need)
 	if err != nil {
-		fmt.Fprintf(c.Err, "strikes: continuing without the management API (none was given, and its usual address was tried): %s\n",
+		fmt.Fprintf(c.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
+			"tried): %s\n",
 			term.Printable(err.Error(), ""))
 	}
 	return found
@@ -173,12 +179,14 @@ func (c *Command) list(ctx context.Context, conn *amqp.Connection, need inspect.
 	case len(found.Queues) == 0:
 		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
-		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the later lane, or the dead-letter queue of another\n", printable.Plural(len(found.PassedOver), "queue"))
+		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the later lane, or the dead-letter queue of "+
+			"another\n", printable.Plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil
 }
 
-// examineStore examines the store. A store that does not reply is a finding like any other, because the rest was examined.
+// examineStore examines the store. A store that does not reply is a finding like any other, because the rest was
+// examined.
 func (c *Command) examineStore(ctx context.Context, store *counter.Counter, p *printer) error {
 	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()

@@ -27,7 +27,8 @@ type fixable struct {
 }
 
 // fix shows what would be done for each queue, asks, and does it. done is false if only the steps were to be shown.
-func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin, queues []string) (done bool, err error) {
+func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin,
+	queues []string) (done bool, err error) {
 	var all []fixable
 	steps := 0
 	for _, queue := range queues {
@@ -45,7 +46,8 @@ func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.N
 	if c.DryRun || steps == 0 {
 		return !c.DryRun, nil
 	}
-	if err := c.Confirm(ctx, c.Yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+"?"); err != nil {
+	if err := c.Confirm(ctx, c.Yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+
+		"?"); err != nil {
 		return false, err
 	}
 	for _, f := range all {
@@ -103,7 +105,8 @@ func why(x doctor.Fix) string {
 	case len(x.Refused) > 0:
 		return strings.Join(x.Refused, "; ")
 	case x.Choice != nil:
-		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and give it with --exchange-type %s",
+		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and "+
+			"give it with --exchange-type %s",
 			x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"))
 	}
 	return cli.InFlags(x.Finding.Fix)

@@ -101,7 +101,8 @@ func advice(f inspect.Finding) []string {
 func howTo(r doctor.Report, f inspect.Finding) (lines []string) {
 	or := "run:"
 	if f.Fixable {
-		lines, or = []string{"run: strikes doctor --fix " + shell.Operands(r.Name)}, "or, with the password of the management API in RABBITMQ_PASSWORD:"
+		lines, or = []string{"run: strikes doctor --fix " + shell.Operands(r.Name)},
+			"or, with the password of the management API in RABBITMQ_PASSWORD:"
 	}
 	if len(f.Commands) == 0 {
 		return lines

@@ -69,8 +69,10 @@ func TestUnexaminedQueue(t *testing.T) {
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
 	p := printer{out: &out}
-	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Commands: []string{"\u202e"}}
-	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"}, Findings: []inspect.Finding{bad}}
+	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07",
+		Commands: []string{"\u202e"}}
+	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"},
+		Findings: []inspect.Finding{bad}}
 	if err := p.print(report); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,8 @@ func TestReportEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct{ Name, Seen, VHost string }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen || got.VHost != "/" || strings.Contains(out.String(), "\x1b") {
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen ||
+		got.VHost != "/" || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%q: %+v, %v", out.String(), got, err)
 	}
 	var left cli.Coded
@@ -95,12 +98,15 @@ func TestReportEscapes(t *testing.T) {
 // One policy may fix several findings: its command is long, and printed once.
 func TestACommandIsPrintedOnce(t *testing.T) {
 	finding := func(code string, commands ...string) inspect.Finding {
-		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Commands: commands, Fixable: len(commands) > 0}
+		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Commands: commands,
+			Fixable: len(commands) > 0}
 	}
 	got := text(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
 		finding("a", "curl 0", "curl 1"), finding("b"), finding("c", "curl 0", "curl 1"), finding("d", "curl 2"),
 	}})
-	if strings.Count(got, "           curl 0\n           curl 1\n") != 1 || strings.Count(got, "curl 2\n") != 1 || strings.Count(got, "fix: f: what fixes a does it\n") != 1 || strings.Count(got, "run: strikes doctor --fix q\n") != 2 {
+	if strings.Count(got, "           curl 0\n           curl 1\n") != 1 || strings.Count(got, "curl 2\n") != 1 ||
+		strings.Count(got, "fix: f: what fixes a does it\n") != 1 || strings.Count(got,
+		"run: strikes doctor --fix q\n") != 2 {
 		t.Error(got)
 	}
 }

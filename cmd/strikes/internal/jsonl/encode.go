@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// NewEncoder returns an encoder that prints values as JSON, one line each, in which nothing is left that a terminal might obey: encoding/json escapes less
-// than printable does, and who reads it gets the same from an escape.
+// NewEncoder returns an encoder that prints values as JSON, one line each, in which nothing is left that a terminal
+// might obey: encoding/json escapes less than printable does, and who reads it gets the same from an escape.
 func NewEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(escaping{w}) }
 
 // escaping escapes JSON that is written to it, whole lines at a time.

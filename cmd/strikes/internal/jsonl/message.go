@@ -42,8 +42,9 @@ type properties struct {
 // texts are those that AMQP allows to be any bytes, by their names in JSON.
 func (p *properties) texts() map[string]*string {
 	return map[string]*string{
-		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationID,
-		"reply_to": &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
+		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding,
+		"correlation_id": &p.CorrelationID,
+		"reply_to":       &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
 	}
 }
 

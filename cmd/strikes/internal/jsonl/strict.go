@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// strict refuses what a decoder changes without a word in a line of JSON that it takes: of a field that is given twice it
-// keeps one, and what is no text (half a surrogate pair, bytes that are not UTF-8) becomes U+FFFD.
+// strict refuses what a decoder changes without a word in a line of JSON that it takes: of a field that is given twice
+// it keeps one, and what is no text (half a surrogate pair, bytes that are not UTF-8) becomes U+FFFD.
 func strict(line []byte) error {
 	s := &strictly{line: line, d: json.NewDecoder(bytes.NewReader(line))}
 	s.d.UseNumber()
@@ -71,10 +71,12 @@ func (s *strictly) fields(path string) error {
 	return nil
 }
 
-// isField reports whether a name may be one of an envelope's as it is: the decoder takes others for those as well, in upper
-// case for one.
+// isField reports whether a name may be one of an envelope's as it is: the decoder takes others for those as well, in
+// upper case for one.
 func isField(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
 }
 
 func (s *strictly) token(path string) (json.Token, error) {

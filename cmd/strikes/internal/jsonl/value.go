@@ -80,7 +80,8 @@ func jsonTable(t amqp.Table) map[string]any {
 	return out
 }
 
-// deepest bounds the levels of JSON in headers: a table of "$amqp" has four of them, and the client takes 32 tables in each other.
+// deepest bounds the levels of JSON in headers: a table of "$amqp" has four of them, and the client takes 32 tables in
+// each other.
 const deepest = 4 * 33
 
 func deeper(v any, than int) bool {
@@ -184,7 +185,8 @@ var readers map[string]func(any) (any, error)
 
 func init() { // the values of a table are read by readers
 	readers = map[string]func(any) (any, error){
-		"int8": as[int8], "uint8": as[uint8], "int16": as[int16], "uint16": as[uint16], "int32": as[int32], "uint32": as[uint32],
+		"int8": as[int8], "uint8": as[uint8], "int16": as[int16], "uint16": as[uint16], "int32": as[int32],
+		"uint32":  as[uint32],
 		"float32": func(v any) (any, error) { f, err := float(v, 32); return float32(f), err },
 		"float64": func(v any) (any, error) { return float(v, 64) },
 		"decimal": as[amqp.Decimal],

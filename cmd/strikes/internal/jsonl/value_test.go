@@ -17,19 +17,25 @@ var same = cmp.Options{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b float64) bo
 	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }), cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b })}
 
-// TestKeptIsLossless writes every type that a header may have to a line of the file, and reads it as publish --ndjson does.
+// TestKeptIsLossless writes every type that a header may have to a line of the file, and reads it as publish --ndjson
+// does.
 func TestKeptIsLossless(t *testing.T) {
 	everything := amqp.Table{
-		"nil": nil, "bool": false, "byte": byte(255), "int8": int8(-1), "int16": int16(2), "int32": int32(3), "uint16": uint16(4), "uint32": uint32(5), "int64": int64(math.MaxInt64),
-		"float32": float32(0.1), "third": float64(1) / 3, "whole": float64(2), "large": 1e300, "inf": math.Inf(-1), "nan": math.NaN(), "minus": math.Copysign(0, -1),
+		"nil": nil, "bool": false, "byte": byte(255), "int8": int8(-1), "int16": int16(2), "int32": int32(3),
+		"uint16": uint16(4), "uint32": uint32(5), "int64": int64(math.MaxInt64),
+		"float32": float32(0.1), "third": float64(1) / 3, "whole": float64(2), "large": 1e300, "inf": math.Inf(-1),
+		"nan": math.NaN(), "minus": math.Copysign(0, -1),
 		"string": "\x1b ü", "not UTF-8": "a\xff", "bytes": []byte{0xff, 0}, "no bytes": []byte{},
 		"time": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "milliseconds": time.Unix(1_700_000_000_000, 0).UTC(),
-		"decimal": amqp.Decimal{Scale: 2, Value: -150}, "a\xffkey": "v", "list": []any{nil, []any{}, int32(1), amqp.Table{"$amqp": []any{"bytes", "AQ=="}}},
-		"table": amqp.Table{"empty": amqp.Table{}, "tag": amqp.Table{"$amqp": int32(1)}, "other": amqp.Table{"$ref": "x"}, "\xff": amqp.Table{"a\xff": nil}},
+		"decimal": amqp.Decimal{Scale: 2, Value: -150}, "a\xffkey": "v",
+		"list": []any{nil, []any{}, int32(1), amqp.Table{"$amqp": []any{"bytes", "AQ=="}}},
+		"table": amqp.Table{"empty": amqp.Table{}, "tag": amqp.Table{"$amqp": int32(1)}, "other": amqp.Table{"$ref": "x"},
+			"\xff": amqp.Table{"a\xff": nil}},
 	}
 	for _, want := range []amqp.Publishing{
 		{Body: []byte("x")},
-		{Body: []byte{0xff}, Headers: everything, MessageId: "\xff", Type: "t", CorrelationId: "c\xff", Timestamp: time.Unix(1_700_000_000_000, 0).UTC()},
+		{Body: []byte{0xff}, Headers: everything, MessageId: "\xff", Type: "t", CorrelationId: "c\xff",
+			Timestamp: time.Unix(1_700_000_000_000, 0).UTC()},
 		{Body: []byte(""), Headers: amqp.Table{"$amqp": "alone"}, Timestamp: time.Unix(5, 0).UTC()},
 		{Body: []byte(""), Headers: amqp.Table{"\xff": "alone"}},
 	} {
@@ -69,7 +75,8 @@ func TestValueOfRefuses(t *testing.T) {
 		`{}, "id":"x", "base64":{"id":"eA=="}`:                `"base64" has "id"`,
 		`{}, "base64":{"body":"eA=="}`:                        `"base64" has "body"`,
 	} {
-		if _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", headers, err, want)
 		}
 	}

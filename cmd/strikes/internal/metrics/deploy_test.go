@@ -20,7 +20,8 @@ func registered(t *testing.T) []string {
 	for d := range all {
 		names = append(names, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1])
 	}
-	for _, m := range regexp.MustCompile(`Name: "(strikes_\w+)"`).FindAllStringSubmatch(read(t, "plugin/promstrikes/promstrikes.go"), -1) {
+	for _, m := range regexp.MustCompile(`Name: "(strikes_\w+)"`).FindAllStringSubmatch(read(t,
+		"plugin/promstrikes/promstrikes.go"), -1) {
 		names = append(names, m[1])
 	}
 	return names
@@ -35,10 +36,12 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestEveryMetricExists: the dashboard and the alert rules ask for nothing that no exporter has, and docs/telemetry.md has all.
+// TestEveryMetricExists: the dashboard and the alert rules ask for nothing that no exporter has, and docs/telemetry.md
+// has all.
 func TestEveryMetricExists(t *testing.T) {
 	names := registered(t)
-	for _, file := range []string{"deploy/grafana/strikes.json", "deploy/prometheus/strikes.rules.yml", "docs/telemetry.md"} {
+	for _, file := range []string{"deploy/grafana/strikes.json", "deploy/prometheus/strikes.rules.yml",
+		"docs/telemetry.md"} {
 		used := regexp.MustCompile(`\bstrikes_\w+`).FindAllString(read(t, file), -1)
 		if len(used) == 0 {
 			t.Errorf("%s uses no metric", file)

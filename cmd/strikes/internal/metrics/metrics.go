@@ -32,9 +32,11 @@ func Handler(from Source) http.Handler {
 type collector struct{ from Source }
 
 var (
-	brokerUp = prometheus.NewDesc("strikes_broker_up", "Whether the broker and its management API replied to every question.", nil, nil)
-	storeUp  = prometheus.NewDesc("strikes_store_up", "Whether the store replied to every question.", nil, nil)
-	seen     = prometheus.NewDesc("strikes_seen_timestamp_seconds", "When the figures were read, by the store's clock.", nil, nil)
+	brokerUp = prometheus.NewDesc("strikes_broker_up",
+		"Whether the broker and its management API replied to every question.", nil, nil)
+	storeUp = prometheus.NewDesc("strikes_store_up", "Whether the store replied to every question.", nil, nil)
+	seen    = prometheus.NewDesc("strikes_seen_timestamp_seconds", "When the figures were read, by the store's clock.",
+		nil, nil)
 )
 
 // measure is a figure of one queue.
@@ -50,25 +52,31 @@ func measured(name, help string, kind prometheus.ValueType, of func(status.Summa
 
 // measures are the figures of each queue. One that is not known is absent.
 var measures = []measure{
-	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.", prometheus.GaugeValue,
+	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
+		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
-	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.", prometheus.GaugeValue,
+	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.",
+		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
-	measured("strikes_held_messages", "Messages that consumers hold because the attempts at them are not counted.", prometheus.GaugeValue,
+	measured("strikes_held_messages", "Messages that consumers hold because the attempts at them are not counted.",
+		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(heldBy(s)) })),
-	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.", prometheus.GaugeValue,
+	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
+		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return s.Blocked.Seconds() })),
 	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Still) })),
 	measured("strikes_dead_lettered_total", "Messages that consumers dead-lettered.", prometheus.CounterValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Count) })),
-	measured("strikes_dead_letters_unaccounted", "Dead letters that are neither in the dead-letter queue nor known to have left it.", prometheus.GaugeValue,
+	measured("strikes_dead_letters_unaccounted", "Dead letters that are neither in the dead-letter queue nor known to "+
+		"have left it.", prometheus.GaugeValue,
 		func(s status.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
 	measured("strikes_held_lanes", "Lanes of the queue that are held.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.HeldLanes) })),
-	measured("strikes_dead_letters_behind_held_lanes", "Dead letters of held lanes that had no attempt.", prometheus.GaugeValue,
+	measured("strikes_dead_letters_behind_held_lanes", "Dead letters of held lanes that had no attempt.",
+		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Behind) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
@@ -129,7 +137,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, s := range o.Queues {
 		for _, m := range measures {
 			if value, known := m.of(s); known {
-				to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, strings.ToValidUTF8(s.VHost, "\uFFFD"), strings.ToValidUTF8(s.Queue, "\uFFFD"))
+				to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, strings.ToValidUTF8(s.VHost, "\uFFFD"),
+					strings.ToValidUTF8(s.Queue, "\uFFFD"))
 			}
 		}
 	}

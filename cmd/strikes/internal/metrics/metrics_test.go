@@ -26,8 +26,10 @@ func (f fixed) All(context.Context) (status.Overview, error) { return f.Overview
 func overview() status.Overview {
 	holds, consumers := 1, 2
 	return status.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []status.Summary{{
-		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1, Consumers: &consumers, Held: &status.Held{Messages: 6},
-		HeldLanes: 6, Dead: status.DeadLetters{Count: 7, Still: 5, Missing: 4, Behind: 8, Holds: &holds}, Paused: &records.Note{Reason: "a bug"},
+		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1,
+		Consumers: &consumers, Held: &status.Held{Messages: 6},
+		HeldLanes: 6, Dead: status.DeadLetters{Count: 7, Still: 5, Missing: 4, Behind: 8, Holds: &holds},
+		Paused: &records.Note{Reason: "a bug"},
 	}}}
 }
 
@@ -85,8 +87,10 @@ strikes_store_up 0
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := []string{
-				"strikes_broker_up", "strikes_store_up", "strikes_retrying_messages", "strikes_head_blocked_seconds", "strikes_dead_letters",
-				"strikes_dead_lettered_total", "strikes_dead_letters_unaccounted", "strikes_dead_letters_behind_held_lanes", "strikes_held_lanes", "strikes_queue_paused", "strikes_queue_consumers",
+				"strikes_broker_up", "strikes_store_up", "strikes_retrying_messages", "strikes_head_blocked_seconds",
+				"strikes_dead_letters",
+				"strikes_dead_lettered_total", "strikes_dead_letters_unaccounted", "strikes_dead_letters_behind_held_lanes",
+				"strikes_held_lanes", "strikes_queue_paused", "strikes_queue_consumers",
 				"strikes_held_messages",
 			}
 			if err := testutil.CollectAndCompare(collector{tc.from}, strings.NewReader(tc.want), names...); err != nil {
@@ -114,7 +118,8 @@ func TestStoreDown(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(fixed{o, nil}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	body := w.Body.String()
-	if !strings.Contains(body, "strikes_store_up 0") || strings.Contains(body, "strikes_dead_letters{") || !strings.Contains(body, "strikes_queue_consumers{") {
+	if !strings.Contains(body, "strikes_store_up 0") || strings.Contains(body, "strikes_dead_letters{") ||
+		!strings.Contains(body, "strikes_queue_consumers{") {
 		t.Error(body)
 	}
 }

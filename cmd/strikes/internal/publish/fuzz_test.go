@@ -11,8 +11,10 @@ import (
 // FuzzInput: a file of any content is read to its end, or to the line that is wrong, which the error names.
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
-		"", "\n", "\n\n\n", "{\"body\":\"a\"}\n{\"body\":\"b\"}", "{\"body\":\"a\"}\r\n\r\n", "\xef\xbb\xbf{\"body\":\"a\"}\n", "{}\n", "\x00\n\xff",
-		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 300), "{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
+		"", "\n", "\n\n\n", "{\"body\":\"a\"}\n{\"body\":\"b\"}", "{\"body\":\"a\"}\r\n\r\n",
+		"\xef\xbb\xbf{\"body\":\"a\"}\n", "{}\n", "\x00\n\xff",
+		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 300),
+		"{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
 	} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
@@ -23,7 +25,8 @@ func FuzzInput(f *testing.F) {
 			lines++
 		}
 		n, last := 0, 0
-		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true, put: func(_ context.Context, e entry) error {
+		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true, put: func(_ context.Context,
+			e entry) error {
 			n, last = n+1, e.line
 			return nil
 		}}

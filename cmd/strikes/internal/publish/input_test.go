@@ -46,7 +46,8 @@ func TestReaderLines(t *testing.T) {
 		{"no newline at the end", "a\nb", nil, []string{"stdin:1 a", "stdin:2 b"}},
 		{"empty lines are messages", "\na\n\n", nil, []string{"stdin:1 ", "stdin:2 a", "stdin:3 "}},
 		{"only the newline is cut", " a \r\n", nil, []string{"stdin:1  a \r"}},
-		{"files and stdin", "s\n", []string{file, "-"}, []string{term.Shown(file) + ":1 f1", term.Shown(file) + ":2 f2", "stdin:1 s"}},
+		{"files and stdin", "s\n", []string{file, "-"}, []string{term.Shown(file) + ":1 f1", term.Shown(file) + ":2 f2",
+			"stdin:1 s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestReaderNamesTheLine(t *testing.T) {
 }
 
 func TestReaderMissingFile(t *testing.T) {
-	if _, err := bodies(t, reader{parse: jsonl.ParseText}, "", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := bodies(t, reader{parse: jsonl.ParseText}, "", filepath.Join(t.TempDir(), "none")); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -92,7 +94,8 @@ func TestReadLineLong(t *testing.T) {
 	if _, err := readLine(r, maxLine); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	if _, err := readLine(bufio.NewReader(ones{}), 1<<20); err == nil || !strings.Contains(err.Error(), "longer than 1048576") {
+	if _, err := readLine(bufio.NewReader(ones{}), 1<<20); err == nil || !strings.Contains(err.Error(),
+		"longer than 1048576") {
 		t.Errorf("an endless line: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ const (
 	entryBytes  = 64 << 10 // what an entry weighs beside its body, so that there are at most 512
 )
 
-// intake hands entries from the reader to the publisher: all that have come, together, so that slow input is published line
-// by line and fast input in batches.
+// intake hands entries from the reader to the publisher: all that have come, together, so that slow input is published
+// line by line and fast input in batches.
 type intake struct {
 	room  *semaphore.Weighted
 	ready chan struct{} // holds one if there may be something to take

@@ -60,7 +60,8 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.Timeout, Logger: cli.NewLogger(s.Err, false)}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.Timeout,
+		Logger: cli.NewLogger(s.Err, false)}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		connect.Close(conn)
 		return err
@@ -125,8 +126,8 @@ type publishing struct {
 	unsaid                       error   // why the report is not whole
 }
 
-// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input that
-// does not come is left behind, for nothing ends such a read; the process is about to end.
+// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input
+// that does not come is left behind, for nothing ends such a read; the process is about to end.
 func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)

@@ -10,8 +10,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// The message may or may not be the cause of some ends of a connection. Such attempts are not counted mostDoubts times in a row. Without
-// this bound, a message that kills the endpoint, or stops its replies, would be posted without end.
+// The message may or may not be the cause of some ends of a connection. Such attempts are not counted mostDoubts times
+// in a row. Without this bound, a message that kills the endpoint, or stops its replies, would be posted without end.
 const (
 	mostDoubts  = 3
 	mostDoubted = 10_000 // messages; beyond that, all doubts are forgotten
@@ -56,12 +56,12 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// pingLost reports whether the connection was closed because the endpoint did not answer an HTTP/2 ping. The network may be the cause
-// instead of the message. net/http does not export the error.
+// pingLost reports whether the connection was closed because the endpoint did not answer an HTTP/2 ping. The network
+// may be the cause instead of the message. net/http does not export the error.
 func pingLost(err error) bool { return strings.Contains(err.Error(), "http2: client connection lost") }
 
-// tooLarge reports whether a request was not sent because the endpoint takes no headers of that size over HTTP/2. net/http does not
-// export the error.
+// tooLarge reports whether a request was not sent because the endpoint takes no headers of that size over HTTP/2.
+// net/http does not export the error.
 func tooLarge(err error) bool {
 	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
 }

@@ -31,13 +31,14 @@ func endings(t *testing.T, e *Endpoint, d amqp.Delivery, n int) (outcomes, says 
 	return outcomes, says
 }
 
-// TestLostPing has an endpoint stop its replies, so that the connection is closed. The message may not be the cause, until it happens
-// too often: then it is a crash.
+// TestLostPing has an endpoint stop its replies, so that the connection is closed. The message may not be the cause,
+// until it happens too often: then it is a crash.
 func TestLostPing(t *testing.T) {
 	e := endpoint(t, frames(t, func(io.Writer, uint32) {}))
 	e.transport.HTTP2.SendPingTimeout, e.transport.HTTP2.PingTimeout = 50*time.Millisecond, 50*time.Millisecond
 	outcomes, says := endings(t, e, amqp.Delivery{Body: []byte("x")}, 5)
-	if got := strings.Join(outcomes, " "); got != "not-counted not-counted not-counted crash crash" || !strings.Contains(says[0], "was lost") {
+	if got := strings.Join(outcomes, " "); got != "not-counted not-counted not-counted crash crash" ||
+		!strings.Contains(says[0], "was lost") {
 		t.Errorf("%s: %q", got, says)
 	}
 }
@@ -50,7 +51,8 @@ func TestTooLargeHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, ca, _, _ := secure(t, status(200, ""), set...)
 			e := endpoint(t, Options{URL: s.URL, CA: ca})
-			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g", 32<<10)}}
+			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g",
+				32<<10)}}
 			queueinfo.WriteFor(large.Headers, "orders", large.MessageId, nil)
 			if got := isolated(t, e, large); got.Outcome != consumer.OutcomeRetry {
 				t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)
@@ -76,8 +78,9 @@ func TestLongTraceState(t *testing.T) {
 	}
 }
 
-// TestRequestedCertificate has an endpoint that asks for a certificate, takes none, and ends each connection. The end of a connection
-// is a crash immediately, because a refusal would have been read. A reset may have lost the refusal, but not each time.
+// TestRequestedCertificate has an endpoint that asks for a certificate, takes none, and ends each connection. The end
+// of a connection is a crash immediately, because a refusal would have been read. A reset may have lost the refusal,
+// but not each time.
 func TestRequestedCertificate(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -93,7 +96,8 @@ func TestRequestedCertificate(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				tc.end(hijack(t, w).(*tls.Conn))
 			}, asks)
-			outcomes, says := endings(t, endpoint(t, Options{URL: s.URL, CA: ca}), amqp.Delivery{Body: []byte("x")}, strings.Count(tc.want, " ")+1)
+			outcomes, says := endings(t, endpoint(t, Options{URL: s.URL, CA: ca}), amqp.Delivery{Body: []byte("x")},
+				strings.Count(tc.want, " ")+1)
 			if got := strings.Join(outcomes, " "); got != tc.want {
 				t.Errorf("%s: %q", got, says)
 			}
@@ -130,7 +134,8 @@ func TestEarlyResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := endpoint(t, o)
 			for range 20 {
-				if got := attempt(t, e, amqp.Delivery{Body: body}); got.Outcome != consumer.OutcomeRetry || got.Err.Error() != says {
+				if got := attempt(t, e, amqp.Delivery{Body: body}); got.Outcome != consumer.OutcomeRetry ||
+					got.Err.Error() != says {
 					t.Fatalf("%s: %v", got.Outcome, got.Err)
 				}
 			}
@@ -143,7 +148,8 @@ func TestEarlyResponse(t *testing.T) {
 	try("HTTP/1.1 and TLS, closed at once", Options{URL: "https://" + abrupt(t, s.TLS), CA: ca})
 }
 
-// abrupt responds 413 after the first bytes of a request, and closes the connection, which resets it: the rest is not read.
+// abrupt responds 413 after the first bytes of a request, and closes the connection, which resets it: the rest is not
+// read.
 func abrupt(t *testing.T, secure *tls.Config) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -170,6 +176,7 @@ func refuse(conn net.Conn, secure *tls.Config) {
 		to = tls.Server(conn, &tls.Config{Certificates: secure.Certificates, MinVersion: tls.VersionTLS12})
 	}
 	if _, err := http.ReadRequest(bufio.NewReader(to)); err == nil {
-		_, _ = io.WriteString(to, "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 9\r\n\r\ntoo large")
+		_, _ = io.WriteString(to, "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: "+
+			"9\r\n\r\ntoo large")
 	}
 }

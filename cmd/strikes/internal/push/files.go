@@ -25,7 +25,8 @@ func (o Options) token() (string, error) {
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || safe(token) == "" || strings.ContainsRune(token, ' ') {
-		return "", &setting.FieldError{Field: "--http-token-file", Want: "a file of one token, in printable ASCII", Value: "another content"}
+		return "", &setting.FieldError{Field: "--http-token-file", Want: "a file of one token, in printable ASCII",
+			Value: "another content"}
 	}
 	return token, nil
 }
@@ -66,7 +67,8 @@ func (o Options) tlsConfig(scheme string) (*tls.Config, error) {
 		return nil, &setting.FieldError{Field: "--http-cert", Want: "given together with --http-key", Value: "one of the two"}
 	}
 	if _, err := o.certificate(); err != nil {
-		return nil, &setting.FieldError{Field: "--http-cert", Want: "with --http-key a certificate and its key in PEM", Value: err.Error()}
+		return nil, &setting.FieldError{Field: "--http-cert", Want: "with --http-key a certificate and its key in PEM",
+			Value: err.Error()}
 	}
 	return config, nil
 }
@@ -80,9 +82,9 @@ func (o Options) certificate() (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// refusal finds out whether the endpoint refuses the client's certificate. With TLS 1.3 it does so after the request was sent, and
-// may reset the connection before its reason is read: that looks like a crash. So does the end of an endpoint that asks for a
-// certificate and takes none.
+// refusal finds out whether the endpoint refuses the client's certificate. With TLS 1.3 it does so after the request
+// was sent, and may reset the connection before its reason is read: that looks like a crash. So does the end of an
+// endpoint that asks for a certificate and takes none.
 type refusal struct {
 	asked    atomic.Bool // the endpoint asks for a certificate
 	accepted atomic.Bool // it has responded, and refused none since
@@ -97,8 +99,8 @@ func (r *refusal) certain(err error) bool {
 	return false
 }
 
-// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it: what came before the end of a
-// connection is read first.
+// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it: what came before the
+// end of a connection is read first.
 func (r *refusal) possible(err error) bool {
 	return r.asked.Load() && !r.accepted.Load() && isReset(err)
 }
@@ -108,7 +110,8 @@ func misconfigured(err error) bool {
 	var alert tls.AlertError
 	var record tls.RecordHeaderError
 	var opError *net.OpError
-	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.HostnameError)) || errors.As(err, &record) ||
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.HostnameError)) ||
+		errors.As(err, &record) ||
 		errors.As(err, &alert) || errors.As(err, &opError) && opError.Op == "remote error" ||
 		strings.Contains(fmt.Sprint(err), "server gave HTTP response to HTTPS client")
 }

@@ -40,8 +40,9 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 	return h
 }
 
-// maxTrace is the length of a tracestate that every system passes on, in bytes: https://www.w3.org/TR/trace-context/#tracestate-limits.
-// A longer one could make the headers larger than the endpoint accepts.
+// maxTrace is the length of a tracestate that every system passes on, in bytes:
+// https://www.w3.org/TR/trace-context/#tracestate-limits. A longer one could make the headers larger than the endpoint
+// accepts.
 const maxTrace = 512
 
 // text is a header of a message that is a text.
@@ -67,7 +68,8 @@ func safe(value string) string {
 
 const hex = "0123456789ABCDEF"
 
-// encode percent-encodes what is no printable character of ASCII, spaces, and % itself, so that decoding always gives the value.
+// encode percent-encodes what is no printable character of ASCII, spaces, and % itself, so that decoding always gives
+// the value.
 func encode(value string) string {
 	var b strings.Builder
 	for i := range len(value) {

@@ -29,7 +29,8 @@ func writeFrame(w io.Writer, kind, flags byte, stream uint32, payload ...byte) {
 func frames(t *testing.T, respond func(w io.Writer, stream uint32), settings ...byte) Options {
 	t.Helper()
 	s, ca, _, _ := secure(t, status(200, ""))
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates,
+		NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
 	}

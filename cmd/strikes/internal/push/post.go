@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// What is read of a response. Its status decides; the body is read for the reason of a failure, and so that the connection can be
-// used again.
+// What is read of a response. Its status decides; the body is read for the reason of a failure, and so that the
+// connection can be used again.
 const (
 	maxReason    = 1 << 10
 	maxDrained   = 64 << 10
@@ -111,5 +111,6 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 }
 
 func (e *Endpoint) misconfigured(seen string) error {
-	return fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), seen)
+	return fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL",
+		e.shown(), seen)
 }

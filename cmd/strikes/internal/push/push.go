@@ -45,8 +45,8 @@ type Endpoint struct {
 	cancel    context.CancelFunc
 }
 
-// New returns an Endpoint for valid Options. It reads the files that they name, and does not ask the endpoint. The error names the
-// flag of consume that is refused; it holds no password and no token.
+// New returns an Endpoint for valid Options. It reads the files that they name, and does not ask the endpoint. The
+// error names the flag of consume that is refused; it holds no password and no token.
 func New(o Options) (*Endpoint, error) {
 	u, err := parseURL(o.URL)
 	if err != nil {
@@ -89,7 +89,8 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 	}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections, DisableCompression: true,
+		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections,
+		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaders, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
 	}
 }
@@ -97,7 +98,8 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 // parseURL refuses what is no URL of an endpoint, without quoting it.
 func parseURL(raw string) (*url.URL, error) {
 	u, _, err := setting.ParseURL(raw)
-	refused := &setting.FieldError{Field: "--http", Want: "http[s]://user:password@host:port/path, without a fragment", Value: "one that cannot be parsed"}
+	refused := &setting.FieldError{Field: "--http", Want: "http[s]://user:password@host:port/path, without a fragment",
+		Value: "one that cannot be parsed"}
 	switch {
 	case err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
 		return nil, refused

@@ -46,12 +46,13 @@ func attempt(t *testing.T, e *Endpoint, d amqp.Delivery, settings ...func(*consu
 	if d.MessageId == "" {
 		d.MessageId = "m1"
 	}
-	c := &consumer.Consumer{Queue: e.Queue, Handler: e.Handle, Counter: counter.NewMemory(nil), Observer: observer(func(ev consumer.Event) {
-		if got.Outcome == "" && ev.Outcome != consumer.OutcomeIsolate {
-			got.Event = ev
-			stop()
-		}
-	})}
+	c := &consumer.Consumer{Queue: e.Queue, Handler: e.Handle, Counter: counter.NewMemory(nil),
+		Observer: observer(func(ev consumer.Event) {
+			if got.Outcome == "" && ev.Outcome != consumer.OutcomeIsolate {
+				got.Event = ev
+				stop()
+			}
+		})}
 	for _, set := range settings {
 		set(c)
 	}
@@ -68,8 +69,10 @@ func isolated(t *testing.T, e *Endpoint, d amqp.Delivery) first {
 	d.MessageId, d.Redelivered = cmp.Or(d.MessageId, "m1"), true
 	store := counter.NewMemory(nil)
 	generation := queueinfo.Read(d.Headers, e.Queue, d.MessageId, d.Body).Generation()
-	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId}, Token: "dead"}
-	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil || reply.Verdict != counter.VerdictRun {
+	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId},
+		Token: "dead"}
+	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil ||
+		reply.Verdict != counter.VerdictRun {
 		t.Fatal(reply, err)
 	}
 	return attempt(t, e, d, func(c *consumer.Consumer) { c.Counter = store })
@@ -129,19 +132,27 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 		within  time.Duration
 	}{
 		{name: "done", handler: func(http.ResponseWriter, *http.Request) {}, want: consumer.OutcomeAck},
-		{name: "fails", handler: status(500, "no stock\n"), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: no stock"},
+		{name: "fails", handler: status(500, "no stock\n"), want: consumer.OutcomeRetry,
+			says: "HTTP 500 Internal Server Error: no stock"},
 		{name: "says nothing", handler: status(400, ""), want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request"},
-		{name: "rejects", handler: status(422, "bad order"), want: consumer.OutcomeDeadLetter, says: "HTTP 422 Unprocessable Entity: bad order"},
-		{name: "is busy", handler: status(503, "later"), want: consumer.OutcomeNotCounted, says: "HTTP 503 Service Unavailable: later"},
+		{name: "rejects", handler: status(422, "bad order"), want: consumer.OutcomeDeadLetter,
+			says: "HTTP 422 Unprocessable Entity: bad order"},
+		{name: "is busy", handler: status(503, "later"), want: consumer.OutcomeNotCounted,
+			says: "HTTP 503 Service Unavailable: later"},
 		{name: "has a dead upstream", handler: status(502, ""), want: consumer.OutcomeCrash, says: "HTTP 502 Bad Gateway"},
 		{name: "redirects", handler: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect)
 		},
-			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to http://u:xxxxx@h/elsewhere"},
-		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: huge, want: consumer.OutcomeCrash,
+			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to " +
+				"http://u:xxxxx@h/elsewhere"},
+		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) {
+			reset(hijack(t, w))
+		}, body: huge, want: consumer.OutcomeCrash,
 			says: "ended the connection before its response"},
-		{name: "resets in its headers", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-"), want: consumer.OutcomeRetry, says: "sent no valid HTTP response"},
-		{name: "sends two lengths", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), want: consumer.OutcomeRetry,
+		{name: "resets in its headers", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-"), want: consumer.OutcomeRetry,
+			says: "sent no valid HTTP response"},
+		{name: "sends two lengths", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+			want: consumer.OutcomeRetry,
 			says: "sent no valid HTTP response"},
 		{name: "resets after it read", handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -156,9 +167,12 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.2\r\n\r\n")
 			_ = conn.Close()
 		}, want: consumer.OutcomeRetry, says: "sent no valid HTTP response"},
-		{name: "has huge headers", handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", string(big)) }, want: consumer.OutcomeRetry,
+		{name: "has huge headers", handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", string(big))
+		}, want: consumer.OutcomeRetry,
 			says: "sent no valid HTTP response"},
-		{name: "sends 1 MB of error", handler: status(500, string(big)), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: " + string(big[:maxReason])},
+		{name: "sends 1 MB of error", handler: status(500, string(big)), want: consumer.OutcomeRetry,
+			says: "HTTP 500 Internal Server Error: " + string(big[:maxReason])},
 		{name: "sends what a terminal obeys", handler: status(500, "a\x1b[31mb\x00\xff\nc"), want: consumer.OutcomeRetry,
 			says: "HTTP 500 Internal Server Error: a\\x1b[31mb\\x00\uFFFD\nc"},
 		{name: "switches protocols", handler: func(w http.ResponseWriter, r *http.Request) {
@@ -167,7 +181,8 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 			_, _ = io.Copy(io.Discard, conn) // until the client closes it
 		}, want: consumer.OutcomeRetry, says: "HTTP 101 Switching Protocols", within: time.Minute},
-		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: ..", within: time.Minute},
+		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry,
+			says: "HTTP 500 Internal Server Error: ..", within: time.Minute},
 		{name: "trickles a success", handler: trickle(200), want: consumer.OutcomeAck, within: time.Minute},
 		{name: "cuts a success", handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -175,7 +190,8 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}, want: consumer.OutcomeAck},
-		{name: "does not read what it accepts", handler: func(http.ResponseWriter, *http.Request) {}, body: big, want: consumer.OutcomeAck},
+		{name: "does not read what it accepts", handler: func(http.ResponseWriter, *http.Request) {}, body: big,
+			want: consumer.OutcomeAck},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +202,8 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			if got.Err != nil {
 				says = got.Err.Error()
 			}
-			if got.Outcome != tc.want || !strings.Contains(says, tc.says) || strings.Contains(says, "hush") || len(says) > 2*maxReason {
+			if got.Outcome != tc.want || !strings.Contains(says, tc.says) || strings.Contains(says, "hush") ||
+				len(says) > 2*maxReason {
 				t.Errorf("%s: %.200q, want %s: %.200q", got.Outcome, says, tc.want, tc.says)
 			}
 			if took := time.Since(began); tc.within > 0 && took > tc.within {
@@ -242,8 +259,11 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	for _, url := range []string{"http://" + closed.Addr().String(), "http://no-such-host.invalid/", "https://" + silent.Addr().String()} {
-		got := attempt(t, endpoint(t, Options{URL: url}), amqp.Delivery{}, func(c *consumer.Consumer) { c.HandlerTimeout = 2 * time.Second })
+	for _, url := range []string{"http://" + closed.Addr().String(), "http://no-such-host.invalid/",
+		"https://" + silent.Addr().String()} {
+		got := attempt(t, endpoint(t, Options{URL: url}), amqp.Delivery{}, func(c *consumer.Consumer) {
+			c.HandlerTimeout = 2 * time.Second
+		})
 		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "is out of reach") {
 			t.Errorf("%s: %s, %v", url, got.Outcome, got.Err)
 		}
@@ -269,10 +289,12 @@ func TestHang(t *testing.T) {
 	go func() { <-began; stop() }()
 	m := counter.NewMemory(nil)
 	c := &consumer.Consumer{Queue: "orders", Handler: e.Handle, Counter: m}
-	if outcome, err := c.Handle(ctx, "/", amqp.Delivery{Acknowledger: discard{}, MessageId: "m1", Redelivered: true}); outcome != consumer.OutcomeLeave || err != nil {
+	if outcome, err := c.Handle(ctx, "/", amqp.Delivery{Acknowledger: discard{}, MessageId: "m1",
+		Redelivered: true}); outcome != consumer.OutcomeLeave || err != nil {
 		t.Errorf("stopped: %s, %v", outcome, err)
 	}
-	if records, _ := m.Get(t.Context(), "/", "orders", "m1"); len(records) != 1 || records[0].Counted() != 0 || records[0].OpenToken != "" {
+	if records, _ := m.Get(t.Context(), "/", "orders", "m1"); len(records) != 1 || records[0].Counted() != 0 ||
+		records[0].OpenToken != "" {
 		t.Errorf("stopped: %+v", records)
 	}
 }
@@ -300,12 +322,15 @@ func TestRequest(t *testing.T) {
 		r = got
 		body, _ = io.ReadAll(got.Body)
 	})
-	e := endpoint(t, Options{URL: strings.Replace(s.URL, "://", "://user:pass%20word@", 1) + "/in%2Fbox?a=b", Queue: "käufe"})
+	e := endpoint(t, Options{URL: strings.Replace(s.URL, "://", "://user:pass%20word@", 1) + "/in%2Fbox?a=b",
+		Queue: "käufe"})
 	payload := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<20)
 	d := amqp.Delivery{
-		Body: payload, ContentType: "application/json; charset=utf-8", ContentEncoding: "gzip", MessageId: "a b\r\n%é", Exchange: "x", RoutingKey: "k.1",
+		Body: payload, ContentType: "application/json; charset=utf-8", ContentEncoding: "gzip", MessageId: "a b\r\n%é",
+		Exchange: "x", RoutingKey: "k.1",
 		Redelivered: true, Headers: amqp.Table{
-			consumer.GenerationHeader: "g 1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": []byte("a=1"),
+			consumer.GenerationHeader: "g 1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			"tracestate": []byte("a=1"),
 		},
 	}
 	queueinfo.WriteFor(d.Headers, "käufe", d.MessageId, nil)
@@ -320,10 +345,13 @@ func TestRequest(t *testing.T) {
 		t.Errorf("%q %q %v", user, password, ok)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json; charset=utf-8", "Content-Encoding": "gzip", "Strikes-Message-Id": "a%20b%0D%0A%25%C3%A9",
-		"Strikes-Queue": "k%C3%A4ufe", "Strikes-Exchange": "x", "Strikes-Routing-Key": "k.1", "Strikes-Generation": "header:g%201", "Strikes-Attempt": "1",
-		"Strikes-Limit": "4", "Strikes-Redelivered": "true", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"Tracestate": "a=1", "User-Agent": "strikes", "Content-Length": fmt.Sprint(len(payload)),
+		"Content-Type": "application/json; charset=utf-8", "Content-Encoding": "gzip",
+		"Strikes-Message-Id": "a%20b%0D%0A%25%C3%A9",
+		"Strikes-Queue":      "k%C3%A4ufe", "Strikes-Exchange": "x", "Strikes-Routing-Key": "k.1",
+		"Strikes-Generation": "header:g%201", "Strikes-Attempt": "1",
+		"Strikes-Limit": "4", "Strikes-Redelivered": "true",
+		"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"Tracestate":  "a=1", "User-Agent": "strikes", "Content-Length": fmt.Sprint(len(payload)),
 	} {
 		got := r.Header.Get(name)
 		if name == "Content-Length" {
@@ -414,7 +442,8 @@ func TestToken(t *testing.T) {
 	}
 	for _, bad := range []string{"", "two words", "a\nb"} {
 		write(bad)
-		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "--http-token-file") {
+		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeNotCounted ||
+			!strings.Contains(got.Err.Error(), "--http-token-file") {
 			t.Errorf("%q: %s, %v", bad, got.Outcome, got.Err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // lateResponse is how long a response may still be read after the endpoint stopped reading the request.
 const lateResponse = time.Second
 
-// readFirst is a connection on which a failed write waits until everything that the endpoint sent is read. An endpoint may respond and
-// close the connection before it has read the body. net/http drops the connection at the first failed write, even if the response has
-// arrived.
+// readFirst is a connection on which a failed write waits until everything that the endpoint sent is read. An endpoint
+// may respond and close the connection before it has read the body. net/http drops the connection at the first failed
+// write, even if the response has arrived.
 type readFirst struct {
 	net.Conn
 	over    chan struct{} // no more can be read

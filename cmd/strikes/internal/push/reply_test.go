@@ -19,7 +19,8 @@ func TestVerdictOf(t *testing.T) {
 		rejected:   {409, 410, 422},
 		notCounted: {429, 503},
 		crashed:    {502},
-		failed:     {300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 412, 413, 425, 500, 501, 504, 505, 507, 599, 600, 999},
+		failed: {300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 412, 413, 425, 500, 501, 504, 505, 507,
+			599, 600, 999},
 	} {
 		for _, status := range statuses {
 			if got := verdictOf(status); got != want {
@@ -47,7 +48,8 @@ func TestWaitOf(t *testing.T) {
 
 // TestRetryAfter: only a reply that is not counted has its wait obeyed.
 func TestRetryAfter(t *testing.T) {
-	for code, want := range map[int]time.Duration{429: 3 * time.Second, 503: 3 * time.Second, 502: 3 * time.Second, 500: time.Millisecond} {
+	for code, want := range map[int]time.Duration{429: 3 * time.Second, 503: 3 * time.Second, 502: 3 * time.Second,
+		500: time.Millisecond} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(code)
@@ -63,7 +65,8 @@ func TestRetryAfter(t *testing.T) {
 
 func TestEncode(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "order-17": "order-17", "a b": "a%20b", "50%": "50%25", "%20": "%2520", "é": "%C3%A9", "\x00\x7f\xff": "%00%7F%FF", "a+b/c:d": "a+b/c:d",
+		"": "", "order-17": "order-17", "a b": "a%20b", "50%": "50%25", "%20": "%2520", "é": "%C3%A9",
+		"\x00\x7f\xff": "%00%7F%FF", "a+b/c:d": "a+b/c:d",
 	} {
 		if got := encode(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -92,7 +95,8 @@ func FuzzReason(f *testing.F) {
 func FuzzHeaders(f *testing.F) {
 	f.Add("a b%\r\n", "text/plain\r\nX: y", "00-1")
 	f.Fuzz(func(t *testing.T, id, contentType, trace string) {
-		h := headers("q", amqp.Delivery{MessageId: id, ContentType: contentType, Headers: amqp.Table{"traceparent": trace}}, consumer.Attempt{Token: "t"})
+		h := headers("q", amqp.Delivery{MessageId: id, ContentType: contentType, Headers: amqp.Table{"traceparent": trace}},
+			consumer.Attempt{Token: "t"})
 		for name, values := range h {
 			for _, v := range values {
 				if safe(v) != v {

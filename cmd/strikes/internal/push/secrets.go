@@ -32,8 +32,8 @@ func longestFirst(secrets []string) []string {
 	return slices.Compact(secrets)
 }
 
-// drain returns the beginning of a body without secrets, and reads what a connection can be used again for. The secrets are the
-// longest first.
+// drain returns the beginning of a body without secrets, and reads what a connection can be used again for. The secrets
+// are the longest first.
 func drain(body io.Reader, secrets []string) string {
 	limit := maxReason
 	if len(secrets) > 0 {
@@ -41,7 +41,8 @@ func drain(body io.Reader, secrets []string) string {
 	}
 	raw, err := io.ReadAll(io.LimitReader(body, int64(limit)))
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, int64(max(0, maxReason+maxDrained-len(raw)))) // more is not worth it: the connection is closed
+		// more is not worth it: the connection is closed
+		_, _ = io.CopyN(io.Discard, body, int64(max(0, maxReason+maxDrained-len(raw))))
 	}
 	text := hide(string(raw), secrets)
 	if err != nil || len(raw) == limit {

@@ -18,11 +18,14 @@ func TestSecretAtTheCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body string
-	e := endpoint(t, Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) { status(500, body)(w, r) }).URL, TokenFile: file})
+	e := endpoint(t, Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		status(500, body)(w, r)
+	}).URL, TokenFile: file})
 	for before := maxReason - len(token) - 1; before <= maxReason+1; before++ {
 		for _, times := range []int{1, 100} {
 			body = strings.Repeat(".", before) + strings.Repeat(token, times)
-			if got := attempt(t, e, amqp.Delivery{}).Err.Error(); strings.Contains(got, "hu") || !strings.Contains(got, strings.Repeat(".", maxReason-len(token)-1)) {
+			if got := attempt(t, e, amqp.Delivery{}).Err.Error(); strings.Contains(got, "hu") ||
+				!strings.Contains(got, strings.Repeat(".", maxReason-len(token)-1)) {
 				t.Fatalf("%d bytes before %d tokens: ends with %q", before, times, got[len(got)-50:])
 			}
 		}

@@ -18,7 +18,8 @@ import (
 )
 
 // secure is a server with a certificate for 127.0.0.1, and the files of a client that trusts it.
-func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)) (s *httptest.Server, ca, cert, key string) {
+func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)) (s *httptest.Server, ca, cert,
+	key string) {
 	t.Helper()
 	s = httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = true
@@ -56,16 +57,28 @@ func TestTLS(t *testing.T) {
 		says    string
 	}{
 		{name: "trusted", want: consumer.OutcomeAck},
-		{name: "unknown authority", options: func(o *Options, _, _, _ string) { o.CA = "" }, want: consumer.OutcomeNotCounted, says: "configuration: "},
-		{name: "wrong name", options: func(o *Options, _, _, _ string) { o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1) },
+		{name: "unknown authority", options: func(o *Options, _, _, _ string) {
+			o.CA = ""
+		}, want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "wrong name", options: func(o *Options, _, _, _ string) {
+			o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1)
+		},
 			want: consumer.OutcomeNotCounted, says: "not localhost"},
-		{name: "no TLS is spoken to it", options: func(o *Options, _, _, _ string) { o.URL, o.CA = strings.Replace(o.URL, "https", "http", 1), "" },
+		{name: "no TLS is spoken to it", options: func(o *Options, _, _, _ string) {
+			o.URL, o.CA = strings.Replace(o.URL, "https", "http", 1), ""
+		},
 			want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request: Client sent an HTTP request to an HTTPS server"},
-		{name: "client's certificate", set: []func(*httptest.Server){wants}, options: func(o *Options, _, cert, key string) { o.Cert, o.Key = cert, key },
+		{name: "client's certificate", set: []func(*httptest.Server){wants}, options: func(o *Options, _, cert, key string) {
+			o.Cert, o.Key = cert, key
+		},
 			want: consumer.OutcomeAck},
-		{name: "no client's certificate", set: []func(*httptest.Server){wants}, want: consumer.OutcomeNotCounted, says: "configuration: "},
-		{name: "no client's certificate, HTTP/1.1", set: []func(*httptest.Server){wants, old}, want: consumer.OutcomeNotCounted, says: "configuration: "},
-		{name: "a stream that is reset", handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: consumer.OutcomeCrash,
+		{name: "no client's certificate", set: []func(*httptest.Server){wants}, want: consumer.OutcomeNotCounted,
+			says: "configuration: "},
+		{name: "no client's certificate, HTTP/1.1", set: []func(*httptest.Server){wants, old},
+			want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "a stream that is reset", handler: func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, want: consumer.OutcomeCrash,
 			says: "ended the connection before its response"},
 		{name: "fails", handler: status(500, "no"), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: no"},
 	} {
@@ -86,7 +99,8 @@ func TestTLS(t *testing.T) {
 			got := attempt(t, e, amqp.Delivery{Body: []byte("x")})
 			for got.Err != nil {
 				says = got.Err.Error()
-				if !strings.Contains(says, "client conn could not be established") { // Go's HTTP/2 client may lose the server's alert
+				// Go's HTTP/2 client may lose the server's alert
+				if !strings.Contains(says, "client conn could not be established") {
 					break
 				}
 				got = attempt(t, e, amqp.Delivery{Body: []byte("x")})

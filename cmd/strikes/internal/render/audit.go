@@ -15,8 +15,10 @@ func Audit(w io.Writer, asJSON bool) List[counter.AuditEntry] {
 		return newLines(w, func(e counter.AuditEntry) any { return e })
 	}
 	return table[counter.AuditEntry]{term.NewTable(w,
-		term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"}, term.Column{Title: "OF", Min: leastReason},
-		term.Column{Title: "COUNT", Drop: 1}, term.Column{Title: "RESULT", Min: leastReason}, term.Column{Title: "WHY", Min: leastReason},
+		term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"},
+		term.Column{Title: "OF", Min: leastReason},
+		term.Column{Title: "COUNT", Drop: 1}, term.Column{Title: "RESULT", Min: leastReason},
+		term.Column{Title: "WHY", Min: leastReason},
 	), auditCells}
 }
 
@@ -26,7 +28,8 @@ func auditCells(e counter.AuditEntry) []string {
 		count = fmt.Sprint(e.Count)
 	}
 	return []string{
-		e.Time.Format(time.RFC3339), dash(e.Actor), term.Brief(e.Verb, longest), dash(e.Subject), count, term.Brief(e.Result, longest), dash(e.Reason),
+		e.Time.Format(time.RFC3339), dash(e.Actor), term.Brief(e.Verb, longest), dash(e.Subject), count,
+		term.Brief(e.Result, longest), dash(e.Reason),
 	}
 }
 

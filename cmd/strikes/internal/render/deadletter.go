@@ -19,7 +19,8 @@ func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
 	}
 	return table[*deadletter.Message]{term.NewTable(w,
 		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
-		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2}, term.Column{Title: "REPLAYS", Drop: 1},
+		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2}, term.Column{Title: "REPLAYS",
+			Drop: 1},
 		term.Column{Title: "REASON", Min: leastReason},
 	), deadLetterCells}
 }
@@ -30,7 +31,8 @@ func deadLetterCells(m *deadletter.Message) []string {
 		failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
 	}
 	return []string{
-		term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays), term.Brief(m.Reason(), longest),
+		term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
+		term.Brief(m.Reason(), longest),
 	}
 }
 
@@ -64,7 +66,8 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	}
 	f.Add("replays", fmt.Sprint(m.Replays))
 	if m.Returns > 0 {
-		f.Add("returns", "a quorum queue delivered it "+printable.Plural(int(m.Returns), "time")+" before, and got it back (x-delivery-count)")
+		f.Add("returns", "a quorum queue delivered it "+printable.Plural(int(m.Returns), "time")+
+			" before, and got it back (x-delivery-count)")
 	}
 	if m.Foreign {
 		f.Add("foreign headers", "those that begin with x-strikes- were written for another message: they count as absent")
@@ -138,7 +141,8 @@ type deadLetter struct {
 func deadLetterOf(m *deadletter.Message) deadLetter {
 	d := deadLetter{
 		ID: m.ID, Queue: m.Origin.Queue, Kind: string(m.Kind()), Reason: m.Reason(), Broker: m.Origin.Reason,
-		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Returns: m.Returns, Redelivered: m.Redelivered, Fingerprint: m.Fingerprint,
+		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Returns: m.Returns, Redelivered: m.Redelivered,
+		Fingerprint: m.Fingerprint,
 	}
 	if m.Size != deadletter.SizeUnknown {
 		d.Size = &m.Size

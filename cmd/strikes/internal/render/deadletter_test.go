@@ -18,9 +18,11 @@ import (
 func deadLetterExample() *deadletter.Message {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return &deadletter.Message{
-		ID: "order-17", Fingerprint: "fp:1", Size: 29, Origin: deadletter.Death{Queue: "orders", Reason: "rejected", Time: at, Key: "orders"},
+		ID: "order-17", Fingerprint: "fp:1", Size: 29, Origin: deadletter.Death{Queue: "orders", Reason: "rejected", Time: at,
+			Key: "orders"},
 		Record: &counter.Record{
-			State: counter.StateDeadLetter, Failures: 4, FirstTime: at.Add(-time.Minute), LastTime: at, Cause: counter.CausePanicked,
+			State: counter.StateDeadLetter, Failures: 4, FirstTime: at.Add(-time.Minute), LastTime: at,
+			Cause:  counter.CausePanicked,
 			Reason: "boom\ngoroutine 1:\n\tmain.go:7", Holder: "web-1, pid 42",
 		},
 		Publishing: amqp.Publishing{
@@ -92,11 +94,13 @@ func TestDeadLetterIsSafeToShow(t *testing.T) {
 	m.ID, m.Fingerprint, m.Record.Reason, m.Record.Holder = hostile, hostile, hostile, hostile
 	m.Origin = deadletter.Death{Queue: hostile, Reason: hostile, Exchange: hostile, Key: hostile, Time: time.Now()}
 	m.Publishing.ContentType = hostile
-	m.Publishing.Headers = amqp.Table{hostile: hostile, "list": []any{hostile, []byte(hostile)}, "table": amqp.Table{hostile: hostile}}
+	m.Publishing.Headers = amqp.Table{hostile: hostile, "list": []any{hostile, []byte(hostile)},
+		"table": amqp.Table{hostile: hostile}}
 	for _, body := range []string{hostile, fmt.Sprintf(`{"a":%q}`, "\u202e"), `{"a":"` + "\u202e\u009b" + `"}`} {
 		m.Publishing.Body = []byte(body)
 		var out strings.Builder
-		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true), Groups(&out, false, 0, FromQueue), Groups(&out, true, 0, FromStore)} {
+		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true),
+			Groups(&out, false, 0, FromQueue), Groups(&out, true, 0, FromStore)} {
 			if err := errors.Join(list.Row(m), list.Flush()); err != nil {
 				t.Fatal(err)
 			}
@@ -104,14 +108,17 @@ func TestDeadLetterIsSafeToShow(t *testing.T) {
 		if err := errors.Join(DeadLetter(&out, m), DeadLetterJSON(&out, m)); err != nil {
 			t.Fatal(err)
 		}
-		if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) || r == '\ufffd' }); i >= 0 {
+		if i := strings.IndexFunc(out.String(), func(r rune) bool {
+			return r != '\n' && !unicode.IsPrint(r) || r == '\ufffd'
+		}); i >= 0 {
 			t.Errorf("%q: %q", body, out.String()[max(0, i-20):min(i+20, out.Len())])
 		}
 	}
 }
 
 func TestLongBodiesAreCut(t *testing.T) {
-	for name, text := range map[string]string{"text": strings.Repeat("x", 2*bodyShown), "JSON": "[" + strings.Repeat("1,", bodyShown) + "1]"} {
+	for name, text := range map[string]string{"text": strings.Repeat("x", 2*bodyShown),
+		"JSON": "[" + strings.Repeat("1,", bodyShown) + "1]"} {
 		m := deadLetterExample()
 		m.Publishing.Body = []byte(text)
 		var out strings.Builder

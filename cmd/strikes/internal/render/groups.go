@@ -41,8 +41,9 @@ const (
 
 func (g *GroupList) groupOf(of *records.Group) group {
 	out := group{
-		Key: of.Key, Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example,
-		Source: g.source, AsOf: g.asOf, Recorded: g.Recorded, Ready: g.Ready,
+		Key: of.Key, Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest,
+		Example: of.Example,
+		Source:  g.source, AsOf: g.asOf, Recorded: g.Recorded, Ready: g.Ready,
 	}
 	if of.Kind == "" {
 		out.Reason = otherReasons
@@ -72,10 +73,12 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 		return g
 	}
 	g.out = table[group]{term.NewTable(w,
-		term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3}, term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
+		term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3},
+		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
 		term.Column{Title: "REASON", Min: 3 * leastReason},
 	), func(one group) []string {
-		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), one.Kind, term.Ago(one.Oldest), term.Ago(one.Newest), term.Brief(one.Reason, longest)}
+		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), one.Kind, term.Ago(one.Oldest), term.Ago(one.Newest),
+			term.Brief(one.Reason, longest)}
 	}}
 	return g
 }

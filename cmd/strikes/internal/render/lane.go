@@ -22,7 +22,8 @@ func Lanes(w io.Writer, asJSON bool) List[counter.HeldLane] {
 		})
 	}
 	return table[counter.HeldLane]{term.NewTable(w,
-		term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "HELD BY", Min: leastReason}, term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"},
+		term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "HELD BY", Min: leastReason},
+		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"},
 	), laneCells}
 }
 

@@ -18,7 +18,8 @@ func TestLaneNames(t *testing.T) {
 		if err := list.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "base64") != strings.Contains(want, "base64") {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "base64") != strings.Contains(want,
+			"base64") {
 			t.Errorf("%q: %s", lane, &out)
 		}
 	}

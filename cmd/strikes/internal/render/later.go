@@ -23,11 +23,13 @@ func later(all []status.LaterQueue) (rows []term.Row) {
 		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, queueinfo.LaterExchange+"."), q.Messages))
 	}
 	if len(depths) > 0 {
-		text := fmt.Sprintf("later      %s of all queues: %s", printable.Plural(waiting, "message"), strings.Join(depths, ", "))
+		text := fmt.Sprintf("later      %s of all queues: %s", printable.Plural(waiting, "message"),
+			strings.Join(depths, ", "))
 		rows = append(rows, term.Row{Text: text})
 	}
 	if lost > 0 {
-		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md", queueinfo.LaterLost, printable.Plural(lost, "message"))
+		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md",
+			queueinfo.LaterLost, printable.Plural(lost, "message"))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	return rows

@@ -14,7 +14,8 @@ import (
 
 // TestLater: a status shows the depth of each bucket, and warns of messages that could not return.
 func TestLater(t *testing.T) {
-	lane := []status.LaterQueue{{Queue: "strikes.later.1m", Messages: 3}, {Queue: "strikes.later.24h", Messages: 1}, {Queue: "strikes.later.lost"}}
+	lane := []status.LaterQueue{{Queue: "strikes.later.1m", Messages: 3}, {Queue: "strikes.later.24h", Messages: 1},
+		{Queue: "strikes.later.lost"}}
 	lost := []status.LaterQueue{{Queue: "strikes.later.lost", Messages: 2}}
 	const depths = "later      4 messages of all queues: 1m 3, 24h 1"
 	const warned = "lost       strikes.later.lost: 2 messages came back to a queue that was gone; see docs/operations.md"
@@ -31,7 +32,8 @@ func TestLater(t *testing.T) {
 			t.Errorf("%v: %s", tc.seen, diff)
 		}
 		var out bytes.Buffer
-		if err := Overview(&out, status.Overview{Queues: []status.Summary{{Queue: "q"}, {Queue: "r"}}, Later: tc.seen}, 1); err != nil {
+		if err := Overview(&out, status.Overview{Queues: []status.Summary{{Queue: "q"}, {Queue: "r"}}, Later: tc.seen},
+			1); err != nil {
 			t.Fatal(err)
 		}
 		end := "and 1 more\n"

@@ -14,11 +14,13 @@ func noteText(n status.Note, queue string) string {
 	case status.AssumedQueue:
 		return AssumedQueue(queue, n.Queue, n.Err)
 	case status.DepthDenied:
-		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
+		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the "+
+			"management API: %v", term.Shown(n.Queue), n.Err)
 	case status.ForeignRecord:
 		return "a record's key holds something else; its message is held: strikes counter list says what to do"
 	case status.LanesDenied:
-		return fmt.Sprintf("the dead letters behind held lanes could not be counted, so others may be missing unseen: %v", n.Err)
+		return fmt.Sprintf("the dead letters behind held lanes could not be counted, so others may be missing "+
+			"unseen: %v", n.Err)
 	case status.LocalClock:
 		return "the store's clock may not be read: times are by the clock of this machine"
 	case status.ManyRecords:
@@ -28,7 +30,8 @@ func noteText(n status.Note, queue string) string {
 		if errors.Is(n.Err, management.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}
-		return fmt.Sprintf("no rates, no counts of what others consumed from the dead-letter queue or what waits for it: %s: %v", why, n.Err)
+		return fmt.Sprintf("no rates, no counts of what others consumed from the dead-letter queue or what waits for "+
+			"it: %s: %v", why, n.Err)
 	case status.NoRates:
 		return fmt.Sprintf("no rates: %v", n.Err)
 	case status.Unexamined:
@@ -42,5 +45,6 @@ func noteText(n status.Note, queue string) string {
 
 // AssumedQueue says that the name of a dead-letter queue is a guess.
 func AssumedQueue(queue, assumed string, why error) string {
-	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", term.Shown(queue), term.Shown(assumed), why)
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v",
+		term.Shown(queue), term.Shown(assumed), why)
 }

@@ -18,8 +18,10 @@ func Overview(w io.Writer, o status.Overview, most int) error {
 		return err
 	}
 	table := term.NewTable(w,
-		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "RETRYING"}, term.Column{Title: "DEAD"},
-		term.Column{Title: "SINCE", Drop: 2}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3}, term.Column{Title: "READY", Drop: 4},
+		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "RETRYING"},
+		term.Column{Title: "DEAD"},
+		term.Column{Title: "SINCE", Drop: 2}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
+		term.Column{Title: "READY", Drop: 4},
 		term.Column{Title: "NOTE", Min: 16, Drop: 1})
 	shown := o.Queues
 	if most > 0 {
@@ -60,7 +62,8 @@ func overviewRow(s status.Summary, o status.Overview) []string {
 		since = s.Dead.Since.Format("2006-01-02 15:04Z")
 	}
 	return []string{
-		term.Shown(s.Queue), blocked, strconv.Itoa(s.Retrying), strconv.FormatInt(s.Dead.Still, 10), since, overviewMissing(s),
+		term.Shown(s.Queue), blocked, strconv.Itoa(s.Retrying), strconv.FormatInt(s.Dead.Still, 10), since,
+		overviewMissing(s),
 		known(s.Consumers), known(s.Ready), overviewNote(s, o),
 	}
 }
@@ -99,7 +102,8 @@ func overviewNote(s status.Summary, o status.Overview) string {
 		if s.Paused.By != "" {
 			by = " by " + term.Brief(s.Paused.By, 60)
 		}
-		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by, term.Brief(s.Paused.Reason, 200)))
+		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by,
+			term.Brief(s.Paused.Reason, 200)))
 	case s.Trouble == status.TroubleStopped:
 		notes = append(notes, "no consumer")
 	}
@@ -117,7 +121,8 @@ func overviewNote(s status.Summary, o status.Overview) string {
 		}
 	}
 	if h := s.Held; h != nil {
-		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"), term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
+		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"),
+			term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
 	}
 	if s.Forgotten > 0 {
 		notes = append(notes, fmt.Sprintf("%d forgotten", s.Forgotten))

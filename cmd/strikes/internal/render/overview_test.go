@@ -19,7 +19,8 @@ func TestAlarms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 3 ||
-		!strings.HasPrefix(lines[2], "store-few-replicas: the store h:1 has 0 of") || !strings.HasSuffix(lines[2], "; it refuses writes") {
+		!strings.HasPrefix(lines[2], "store-few-replicas: the store h:1 has 0 of") || !strings.HasSuffix(lines[2],
+		"; it refuses writes") {
 		t.Errorf("%q", lines)
 	}
 }

@@ -49,7 +49,8 @@ const missed = 3 * time.Second
 // StillRunning names a consumer that has not stopped.
 func StillRunning(c records.Consumer) string {
 	if c.Ago > missed {
-		return fmt.Sprintf("not stopped: %s; it has not asked the store for %s: it is dead, or does not reach the store", term.Shown(c.Holder), term.Rough(c.Ago))
+		return fmt.Sprintf("not stopped: %s; it has not asked the store for %s: it is dead, or does not reach the store",
+			term.Shown(c.Holder), term.Rough(c.Ago))
 	}
 	return "not stopped: " + term.Shown(c.Holder) + "; a handler runs"
 }

@@ -25,7 +25,8 @@ func Records(w io.Writer, asJSON bool) List[records.Record] {
 
 func recordCells(r records.Record) []string {
 	return []string{
-		term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r), term.Brief(r.LastError, longest),
+		term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
+		term.Brief(r.LastError, longest),
 	}
 }
 

@@ -18,11 +18,13 @@ func recordExamples() []counter.Record {
 	ago := func(d time.Duration) time.Time { return recordNow.Add(-d) }
 	of := func(id string) counter.Message { return counter.Message{VHost: "/", Queue: "q", ID: id} }
 	return []counter.Record{
-		{Message: of("waits"), Failures: 1, FirstTime: ago(3 * time.Minute), LastTime: ago(time.Minute), Due: recordNow.Add(90 * time.Second), Wait: 3 * time.Minute,
+		{Message: of("waits"), Failures: 1, FirstTime: ago(3 * time.Minute), LastTime: ago(time.Minute),
+			Due: recordNow.Add(90 * time.Second), Wait: 3 * time.Minute,
 			Reason: "exit status 1: no\nmore", TTL: time.Hour},
 		{Message: of("may"), Failures: 2, Crashes: 1, FirstTime: ago(50 * time.Hour), Due: ago(time.Second)},
 		{Message: of("runs now"), OpenToken: "t", OpenSince: ago(5 * time.Second), Suspect: true},
-		{Message: of("\x1b[2J"), State: counter.StateDeadLetter, Failures: 4, FirstTime: ago(3 * time.Hour), Due: recordNow.Add(time.Hour), Reason: "\a"},
+		{Message: of("\x1b[2J"), State: counter.StateDeadLetter, Failures: 4, FirstTime: ago(3 * time.Hour),
+			Due: recordNow.Add(time.Hour), Reason: "\a"},
 		{Message: of("done"), State: counter.StateDone},
 	}
 }

@@ -24,7 +24,8 @@ func Status(s status.Status) []term.Row {
 		name := shell.Operands(s.Queue)
 		rows = append(rows,
 			term.Row{Text: "undecoded  " + undecodable + ": " + term.Brief(s.Undecodable, 300), Kind: term.Alarm},
-			term.Row{Text: "           stop the consumers, and strikes dead drop " + name + " --dead-letter-queue " + name + " --undecodable --to FILE"})
+			term.Row{Text: "           stop the consumers, and strikes dead drop " + name + " --dead-letter-queue " + name +
+				" --undecodable --to FILE"})
 	}
 	if s.Limit != nil {
 		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
@@ -35,7 +36,8 @@ func Status(s status.Status) []term.Row {
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, held(s)...)
 	if s.HeldLanes > 0 {
-		text := fmt.Sprintf("lanes      %d held; strikes lane list %s shows what holds them", s.HeldLanes, shell.Operands(s.Queue))
+		text := fmt.Sprintf("lanes      %d held; strikes lane list %s shows what holds them", s.HeldLanes,
+			shell.Operands(s.Queue))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	rows = append(rows, deadLetters(s.Dead)...)
@@ -58,8 +60,10 @@ func paused(s status.Status) []term.Row {
 	}
 	id, queue := shell.Word(s.HeldBy.ID), shell.Operands(s.Queue)
 	return append(rows,
-		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID), term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
-		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue + " lets it fail again"},
+		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID),
+			term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
+		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
+			" lets it fail again"},
 		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"})
 }
 
@@ -74,10 +78,12 @@ func flow(s status.Status) []term.Row {
 	}
 	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
 	if s.Rates != nil {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In,
+			s.Rates.Out, s.Rates.Acked)})
 	}
 	if s.Unacked != nil || s.Rates != nil { // it does not say when it measured them
-		rows = append(rows, term.Row{Text: "           unacked and rates by the management API, as of up to 10 s ago", Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "           unacked and rates by the management API, as of up to 10 s ago",
+			Kind: term.Quiet})
 	}
 	return rows
 }
@@ -99,9 +105,11 @@ func blocked(s status.Status) []term.Row {
 // held shows messages that no record shows.
 func held(s status.Status) (rows []term.Row) {
 	for _, h := range s.Held {
-		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages, "message"),
+		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages,
+			"message"),
 			term.Rough(s.Time.Sub(h.Since)), term.Brief(h.Holder, 80))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(h.Why, 200), Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(h.Why, 200),
+			Kind: term.Alarm})
 	}
 	return rows
 }
@@ -165,7 +173,8 @@ func found(s status.Status) (rows []term.Row) {
 		rows = append(rows, term.Row{Text: term.Printable(text, ""), Kind: term.Alarm})
 	}
 	if len(rows) > 0 {
-		rows = append(rows, term.Row{Text: "           strikes doctor " + shell.Operands(s.Queue) + " says how to fix it", Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "           strikes doctor " + shell.Operands(s.Queue) + " says how to fix it",
+			Kind: term.Quiet})
 	}
 	return rows
 }
@@ -185,10 +194,12 @@ func deadLetters(d status.DeadLetters) []term.Row {
 	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
 		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm},
-			term.Row{Text: "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing until its record expires", Kind: term.Quiet})
+			term.Row{Text: "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing " +
+				"until its record expires", Kind: term.Quiet})
 	}
 	if d.Waiting > 0 {
-		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes",
+			Kind: term.Quiet})
 	}
 	return append(rows, reasons(d)...)
 }
@@ -206,7 +217,8 @@ func reasons(d status.DeadLetters) (rows []term.Row) {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record was not read", d.Unknown), Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record was not read", d.Unknown),
+			Kind: term.Quiet})
 	}
 	return rows
 }
@@ -214,7 +226,8 @@ func reasons(d status.DeadLetters) (rows []term.Row) {
 // holding says where the dead letters are.
 func holding(d status.DeadLetters) string {
 	if d.Holds == nil {
-		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
+		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) +
+			" (--dead-letter-queue names another)"
 	}
 	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
 	if d.Unrecorded > 0 {
@@ -247,7 +260,8 @@ func holding(d status.DeadLetters) string {
 
 // missing says what may have become of the missing dead letters.
 func missing(d status.DeadLetters) string {
-	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost", d.Missing)
+	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost",
+		d.Missing)
 	if !d.WaitingSeen {
 		text += "; or waiting in the source queue, which only the management API shows"
 	}

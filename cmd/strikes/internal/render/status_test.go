@@ -29,31 +29,42 @@ func TestVerdict(t *testing.T) {
 		want string
 	}{
 		{status.DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{status.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{status.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names " +
+			"another)"},
 		{status.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 		{status.DeadLetters{Holds: n(5), Behind: 4, Removed: 1}, "q.dlq holds 5, 4 behind held lanes, 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
-		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4}, "q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
+		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
+			"q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
 		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
 		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1}, "q.dlq holds 3, at least 1 consumed from it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
+			"q.dlq holds 3, at least 1 consumed from it; missing 1" + lost},
 		{status.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
 		{status.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{status.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}, "q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1}, "q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
+			"q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
+			"q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it; missing 1" + lost},
 		{status.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
-		{status.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}, "q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
-		{status.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1}, "q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
-		{status.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}, "q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
-		{status.DeadLetters{Holds: n(1), Out: 2, Unclear: 4}, "q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3}, "q.dlq holds 1, at least 1 consumed from it, 3 on the way or in use"},
-		{status.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" + unseen},
+		{status.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
+			"q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
+		{status.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
+			"q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
+		{status.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)},
+			"q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
+		{status.DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
+			"q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
+			"q.dlq holds 1, at least 1 consumed from it, 3 on the way or in use"},
+		{status.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
+			unseen},
 		{status.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 	} {
@@ -72,18 +83,23 @@ func TestStandingIsSafeToShow(t *testing.T) {
 	n := 3
 	taken := int64(1)
 	s := status.Status{
-		Time: noon, VHost: hostile, Queue: hostile, Notes: []status.Note{{Code: status.NoRates, Err: errors.New(hostile)}, {Code: status.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
+		Time: noon, VHost: hostile, Queue: hostile, Notes: []status.Note{{Code: status.NoRates, Err: errors.New(hostile)},
+			{Code: status.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
 		Limit: &records.Limit{Attempts: 2, Note: records.Note{By: hostile, Reason: hostile}},
-		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1, LastError: hostile,
-			Holder: hostile, Suspect: true, Limit: 4, Attempt: 2}},
-		Blocked:  1,
-		Dead:     status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
+		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1,
+			LastError: hostile,
+			Holder:    hostile, Suspect: true, Limit: 4, Attempt: 2}},
+		Blocked: 1,
+		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
+			Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
 		Limits:   []records.ConsumerLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
 		Held:     []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
 	}
 	for _, row := range Status(s) {
-		if i := strings.IndexFunc(row.Text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd' }); i >= 0 {
+		if i := strings.IndexFunc(row.Text, func(r rune) bool {
+			return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd'
+		}); i >= 0 {
 			t.Errorf("%q", row.Text)
 		}
 	}
@@ -93,20 +109,29 @@ func TestStandingIsSafeToShow(t *testing.T) {
 func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
 	s := status.Status{
-		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &status.Rates{In: 12, Out: 3.14, Acked: 3},
-		Limit:   &records.Limit{Attempts: 6, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour), Reason: "supplier down"}},
+		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &status.Rates{In: 12,
+			Out: 3.14, Acked: 3},
+		Limit: &records.Limit{Attempts: 6, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour),
+			Reason: "supplier down"}},
 		Blocked: 5,
 		Blocking: []status.Message{
-			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute), Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
-			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute), Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
-			{ID: "19", State: status.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour), Failures: 1, Moved: true, Skipped: true},
-			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
+			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
+				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
+			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute),
+				Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
+			{ID: "19", State: status.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour),
+				Failures: 1, Moved: true, Skipped: true},
+			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second),
+				Running: earlierBy(time.Second)},
 		},
-		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
+		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds,
+			Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
-		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"", Impact: "messages are lost"}},
-		Limits:   []records.ConsumerLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
-		Held:     []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach", Holder: "web-1, pid 42"}},
+		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
+			Impact: "messages are lost"}},
+		Limits: []records.ConsumerLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
+		Held: []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
+			Holder: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers

@@ -17,8 +17,8 @@ type Backoff struct {
 	doubles bool
 }
 
-// ParseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last, less a
-// random part of up to a half, so that messages which failed together do not come back together.
+// ParseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last,
+// less a random part of up to a half, so that messages which failed together do not come back together.
 func ParseBackoff(s string) (Backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)

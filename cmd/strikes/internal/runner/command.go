@@ -36,8 +36,9 @@ type Command struct {
 // ErrNotStarted is wrapped by the error of Run if the command could not be started, which is no failure of the message.
 var ErrNotStarted = errors.New("the command cannot be started")
 
-// Run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed if
-// the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the attempt.
+// Run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed
+// if the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the
+// attempt.
 func (c *Command) Run(ctx context.Context, env []string, body []byte) error {
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // it is what the user asked to run
 	cmd.Env, cmd.WaitDelay = env, afterTerm

@@ -49,7 +49,8 @@ func TestCommandOutcome(t *testing.T) {
 		{name: "50 MB are not read", script: "exit 0", body: big},
 		{name: "not all is read", script: "head -c 1", body: big, stdout: "x"},
 		{name: "stdin closed", script: "exec <&-; exit 0", body: big},
-		{name: "much on stderr", script: "head -c 1000000 /dev/zero | tr '\\0' e >&2; echo >&2; echo last >&2; exit 1", want: "exit status 1: last"},
+		{name: "much on stderr", script: "head -c 1000000 /dev/zero | tr '\\0' e >&2; echo >&2; echo last >&2; exit 1",
+			want: "exit status 1: last"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +131,8 @@ func TestCommandOutputIsWhole(t *testing.T) {
 	}
 }
 
-// busy is a pipe on a busy machine: the time of a read that waited is over before it learns that there is something to read.
+// busy is a pipe on a busy machine: the time of a read that waited is over before it learns that there is something to
+// read.
 type busy struct{ reads int }
 
 func (b *busy) SetReadDeadline(time.Time) error { return nil }
@@ -159,7 +161,8 @@ func TestCommandLetsGo(t *testing.T) {
 		t.Skip("there is no setsid to leave the process group with")
 	}
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	c, _, _ := shellCommand(t, setsid+` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
+	c, _, _ := shellCommand(t, setsid+
+		` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
 	began := time.Now()
 	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
 	_ = syscall.Kill(clitest.ReadPID(t, pidFile), syscall.SIGKILL)

@@ -40,7 +40,8 @@ type decision struct {
 func decisionOf(e consumer.Event, at time.Time) decision {
 	d := decision{
 		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
-		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token, HeldMS: e.Held.Milliseconds(), RanMS: e.Ran.Milliseconds(),
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token, HeldMS: e.Held.Milliseconds(),
+		RanMS:  e.Ran.Milliseconds(),
 		WaitMS: e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
 	}
 	if e.Err != nil {
@@ -85,7 +86,8 @@ func (d decision) String() string {
 // troublesome reports whether a decision is shown to those who asked for nothing.
 func (d decision) troublesome() bool {
 	switch consumer.Outcome(d.Decision) {
-	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold, consumer.OutcomeNotCounted, consumer.OutcomeCrash:
+	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold,
+		consumer.OutcomeNotCounted, consumer.OutcomeCrash:
 		return true
 	default:
 		return d.Error != ""

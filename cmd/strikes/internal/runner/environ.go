@@ -10,13 +10,13 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// OwnSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and REDIS_URL are
-// not this program's own: a command may need them.
+// OwnSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and
+// REDIS_URL are not this program's own: a command may need them.
 var OwnSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
 
-// Environ adds to the environment base what a command learns about its message, and takes away what base says of another: this
-// process may be such a command itself. It also takes away OwnSecrets. A value with a NUL in it cannot be a variable; the names
-// of those are returned.
+// Environ adds to the environment base what a command learns about its message, and takes away what base says of
+// another: this process may be such a command itself. It also takes away OwnSecrets. A value with a NUL in it cannot be
+// a variable; the names of those are returned.
 func Environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
 	about := [][2]string{
 		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},

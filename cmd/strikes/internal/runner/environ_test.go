@@ -12,11 +12,14 @@ import (
 
 func TestEnviron(t *testing.T) {
 	base := []string{"PATH=/bin", "STRIKES_MESSAGE_ID=of another", "STRIKES_MAX_RETRIES=7", "STRIKES_ATTEMPT",
-		"STRIKES_AMQP_URL=amqp://u:hush@h", "STRIKES_REDIS_URL=redis://:hush@h", "STRIKES_MANAGEMENT_URL=http://u:hush@h", "AMQP_URL=amqp://h"}
-	d := amqp.Delivery{MessageId: "a=b\n\x1b", Exchange: "x", RoutingKey: "k", ContentType: "text/plain", Redelivered: true}
+		"STRIKES_AMQP_URL=amqp://u:hush@h", "STRIKES_REDIS_URL=redis://:hush@h", "STRIKES_MANAGEMENT_URL=http://u:hush@h",
+		"AMQP_URL=amqp://h"}
+	d := amqp.Delivery{MessageId: "a=b\n\x1b", Exchange: "x", RoutingKey: "k", ContentType: "text/plain",
+		Redelivered: true}
 	env, omitted := Environ(base, "orders", d, consumer.Attempt{Number: 2, Last: 4, Token: "tok-1", Fence: 3})
 	want := []string{
-		"PATH=/bin", "STRIKES_MAX_RETRIES=7", "AMQP_URL=amqp://h", "STRIKES_ATTEMPT=2", "STRIKES_LAST=4", "STRIKES_MESSAGE_ID=a=b\n\x1b",
+		"PATH=/bin", "STRIKES_MAX_RETRIES=7", "AMQP_URL=amqp://h", "STRIKES_ATTEMPT=2", "STRIKES_LAST=4",
+		"STRIKES_MESSAGE_ID=a=b\n\x1b",
 		"STRIKES_QUEUE=orders", "STRIKES_EXCHANGE=x", "STRIKES_ROUTING_KEY=k", "STRIKES_CONTENT_TYPE=text/plain",
 		"STRIKES_REDELIVERED=true", "STRIKES_TOKEN=tok-1", "STRIKES_FENCE=3",
 	}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup starts cmd in a process group of its own: a Ctrl-C in the terminal is not sent to it, so that it may finish, and
-// all that it starts can be ended with it.
+// ownGroup starts cmd in a process group of its own: a Ctrl-C in the terminal is not sent to it, so that it may finish,
+// and all that it starts can be ended with it.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)

@@ -13,8 +13,9 @@ import (
 // health answers the probes of an orchestrator.
 type health struct{ consuming atomic.Bool }
 
-// ServeHTTP serves /live, which never fails: a restart repairs neither broker nor store. /ready is 200 while the broker sends
-// messages to this process: not before the session began, not while the queue is paused, and not once the process is stopped.
+// ServeHTTP serves /live, which never fails: a restart repairs neither broker nor store. /ready is 200 while the broker
+// sends messages to this process: not before the session began, not while the queue is paused, and not once the process
+// is stopped.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/live":

@@ -28,7 +28,8 @@ func (i *idle) begin(token string) {
 	i.extend(0)
 }
 
-// Observe counts a decision as something to do, and the wait for the next attempt, for which the delivery is held, as well.
+// Observe counts a decision as something to do, and the wait for the next attempt, for which the delivery is held, as
+// well.
 func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -55,7 +56,8 @@ func (i *idle) left() time.Duration {
 	return time.Until(i.until)
 }
 
-// wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx is done.
+// wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
+// is done.
 func (i *idle) wait(ctx context.Context, empty func() bool) bool {
 	i.mu.Lock()
 	i.extend(0)

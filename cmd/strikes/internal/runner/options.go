@@ -30,7 +30,8 @@ type Options struct {
 const MostRetries = 1000
 
 var (
-	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
+	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue,
+		"in-place": consumer.RetryInPlace}
 	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
 )
 
@@ -67,7 +68,8 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 	return c, nil
 }
 
-// laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty lane.
+// laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty
+// lane.
 func laneOf(headers amqp.Table, name string) string {
 	switch v := headers[name].(type) {
 	case nil:
@@ -116,17 +118,21 @@ func (o *Options) refuse(k consumer.Consumer) error {
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.Retry, "in-place with --lane-header, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
-		return cli.Refused("concurrency", k.Concurrency, "1 with --ordered, unless --lane-header says what may run side by side")
+		return cli.Refused("concurrency", k.Concurrency,
+			"1 with --ordered, unless --lane-header says what may run side by side")
 	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
 		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
 	case k.LaterAbove > 0 && k.Ordered:
 		return cli.Misusef("--later-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
-	case k.LaterAbove > 0 && (k.LaterAbove < consumer.DefaultLaterAbove || k.LaterAbove > max(k.ConsumerTimeout/2, consumer.DefaultLaterAbove)):
-		return cli.Refused("later-above", k.LaterAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative", consumer.DefaultLaterAbove))
+	case k.LaterAbove > 0 && (k.LaterAbove < consumer.DefaultLaterAbove || k.LaterAbove > max(k.ConsumerTimeout/2,
+		consumer.DefaultLaterAbove)):
+		return cli.Refused("later-above", k.LaterAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative",
+			consumer.DefaultLaterAbove))
 	case k.HandlerTimeout > k.ConsumerTimeout/2:
-		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout", k.ConsumerTimeout/2))
+		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout",
+			k.ConsumerTimeout/2))
 	}
 	return nil
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A command has ended with all of its group; what it printed is in the pipes. A process that has left the group and holds
-// them open is read from for a short time only: no pipe holds more than lastBytes.
+// A command has ended with all of its group; what it printed is in the pipes. A process that has left the group and
+// holds them open is read from for a short time only: no pipe holds more than lastBytes.
 const (
 	lastOutput = 100 * time.Millisecond
 	lastBytes  = 1 << 20
 )
 
-// plumbing copies what a command prints. The pipes are ours, not exec.Cmd's, whose Wait would wait for every process that
-// holds their other ends.
+// plumbing copies what a command prints. The pipes are ours, not exec.Cmd's, whose Wait would wait for every process
+// that holds their other ends.
 type plumbing struct {
 	copies sync.WaitGroup
 	ended  chan struct{} // the command has
@@ -43,8 +43,8 @@ type reader interface {
 	SetReadDeadline(time.Time) error
 }
 
-// copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w takes
-// does not count.
+// copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w
+// takes does not count.
 func (p *plumbing) copy(w io.Writer, from reader) {
 	buffer := make([]byte, 32<<10)
 	lastRead := false // it began after the command had ended, so it meets all output that came before

@@ -63,15 +63,17 @@ func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []
 	return o.NoQueue(ctx, b, queue, w.run(ctx, s.Now))
 }
 
-// findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is silent if
-// none answers: most consumers do without, and the check warns of what it cannot see.
-func findManagement(ctx context.Context, s cli.Streams, b *connect.Broker, conn *amqp.Connection, c *consumer.Consumer) {
+// findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is
+// silent if none answers: most consumers do without, and the check warns of what it cannot see.
+func findManagement(ctx context.Context, s cli.Streams, b *connect.Broker, conn *amqp.Connection,
+	c *consumer.Consumer) {
 	if c.Management != "" {
 		return
 	}
 	need, err := b.Management(ctx, conn, inspect.Need{})
 	if errors.Is(err, management.ErrDenied) {
-		fmt.Fprintf(s.Err, "strikes: continuing without the management API (none was given, and its usual address was tried): %s\n",
+		fmt.Fprintf(s.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
+			"tried): %s\n",
 			term.Printable(err.Error(), ""))
 	}
 	c.Management, c.HTTPClient = need.Management, need.HTTPClient

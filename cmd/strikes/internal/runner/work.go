@@ -26,7 +26,8 @@ func (o *Options) work(s cli.Streams, queue string, command []string) (work, err
 	if o.HTTP != "" {
 		return o.posts(queue)
 	}
-	for name, value := range map[string]string{"http-ca": o.HTTPCA, "http-cert": o.HTTPCert, "http-key": o.HTTPKey, "http-token-file": o.HTTPToken} {
+	for name, value := range map[string]string{"http-ca": o.HTTPCA, "http-cert": o.HTTPCert, "http-key": o.HTTPKey,
+		"http-token-file": o.HTTPToken} {
 		if value != "" {
 			return work{}, cli.Misusef("--%s needs --http", name)
 		}
@@ -45,7 +46,8 @@ func (o *Options) work(s cli.Streams, queue string, command []string) (work, err
 		attempt, _ := consumer.AttemptFrom(ctx)
 		env, omitted := Environ(base, queue, d, attempt)
 		for _, name := range omitted {
-			log.Warn("a variable was not passed to the command: its value has a NUL", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
+			log.Warn("a variable was not passed to the command: its value has a NUL", "variable", name,
+				"id", fmt.Sprintf("%q", d.MessageId))
 		}
 		return c.Run(ctx, env, d.Body)
 	}
@@ -54,7 +56,8 @@ func (o *Options) work(s cli.Streams, queue string, command []string) (work, err
 
 func (o *Options) posts(queue string) (work, error) {
 	e, err := push.New(push.Options{
-		URL: o.HTTP, CA: o.HTTPCA, Cert: o.HTTPCert, Key: o.HTTPKey, TokenFile: o.HTTPToken, Queue: queue, Connections: o.Concurrency,
+		URL: o.HTTP, CA: o.HTTPCA, Cert: o.HTTPCert, Key: o.HTTPKey, TokenFile: o.HTTPToken, Queue: queue,
+		Connections: o.Concurrency,
 	})
 	if err != nil {
 		return work{}, cli.Misuse(err)

@@ -26,8 +26,8 @@ type worker struct {
 	log      *slog.Logger
 }
 
-// run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now is
-// closed it ends immediately, with everything that runs.
+// run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now
+// is closed it ends immediately, with everything that runs.
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	w.consumer.Logger = slog.New(undecided{w.log.Handler()})
@@ -57,7 +57,8 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 		case <-done: //nolint:errcheck // how it ended does not matter
 		case <-time.After(lastWord):
 		}
-		return cli.WithCode(fmt.Errorf("stopped immediately: running %s, and their messages return to the queue", w.work.cancelled), cli.ExitInterrupted)
+		return cli.WithCode(fmt.Errorf("stopped immediately: running %s, and their messages return to the queue",
+			w.work.cancelled), cli.ExitInterrupted)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // ErrRefused is returned by Confirm if the answer is no.
 var ErrRefused = errors.New("nothing is done")
 
-// Confirm asks a question and returns nil if the answer is yes. Once ctx is done it waits no longer: the read of the answer is
-// left behind, because nothing ends it, and the process is about to end.
+// Confirm asks a question and returns nil if the answer is yes. Once ctx is done it waits no longer: the read of the
+// answer is left behind, because nothing ends it, and the process is about to end.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	answers := make(chan string, 1)

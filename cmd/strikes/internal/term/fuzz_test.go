@@ -10,7 +10,8 @@ import (
 // FuzzTerminal: nothing that is shown can be obeyed by a terminal, nor end a line that it is on.
 func FuzzTerminal(f *testing.F) {
 	for _, seed := range []string{
-		"order-7", "", " ", "\x1b[2J", "\u009b31m", "\x1b]0;title\a", "a\nb", "a\rb", "\u2028", "\u202edrawkcab", "\xff\xfe", "\ufeff", "\"\\", "\U000e0001", "\u00ad",
+		"order-7", "", " ", "\x1b[2J", "\u009b31m", "\x1b]0;title\a", "a\nb", "a\rb", "\u2028", "\u202edrawkcab", "\xff\xfe",
+		"\ufeff", "\"\\", "\U000e0001", "\u00ad",
 	} {
 		f.Add(seed, 10)
 	}

@@ -33,7 +33,8 @@ func (p *Progress) Show(doing string, done, all int) {
 		p.doing = doing
 		p.bar = progressbar.NewOptions(all, progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(doing),
 			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSpinnerType(14),
+			progressbar.OptionClearOnFinish())
 	}
 	_ = p.bar.Set(done) // the terminal may be gone
 }

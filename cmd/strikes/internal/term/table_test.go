@@ -9,7 +9,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-var tableColumns = []Column{{Title: "ID", Min: 6}, {Title: "STATE"}, {Title: "CRASHES", Drop: 2}, {Title: "AGE", Drop: 1}, {Title: "ERROR", Min: 5}}
+var tableColumns = []Column{{Title: "ID", Min: 6}, {Title: "STATE"}, {Title: "CRASHES", Drop: 2},
+	{Title: "AGE", Drop: 1}, {Title: "ERROR", Min: 5}}
 
 func tableText(width int, rows ...[]string) string {
 	var b strings.Builder
@@ -104,7 +105,8 @@ func TestFields(t *testing.T) {
 	if err := f.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := "id          order-17\nlast error  panic: x\n                main.go:12\\x1b[2J\n            \n            end\n"
+	want := "id          order-17\nlast error  panic: x\n                main.go:12\\x1b[2J\n            \n         " +
+		"   end\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
 	}

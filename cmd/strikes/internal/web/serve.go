@@ -28,7 +28,8 @@ func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
 
 // Brief returns a server for requests that take less than a minute each.
 func Brief(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ReadTimeout: briefTimeout, WriteTimeout: briefTimeout}
+	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ReadTimeout: briefTimeout,
+		WriteTimeout: briefTimeout}
 }
 
 // Serve serves until ctx is done. Requests that do not end within 5 s after that are aborted.

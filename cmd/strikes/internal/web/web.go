@@ -29,7 +29,8 @@ type Flags struct {
 // AddTo adds the flags.
 func (f *Flags) AddTo(cmd *cobra.Command, listen string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Listen, "listen", listen, "serve at this `ADDRESS`; one that other machines reach needs --token-file")
+	flags.StringVar(&f.Listen, "listen", listen,
+		"serve at this `ADDRESS`; one that other machines reach needs --token-file")
 	flags.StringArrayVar(&f.Hosts, "host", nil, "serve under this `NAME` too, as browsers write it; repeatable")
 	flags.StringVar(&f.TokenFile, "token-file", "", "ask for the token that `FILE` holds, 16 bytes at least")
 	flags.StringVar(&f.Cert, "tls-cert", "", "serve HTTPS with the certificates of `FILE` (PEM)")
@@ -84,13 +85,17 @@ func (f Flags) Serve(ctx context.Context, h http.Handler, out io.Writer) error {
 		if err != nil {
 			return errors.Join(cli.Misusef("--tls-cert, --tls-key: %w", err), listener.Close())
 		}
-		scheme, listener = "https", tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		scheme, listener = "https", tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair},
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
 	if _, err := fmt.Fprintf(out, "%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(f.Path, "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	// Streams last as long as their pages, so they have no timeout, and end with ctx.
 	return Serve(ctx, listener, &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context {
+			return ctx
+		},
 	})
 }
