@@ -155,8 +155,8 @@ lanes: rabbitmq redis ## hold, replay and release 100 lanes of 20,000 messages u
 lanes-scale: rabbitmq redis ## judge how long a start, status and lane list take with 1,000,000 blocked messages; Redis needs 1 GB
 	@go test ./integration -count=1 -timeout 30m -v -run '^TestManyBlockedLanes$$' -scale.lanes 100000 -scale.deep 300000 -scale.judge
 
-later: rabbitmq redis ## kill 500 processes while 10,000 delayed messages wait in the later lane
-	@go test ./integration -count=1 -timeout 1h -v -run '^TestLaterKilled$$' -later.messages 10000 -later.kills 100 -later.delay 40s
+delay: rabbitmq redis ## kill 500 processes while 10,000 delayed messages wait in a delay queue
+	@go test ./integration -count=1 -timeout 1h -v -run '^TestDelayKilled$$' -delay.messages 10000 -delay.kills 100 -delay.wait 40s
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list work); do \

@@ -49,7 +49,7 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 		}
 		if !plan.Due.IsZero() {
 			return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.",
-				"It was moved to the later lane, and is dead-lettered when it returns: " + instant(plan.Due) + "."}, nil
+				"It was moved to a delay queue, and is dead-lettered when it returns: " + instant(plan.Due) + "."}, nil
 		}
 		return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "The consumer that holds it " +
 			"dead-letters it now, or the next one that receives it. A running attempt finishes first."}, nil

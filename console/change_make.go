@@ -121,7 +121,7 @@ func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {
 		return fmt.Sprintf("The last attempt of %s has not ended. It is dead-lettered if that attempt fails, or when a "+
 			"consumer receives it again.", shown(ch.ID)), nil
 	case !plan.Due.IsZero():
-		return fmt.Sprintf("%s is dead-lettered when it returns from the later lane: %s.", shown(ch.ID),
+		return fmt.Sprintf("%s is dead-lettered when it returns from a delay queue: %s.", shown(ch.ID),
 			instant(plan.Due)), nil
 	}
 	return fmt.Sprintf("%s is dead-lettered at its next step.", shown(ch.ID)), nil

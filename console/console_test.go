@@ -151,7 +151,7 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay,
 	return done, nil
 }
 
-// ReplayLane drops the places from the store, as a consumer that handles each message would close them.
+// ReplayLane drops the positions from the store, as a consumer that handles each message would close them.
 func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
 	_ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
 	for {
@@ -171,7 +171,7 @@ func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
 		if l.fails != nil {
 			return done, l.fails
 		}
-		if _, err := lane.Store.DropPlaces(ctx, "/", lane.Queue, lane.Name, []counter.Place{state.First()}); err != nil {
+		if _, err := lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name, []counter.Position{state.First()}); err != nil {
 			return done, err
 		}
 		done.Replayed++
@@ -183,7 +183,7 @@ func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane,
 	if err := lane.Keep(l.all[:1]); err != nil {
 		return done, err
 	}
-	done.Released, err = lane.Store.DropPlaces(ctx, "/", lane.Queue, lane.Name, []counter.Place{lane.First})
+	done.Released, err = lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name, []counter.Position{lane.First})
 	done.Dropped++
 	return done, err
 }

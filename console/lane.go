@@ -28,7 +28,7 @@ type laneView struct {
 	Messages int
 	By       string // id of the message that holds the lane, if it is a dead letter with an id
 	Dead     bool   // it is a dead letter; else it was replayed, and is not handled yet
-	First    string // its place, which a form carries
+	First    string // its position, which a form carries
 	Reason   string
 	Wrong    string
 }
@@ -96,7 +96,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 	}
 	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
 		Actor: visitorOf(r).Actor}
-	first := counter.ParsePlace(r.PostFormValue("plan"))
+	first := counter.ParsePosition(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
 	switch {
 	case err != nil:
@@ -136,7 +136,7 @@ func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, w
 }
 
 // prepareLane finds the dead-letter queue, and returns what a job does.
-func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) (jobWork, error) {
+func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Position) (jobWork, error) {
 	if j.Lane.Drops() && (c.opts.DropDir == "" || c.opts.Encode == nil) {
 		return nil, errNoDrop
 	}

@@ -141,7 +141,7 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.DropPlaces(t.Context(), "/", "orders", "a1", []counter.Place{state.First()}); err != nil {
+	if _, err := f.store.DropPositions(t.Context(), "/", "orders", "a1", []counter.Position{state.First()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range []string{"replay", "release", "drop"} {
@@ -201,7 +201,7 @@ func TestOutcomeOfLane(t *testing.T) {
 	}
 }
 
-// TestLaneDropNeedsAFile: without a place for what is dropped nothing is.
+// TestLaneDropNeedsAFile: without a position for what is dropped nothing is.
 func TestLaneDropNeedsAFile(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.hold(t, "a1", "m-1")

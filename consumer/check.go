@@ -29,12 +29,12 @@ func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	return err
 }
 
-// lookForLater is openLater with a timeout.
-func (s *session) lookForLater(ctx context.Context, conn *amqp.Connection) error {
+// lookForDelay is openDelayQueues with a timeout.
+func (s *session) lookForDelay(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_, err := await(ctx, checkTimeout, func() (struct{}, error) {
-		return struct{}{}, s.openLater(during, conn)
+		return struct{}{}, s.openDelayQueues(during, conn)
 	}, func(struct{}) {})
 	return err
 }

@@ -279,12 +279,12 @@ func (s *session) close(ctx context.Context, d *delivery) {
 		s.decided(d)
 	}
 	if (d.open || d.doubt) && s.sendEnd(ctx, d, false) != nil {
-		s.endLater(d, false) //nolint:contextcheck // late steps outlive every context here
+		s.endDelay(d, false) //nolint:contextcheck // late steps outlive every context here
 	}
 }
 
-// endLater sends END until the store answers, after the delivery is gone.
-func (s *session) endLater(d *delivery, succeeded bool) {
+// endDelay sends END until the store answers, after the delivery is gone.
+func (s *session) endDelay(d *delivery, succeeded bool) {
 	attempt := s.counted(d)
 	d.open, d.doubt = false, false
 	if d.undecided {
@@ -293,8 +293,8 @@ func (s *session) endLater(d *delivery, succeeded bool) {
 	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, s.handOver(d))
 }
 
-// failLater sends FAIL until the store answers.
-func (s *session) failLater(d *delivery) {
+// failDelay sends FAIL until the store answers.
+func (s *session) failDelay(d *delivery) {
 	attempt, failure := s.counted(d), s.failureOf(d)
 	d.unrecorded = false
 	s.late.add(func(ctx context.Context) error {
@@ -307,7 +307,7 @@ func (s *session) failLater(d *delivery) {
 func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
-		Floor: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d),
+		Fence: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.crash, Delay: s.delayOf(d),
 		HoldsQueue: s.holdsQueue(),
 	}
 }

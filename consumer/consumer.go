@@ -91,13 +91,13 @@ type Consumer struct {
 	// crash these may be handled again.
 	AckEach bool
 
-	// LaterAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait
-	// for longer is moved to the later lane: a confirmed copy waits in another queue and comes back with the same count,
+	// DelayAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait
+	// for longer is moved to a delay queue: a confirmed copy waits in another queue and comes back with the same count,
 	// and the original is acked. If zero, it is one minute if the virtual host has the lane when a session begins
-	// (topology.Spec.Later); else all delays are held. If positive, it must be one minute to half the ConsumerTimeout, and
-	// a session without the lane is refused. If negative, all delays are held. A positive LaterAbove cannot be combined
+	// (topology.Spec.DelayQueues); else all delays are held. If positive, it must be one minute to half the ConsumerTimeout, and
+	// a session without the lane is refused. If negative, all delays are held. A positive DelayAbove cannot be combined
 	// with Ordered.
-	LaterAbove time.Duration
+	DelayAbove time.Duration
 
 	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil,
 	// DefaultBackoff. The wait continues if its holder dies. A negative one is none.
@@ -198,7 +198,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 // their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if
 // empty, "/". The channel must consume without auto-ack and be open. Call Handle once for each of its deliveries, from
 // as many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no
-// effect: Concurrency, Prefetch, AckEach, LaterAbove, DrainTimeout, Check and Consuming.
+// effect: Concurrency, Prefetch, AckEach, DelayAbove, DrainTimeout, Check and Consuming.
 //
 // When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
 // that is left comes back when its channel is closed, so close it.

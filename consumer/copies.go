@@ -135,7 +135,7 @@ func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue str
 	select {
 	case r := <-ch.returned:
 		ch.discard()
-		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with Later",
+		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with DelayQueues",
 			r.ReplyCode, r.ReplyText)
 	default:
 		return ch, nil

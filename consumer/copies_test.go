@@ -24,11 +24,11 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 	}
 	tell(true)
 	for range copyChannels + 1 {
-		if err := c.send(t.Context(), "strikes.later.1m", "q", amqp.Publishing{}); !errors.Is(err, errBlocked) {
+		if err := c.send(t.Context(), "strikes.delay.1m", "q", amqp.Publishing{}); !errors.Is(err, errBlocked) {
 			t.Fatal("a copy while the broker blocks:", err)
 		}
 	}
-	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.later.1m",
+	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.delay.1m",
 		"q", amqp.Publishing{}); ch == nil || !errors.Is(err, errBlocked) {
 		t.Error("an alarm while the channel was opened:", err)
 	}

@@ -17,14 +17,14 @@ import (
 // that took over from a handler that did not return, and last the one that settles.
 type delivery struct {
 	amqp.Delivery
-	entry     acks.Entry[*delivery]
-	ours      queueinfo.Headers // its headers, with those of strikes if they were written for it
-	message   counter.Message
-	received  time.Time
-	heldUntil time.Time // for so long it may be held
-	hop       int64     // the number of this copy; 0: it is none
-	body      string    // its fingerprint, once needed
-	asksFirst bool      // its first attempt needs no worker yet
+	entry      acks.Entry[*delivery]
+	ours       queueinfo.Headers // its headers, with those of strikes if they were written for it
+	message    counter.Message
+	received   time.Time
+	heldUntil  time.Time // for so long it may be held
+	copyNumber int64     // the number of this copy; 0: it is none
+	body       string    // its fingerprint, once needed
+	asksFirst  bool      // its first attempt needs no worker yet
 
 	attempt           // the present one
 	again      bool   // an attempt in place came before it
@@ -89,7 +89,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })
 	}
 	if d.message.ID != "" {
-		d.hop = d.ours.Hop()
+		d.copyNumber = d.ours.CopyNumber()
 	}
 	if d.ours.Foreign() {
 		s.logForeign(d)
@@ -97,7 +97,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	d.asksFirst = s.decideReceived(d) != stepRun
 	s.received, s.last = s.received+1, d.message.ID
 	if s.holds != nil {
-		d.inLane = &inLane{carried: counter.ParsePlace(d.ours.Place())}
+		d.inLane = &inLane{carried: counter.ParsePosition(d.ours.Position())}
 	}
 	if s.Lane != nil {
 		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(d.shown())) })
@@ -192,7 +192,7 @@ func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict
 // leave closes the attempt, as far as the store can be reached, and leaves d to return with its session.
 func (s *session) leave(ctx context.Context, d *delivery) *delivery {
 	if d.unrecorded { // FAIL closes the attempt too
-		s.failLater(d) //nolint:contextcheck // late steps outlive every context here
+		s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
 	} else {
 		s.close(ctx, d)
 	}
@@ -237,9 +237,9 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	s.observe(ctx, d, Event{Outcome: d.outcome, Err: d.err})
 	switch {
 	case d.entry.Verdict == acks.Ack && d.open: // its END was not answered
-		s.endLater(d, true) //nolint:contextcheck // late steps outlive every context here
+		s.endDelay(d, true) //nolint:contextcheck // late steps outlive every context here
 	case d.unrecorded:
-		s.failLater(d) //nolint:contextcheck // late steps outlive every context here
+		s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
 	}
 	if d.sent != nil {
 		close(d.sent)
@@ -265,7 +265,7 @@ func (d *delivery) shown() amqp.Delivery {
 }
 
 // isFirst reports whether no attempt was counted yet at a delivery that is neither redelivered nor a copy.
-func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.hop == 0 }
+func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.copyNumber == 0 }
 
 func (s *session) decideReceived(d *delivery) step {
 	hasID := d.message.ID != ""

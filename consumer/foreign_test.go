@@ -19,8 +19,8 @@ import (
 // message must not count on its copy.
 func TestCopyOfForeignHeaders(t *testing.T) {
 	type read struct {
-		Generation, Place string
-		Hop, Fence        int64
+		Generation, Position string
+		CopyNumber, Fence    int64
 	}
 	for name, tc := range map[string]struct {
 		id   string // of the message that the headers were written for
@@ -29,16 +29,16 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 		"its own":            {"m1", read{"1@1700000000 header:g", "1.1", 3, 1_700_000_001_000_000}},
 		"of another message": {"m2", read{"1@1700000000", "", 3, 1_700_000_001_000_000}},
 	} {
-		from := amqp.Table{GenerationHeader: "g", PlaceHeader: "1.1", HopHeader: int64(2), FenceHeader: int64(9),
+		from := amqp.Table{GenerationHeader: "g", PositionHeader: "1.1", CopyHeader: int64(2), FenceHeader: int64(9),
 			"mine": "kept"}
 		from["x-death"] = []any{death("orders", "rejected", int64(1), time.Unix(1_700_000_000, 0))}
-		d := &delivery{Delivery: amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}, reply: counter.Reply{Hop: 3,
+		d := &delivery{Delivery: amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}, reply: counter.Reply{CopyNumber: 3,
 			Fence: 5}}
 		d.ours = queueinfo.Read(d.Headers, "orders", "m1", nil)
 		d.message.Generation = d.ours.Generation()
 		copied := (&session{Consumer: Consumer{Queue: "orders"}}).copyOf(d).Headers
 		h := queueinfo.Read(copied, "orders", "m1", nil)
-		if diff := cmp.Diff(tc.want, read{h.Generation(), h.Place(), h.Hop(), h.Fence()}); diff != "" {
+		if diff := cmp.Diff(tc.want, read{h.Generation(), h.Position(), h.CopyNumber(), h.Fence()}); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if copied["mine"] != "kept" || copied["x-death"] != nil {

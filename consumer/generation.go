@@ -20,11 +20,11 @@ const FenceHeader = queueinfo.FenceHeader
 // died last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
 func carriedFence(h queueinfo.Headers) int64 {
 	fence := h.Fence()
-	if fence < 0 || fence > counter.MaxFloor { // any publisher can send it
+	if fence < 0 || fence > counter.MaxFence { // any publisher can send it
 		fence = 0
 	}
 	if d, ok := h.NewestDeath(); ok {
-		if end := d.Time.Add(time.Second).UnixMicro(); end <= counter.MaxFloor {
+		if end := d.Time.Add(time.Second).UnixMicro(); end <= counter.MaxFence {
 			fence = max(fence, end)
 		}
 	}

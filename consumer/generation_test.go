@@ -35,7 +35,7 @@ func TestCarriedFence(t *testing.T) {
 		{"replayed after that, by a clock that is ahead", amqp.Table{FenceHeader: int64(1_700_000_002_000_000),
 			"x-death": died}, 1_700_000_002_000_000},
 		{"below zero", amqp.Table{FenceHeader: int64(-1)}, 0},
-		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFloor + 1), "x-death": died},
+		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFence + 1), "x-death": died},
 			1_700_000_001_000_000},
 		{"of another type", amqp.Table{FenceHeader: "7"}, 0},
 		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1),
@@ -93,7 +93,7 @@ func FuzzGeneration(f *testing.F) {
 		if replayed := read().Generation(); replayed != want {
 			t.Errorf("with the header of a replay the generation is %q, not %q", replayed, want)
 		}
-		if fence := carriedFence(read()); fence < 0 || fence > counter.MaxFloor {
+		if fence := carriedFence(read()); fence < 0 || fence > counter.MaxFence {
 			t.Errorf("the fence is %d", fence)
 		}
 	})

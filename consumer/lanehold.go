@@ -17,9 +17,9 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// PlaceHeader is the header for the place of a replayed message in its lane, a string. `strikes lane replay` sets it.
+// PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets it.
 // See Consumer.HoldLanes.
-const PlaceHeader = queueinfo.PlaceHeader
+const PositionHeader = queueinfo.PositionHeader
 
 // LaneKeeper is a Counter that keeps which lanes are held. *counter.Counter and *counter.Memory are LaneKeepers.
 type LaneKeeper interface {
@@ -216,11 +216,11 @@ func (s *session) keepHolds(ctx context.Context) <-chan struct{} {
 
 // inLane is the position of a delivery in its lane.
 type inLane struct {
-	carried counter.Place // by the message
-	place   counter.Place // the same, if the store knows it
-	entered bool          // it may run
-	parked  bool          // it may be dead-lettered
-	stale   bool          // its place is not open any more
+	carried  counter.Position // by the message
+	position counter.Position // the same, if the store knows it
+	entered  bool             // it may run
+	parked   bool             // it may be dead-lettered
+	stale    bool             // its position is not open any more
 }
 
 // enterLane asks whether a message may run, where its lane may be held. It returns stepRun if it may.
@@ -231,7 +231,7 @@ func (s *session) enterLane(ctx context.Context, d *delivery) step {
 	if instead := s.insist(ctx, d, stepStart, func() error { return s.holds.own(ctx, s.alive) }); instead != 0 {
 		return instead
 	}
-	if d.carried == (counter.Place{}) && s.holds.isFree(d.lane) {
+	if d.carried == (counter.Position{}) && s.holds.isFree(d.lane) {
 		d.entered = true
 		return stepRun
 	}
@@ -257,10 +257,10 @@ func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 	case s.holds == nil || d.parked || d.stale:
 	case next == stepDeadLetter:
 		if next = s.stepLane(ctx, d, counter.LanePark); next == stepDeadLetter {
-			<-s.acks.Sent() // else a message before it could return, and find its place taken
+			<-s.acks.Sent() // else a message before it could return, and find its position taken
 		}
 		return next
-	case next == stepAck && d.place != (counter.Place{}):
+	case next == stepAck && d.position != (counter.Position{}):
 		return s.stepLane(ctx, d, counter.LaneLeave)
 	}
 	return next
@@ -269,7 +269,7 @@ func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 // stepLane sends a step, and returns what becomes of the delivery then.
 func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct) step {
 	request := counter.LaneStep{
-		Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried,
+		Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Position: d.carried,
 		Redelivered: d.Redelivered,
 	}
 	if request.ID == "" {
@@ -290,7 +290,7 @@ func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct
 // decidedLane returns the step for the store's verdict on a step of a lane.
 func (s *session) decidedLane(d *delivery, act counter.LaneAct, reply counter.LaneReply) step {
 	next := decideLane(act, reply.Verdict)
-	d.place = reply.Place
+	d.position = reply.Position
 	switch {
 	case next == stepLeave:
 		d.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Verdict], s.Queue, d.lane)

@@ -223,22 +223,22 @@ func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		place := state.First()
-		if _, err := store.DropPlaces(t.Context(), "/", "orders", "a", []counter.Place{place}); err != nil {
+		position := state.First()
+		if _, err := store.DropPositions(t.Context(), "/", "orders", "a", []counter.Position{position}); err != nil {
 			t.Fatal(err)
 		}
 		s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
 		if err := s.holds.own(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		headers := amqp.Table{PlaceHeader: place.String()}
+		headers := amqp.Table{PositionHeader: position.String()}
 		if died {
 			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1),
 				"time": time.Unix(1_700_000_000, 0)}}
 		}
 		queueinfo.WriteFor(headers, "orders", "m1", nil)
 		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"},
-			inLane: &inLane{carried: place}}
+			inLane: &inLane{carried: position}}
 		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
 		if got := s.enterLane(t.Context(), d); got != want || d.stale != (want == stepAck) {
 			t.Errorf("died %v: step %v, stale %v; want step %v", died, got, d.stale, want)

@@ -35,8 +35,8 @@ const (
 	OutcomeNotCounted Outcome = "not-counted"
 	// the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
 	OutcomeCrash Outcome = "crash"
-	OutcomeMove  Outcome = "move"  // acked: a confirmed copy waits in the later lane
-	OutcomeStale Outcome = "stale" // acked: a copy that waited in the later lane takes its place
+	OutcomeMove  Outcome = "move"  // acked: a confirmed copy waits in a delay queue
+	OutcomeStale Outcome = "stale" // acked: a copy that waited in a delay queue takes its place
 	OutcomeLeave Outcome = "leave" // not settled: it returns to the queue when its channel closes
 
 	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it

@@ -19,11 +19,11 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 	if err := s.checked(ctx, conn); err != nil {
 		return false, err
 	}
-	if err := s.lookForLater(ctx, conn); err != nil {
+	if err := s.lookForDelay(ctx, conn); err != nil {
 		return false, err
 	}
-	if s.later != nil {
-		defer func() { _ = within(closeTimeout, s.later.close) }()
+	if s.delayQueues != nil {
+		defer func() { _ = within(closeTimeout, s.delayQueues.close) }()
 	}
 	s.control = held.of(s)
 	return s.unlessPaused(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })

@@ -109,7 +109,7 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 			return stepDeadLetter
 		}
 		if d.unrecorded { // its gate must not wait for the route
-			s.failLater(d) //nolint:contextcheck // late steps outlive every context here
+			s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
 		}
 		s.renewTombstone(ctx, d)
 		if d.broken == nil {

@@ -48,11 +48,11 @@ type session struct {
 	Consumer        // with every default in place
 	vhost    string // of the connection
 
-	later           *later     // if nil, no message is moved
-	isolation       *isolation // of the process
-	late            *late      // steps that the store did not take in time
-	route           *route     // that dead letters take; if nil, it is not checked
-	deadLettersFrom time.Time  // dead letters are held until then
+	delayQueues     *delayQueues // if nil, no message is moved
+	isolation       *isolation   // of the process
+	late            *late        // steps that the store did not take in time
+	route           *route       // that dead letters take; if nil, it is not checked
+	deadLettersFrom time.Time    // dead letters are held until then
 
 	consuming func()   // called when the broker has accepted the consumer
 	control   *control // of the queue; nil: its Counter has none

@@ -88,7 +88,7 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	if err := c.validateOrder(); err != nil {
 		return err
 	}
-	return c.validateLater()
+	return c.validateDelay()
 }
 
 func (c *Consumer) validateFields() error {

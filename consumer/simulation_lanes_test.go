@@ -171,7 +171,7 @@ type simLaned interface {
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
-	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (bool, error)
+	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (bool, error)
 }
 
 func (s *simStore) laned() []simLaned {
@@ -234,13 +234,13 @@ func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after count
 func (l *simLink) HeldLanes(context.Context, string, string) (int, error) { panic("not asked") }
 
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
-	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Place)
+	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
 	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {
 		got, err := s.StepLane(context.Background(), step)
 		if first {
 			reply = got
 		}
-		return fmt.Sprintf("%d, %v", got.Verdict, got.Place), err
+		return fmt.Sprintf("%d, %v", got.Verdict, got.Position), err
 	})
 	return reply, err
 }
@@ -305,9 +305,9 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 
 // simLaneOperator replays held lanes, a step at a time. It may die between any two.
 type simLaneOperator struct {
-	todo     []func() bool               // false: the rest is given up
-	rests    time.Time                   // until then
-	replaced map[counter.Place]time.Time // places that the last pass found replaced, and since when
+	todo     []func() bool                  // false: the rest is given up
+	rests    time.Time                      // until then
+	replaced map[counter.Position]time.Time // positions that the last pass found replaced, and since when
 	passes   int
 }
 
@@ -395,7 +395,7 @@ func (w *simWorld) planLane() {
 
 func (w *simWorld) takeLetters(state *counter.LaneState, upTo int64) (letters []*simMessage) {
 	for _, m := range w.broker.dead {
-		if p, ok := state.PlaceOf(m.asCounted()); ok && p.Number <= upTo && !m.arrives.After(time.Now()) {
+		if p, ok := state.PositionOf(m.asCounted()); ok && p.Number <= upTo && !m.arrives.After(time.Now()) {
 			letters = append(letters, m)
 		}
 	}
@@ -426,14 +426,14 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 	for _, p := range plan.Publish {
 		m := letters[p.Index]
-		noted := []counter.LaneLetter{{Message: m.asCounted(), Place: p.Place}}
+		noted := []counter.LaneLetter{{Message: m.asCounted(), Position: p.Position}}
 		o.todo = append(o.todo,
 			func() bool {
 				return w.onLanes(func(s simLaned) error {
 					return s.NotePublishing(context.Background(), "/", "orders", lane, noted)
 				})
 			},
-			func() bool { return w.republish(m, p.Place) },
+			func() bool { return w.republish(m, p.Position) },
 			func() bool { return w.takeOff(m) },
 			func() bool {
 				return w.onLanes(func(s simLaned) error { return s.NoteReplayed(context.Background(), "/", "orders", lane, noted) })
@@ -441,16 +441,16 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 }
 
-// giveUpReplaced drops places whose messages have later ones, once it has found them so for longer than a dead letter
+// giveUpReplaced drops positions whose messages have later ones, once it has found them so for longer than a dead letter
 // is on its way.
 func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers []int64) {
 	o := &w.operator
-	var places []counter.Place
-	seen := map[counter.Place]time.Time{}
+	var positions []counter.Position
+	seen := map[counter.Position]time.Time{}
 	old := true
 	for _, n := range numbers {
-		p := counter.Place{Since: state.Since, Number: n}
-		places = append(places, p)
+		p := counter.Position{Since: state.Since, Number: n}
+		positions = append(positions, p)
 		since, before := o.replaced[p]
 		if seen[p] = since; !before {
 			seen[p] = time.Now()
@@ -463,9 +463,9 @@ func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers
 		return
 	}
 	o.todo = append(o.todo, func() bool {
-		w.tell("the operator gives up %v of lane %q, which were parked again", places, lane)
+		w.tell("the operator gives up %v of lane %q, which were parked again", positions, lane)
 		return w.onLanes(func(s simLaned) error {
-			_, err := s.DropPlaces(context.Background(), "/", "orders", lane, places)
+			_, err := s.DropPositions(context.Background(), "/", "orders", lane, positions)
 			return err
 		})
 	})
@@ -480,13 +480,13 @@ func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
 	w.operator.todo = append(w.operator.todo,
 		func() bool {
 			before, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
-			open := before != nil && before.IsOpen(p.Place)
+			open := before != nil && before.IsOpen(p.Position)
 			done := w.onLanes(func(s simLaned) error {
-				_, err := s.DropPlaces(context.Background(), "/", "orders", lane, []counter.Place{p.Place})
+				_, err := s.DropPositions(context.Background(), "/", "orders", lane, []counter.Position{p.Position})
 				return err
 			})
 			after, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
-			if open && (after == nil || !after.IsOpen(p.Place)) {
+			if open && (after == nil || !after.IsOpen(p.Position)) {
 				w.judge.dropped[m.id] = true
 				w.tell("the operator drops %s", m.name)
 			}
@@ -503,9 +503,9 @@ func (m *simMessage) asCounted() counter.Message {
 func (m *simMessage) replays() int64 { return int64(strings.Count(m.name, "'")) }
 
 // republish publishes a dead letter again. The confirm may be lost.
-func (w *simWorld) republish(m *simMessage, p counter.Place) bool {
+func (w *simWorld) republish(m *simMessage, p counter.Position) bool {
 	name := m.name + "'"
-	headers := amqp.Table{GenerationHeader: name, PlaceHeader: p.String()}
+	headers := amqp.Table{GenerationHeader: name, PositionHeader: p.String()}
 	again := &simMessage{name: name, id: m.id, headers: written(headers, m.id)}
 	w.broker.queue = append(w.broker.queue, again)
 	w.judge.replays++

@@ -23,9 +23,9 @@ type simPlan struct {
 	hold        bool // dead letters hold their lanes
 	whole       bool // an exhausted message holds the whole queue
 	sour        int  // percent of the requests to the store that go wrong until it is calm
-	later       bool // long backoffs, and a later lane
+	delayQueues bool // long backoffs, and delay queues
 	firstDelay  int  // which of them comes first
-	oldProcess  bool // every other process has no later lane
+	oldProcess  bool // every other process has no delay queues
 	differ      bool // every other process moves longer delays only
 	operations  int  // of operators: pauses, resumes and skips
 	sieges      int  // kills from outside of a process that is about to run an isolated attempt
@@ -66,7 +66,7 @@ func (p *simPlan) audited() *audit.Plan {
 		Complete:  true,
 		Isolation: map[Isolation]string{IsolationOff: audit.IsolationOff}[p.isolation],
 		Mixed:     p.oldProcess,
-		Ordered:   p.ordered || !p.later && p.processes*p.consumers == 1 && p.prefetch == 1,
+		Ordered:   p.ordered || !p.delayQueues && p.processes*p.consumers == 1 && p.prefetch == 1,
 	}
 }
 
@@ -88,8 +88,8 @@ func (p simPlan) String() string {
 	if p.sieges > 0 {
 		out += fmt.Sprintf("; %d kills before isolated attempts", p.sieges)
 	}
-	if p.later {
-		out += fmt.Sprintf("; later lane, backoffs from %v", p.delay(1))
+	if p.delayQueues {
+		out += fmt.Sprintf("; delay queues, backoffs from %v", p.delay(1))
 	}
 	if p.oldProcess {
 		out += ", every other process without"
@@ -138,9 +138,9 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	if rng.IntN(4) == 0 {
 		p.sieges = 1 + rng.IntN(8)
 	}
-	if !p.ordered && (rng.IntN(4) == 0 || *simLater) {
+	if !p.ordered && (rng.IntN(4) == 0 || *simDelay) {
 		// a process that reads each second would fill a day
-		p.later, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0
+		p.delayQueues, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0
 		p.differ = rng.IntN(4) == 0
 		p.messages[0].differ = rng.IntN(2) == 0
 	}

@@ -161,7 +161,7 @@ func (w *simWorld) open(p *simProc) {
 		session, end := p.control.consuming(p.ctx, w.plan.hold)
 		defer end()
 		mine := newSession(c.withDefaults(), "/")
-		mine.control, mine.isolation, mine.late, mine.later = p.control, p.isolation, p.late, s.laterLane()
+		mine.control, mine.isolation, mine.late, mine.delayQueues = p.control, p.isolation, p.late, s.delays()
 		s.stuck = errors.Is(mine.serve(session, link), ErrStuck) // other ends are seen at the broker and the store
 		s.ended.Store(true)
 	})

@@ -18,7 +18,7 @@ var (
 	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays "+
 		"-sim.n of them")
 	simN     = flag.Uint64("sim.n", 500, "the number of schedules that TestSimulation plays")
-	simLater = flag.Bool("sim.later", false, "gives every schedule of TestSimulation that keeps no order a later lane")
+	simDelay = flag.Bool("sim.delay", false, "gives every schedule of TestSimulation that keeps no order delay queues")
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
 )
 

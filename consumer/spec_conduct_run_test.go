@@ -337,27 +337,27 @@ func (r *conductRun) next(e conductEntry) json.RawMessage {
 
 func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
 	return conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First &&
-		do != "END", Floor: a.Floor}
+		do != "END", Fence: a.Fence}
 }
 
 func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
 	error) {
 	e := r.entry("START", a)
-	e.Mode, e.Limit, e.MaxAge, e.Later = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Later.String()
+	e.Mode, e.Limit, e.MaxAge, e.Delay = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Delay.String()
 	return r.answer(ctx, e)
 }
 
 func (r *conductRun) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
 	e := r.entry("BEGUN", a)
-	e.First, e.Floor = false, 0
+	e.First, e.Fence = false, 0
 	return r.answer(ctx, e)
 }
 
 func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	e := r.entry("FAIL", a)
 	wait := f.Wait.Milliseconds()
-	e.Limit, e.Wait, e.Cause, e.Floor = &f.Limit, &wait, string(f.Cause), 0
-	e.MaxAge, e.AtMost, e.Later = a.MaxAge.Milliseconds(), f.AtMost, a.Later.String()
+	e.Limit, e.Wait, e.Cause, e.Fence = &f.Limit, &wait, string(f.Cause), 0
+	e.MaxAge, e.AtMost, e.Delay = a.MaxAge.Milliseconds(), f.AtMost, a.Delay.String()
 	if e.Cause != "timed-out" {
 		e.Reason = f.Reason
 	}
@@ -366,7 +366,7 @@ func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Fail
 
 func (r *conductRun) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
 	e := r.entry("END", a)
-	e.Succeeded, e.Floor = succeeded, 0
+	e.Succeeded, e.Fence = succeeded, 0
 	_, err := r.answer(ctx, e)
 	return err
 }

@@ -80,14 +80,13 @@ type conductEntry struct {
 	Generation string `json:"generation,omitempty"`
 	Mode       string `json:"mode,omitempty"`
 	First      bool   `json:"first,omitempty"`
-	Floor      int64  `json:"floor,omitempty"`
 	Limit      *int   `json:"limit,omitempty"`
 	Wait       *int64 `json:"wait,omitempty"`
 	Cause      string `json:"cause,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	MaxAge     int64  `json:"max_age,omitempty"`
 	AtMost     int    `json:"at_most,omitempty"`
-	Later      string `json:"later,omitempty"`
+	Delay      string `json:"delay,omitempty"`
 	Succeeded  bool   `json:"succeeded,omitempty"`
 	Number     int    `json:"number,omitempty"`
 	Last       int    `json:"last,omitempty"`

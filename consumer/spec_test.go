@@ -146,8 +146,9 @@ func TestSpecGenerations(t *testing.T) {
 	type generationCase struct {
 		Name, Why, Queue, ID, Body, Generation string
 		Headers                                specTable
-		Fence, Hop                             int64
-		Place                                  string
+		Fence                                  int64
+		CopyNumber                             int64 `json:"copy_number"`
+		Position                               string
 		Foreign                                bool
 	}
 	for _, c := range specCases[generationCase](t, "generations.json") {
@@ -158,11 +159,11 @@ func TestSpecGenerations(t *testing.T) {
 		if got := carriedFence(headers); got != c.Fence {
 			t.Errorf("%s (%s): fence %d, want %d", c.Name, c.Why, got, c.Fence)
 		}
-		if got := headers.Hop(); got != c.Hop {
-			t.Errorf("%s (%s): hop %d, want %d", c.Name, c.Why, got, c.Hop)
+		if got := headers.CopyNumber(); got != c.CopyNumber {
+			t.Errorf("%s (%s): copy number %d, want %d", c.Name, c.Why, got, c.CopyNumber)
 		}
-		if got := headers.Place(); got != c.Place {
-			t.Errorf("%s (%s): place %q, want %q", c.Name, c.Why, got, c.Place)
+		if got := headers.Position(); got != c.Position {
+			t.Errorf("%s (%s): position %q, want %q", c.Name, c.Why, got, c.Position)
 		}
 		if got := headers.Foreign(); got != c.Foreign {
 			t.Errorf("%s (%s): foreign %v, want %v", c.Name, c.Why, got, c.Foreign)

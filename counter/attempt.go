@@ -17,16 +17,16 @@ func checkAttempt(a Attempt) error {
 	case a.ID == "":
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "",
 			"the id of the message, which cannot be counted without one"))
-	case a.Floor < 0 || a.Floor > MaxFloor:
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Floor", a.Floor,
-			fmt.Sprintf("0 to %d", int64(MaxFloor))))
+	case a.Fence < 0 || a.Fence > MaxFence:
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Fence", a.Fence,
+			fmt.Sprintf("0 to %d", int64(MaxFence))))
 	case a.MaxAge < 0:
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("MaxAge", a.MaxAge, "0s at least"))
 	case !validToken(a.Token):
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token,
 			"1 to 64 characters of A-Z a-z 0-9 _ -"))
 	}
-	if err := checkLater(a.Later); err != nil {
+	if err := checkDelay(a.Delay); err != nil {
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, err)
 	}
 	return nil
@@ -43,12 +43,12 @@ func validToken(t string) bool {
 	return t != "" && len(t) <= 64
 }
 
-func checkLater(l Later) error {
+func checkDelay(l Delay) error {
 	switch {
-	case l.Hop < 0 || l.Hop > MaxHop:
-		return setting.New("Later.Hop", l.Hop, fmt.Sprintf("0 to %d", int64(MaxHop)))
-	case l != (Later{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
-		return setting.New("Later.Body", l.Body, "1 to 32 of 0-9 a-f")
+	case l.CopyNumber < 0 || l.CopyNumber > MaxCopyNumber:
+		return setting.New("Delay.CopyNumber", l.CopyNumber, fmt.Sprintf("0 to %d", int64(MaxCopyNumber)))
+	case l != (Delay{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
+		return setting.New("Delay.Body", l.Body, "1 to 32 of 0-9 a-f")
 	}
 	return nil
 }

@@ -81,8 +81,8 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if a.HoldsQueue && (s == stepStart || s == stepFail) {
 		all = append(all, "hold")
 	}
-	if later := a.Later.String(); later != "" && (s == stepStart || s == stepFail) {
-		all = append(all, later)
+	if delay := a.Delay.String(); delay != "" && (s == stepStart || s == stepFail) {
+		all = append(all, delay)
 	}
 	raw, err := c.run(ctx, s, a.Message, all)
 	if err != nil {

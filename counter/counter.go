@@ -128,7 +128,7 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Floor, rules.CeilMillis(a.MaxAge),
+	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge),
 		crashArg(a))
 }
 
@@ -158,10 +158,10 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
 }
 
-// Moved records that the broker has confirmed the copy of a message. hop is Reply.Hop of the Start or Fail that asked
+// Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or Fail that asked
 // for the move. One call is enough, even if its reply is lost: the Start of the copy records the same.
-func (c *Counter) Moved(ctx context.Context, a Attempt, hop int64) error {
-	_, err := c.step(ctx, stepMoved, a, 0, hop)
+func (c *Counter) Moved(ctx context.Context, a Attempt, copyNumber int64) error {
+	_, err := c.step(ctx, stepMoved, a, 0, copyNumber)
 	return err
 }
 

@@ -21,25 +21,25 @@ import (
 // hour.
 const laneTTL = 30 * 24 * time.Hour
 
-// Place is the position of a message in its lane. A message gets it when it is first parked, and keeps it through
+// Position is the position of a message in its lane. A message gets it when it is first parked, and keeps it through
 // replays. The zero value is that of a message which was never parked.
-type Place struct {
+type Position struct {
 	Since  int64 // when the store began to number the lane, in µs since 1970: a store that lost its memory begins again
 	Number int64 // from 1
 }
 
-// String is the form of a place in a message's header.
-func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
+// String is the form of a position in a message's header.
+func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
 
-// ParsePlace reads what String wrote. It returns the zero value for any other text.
-func ParsePlace(s string) Place {
+// ParsePosition reads what String wrote. It returns the zero value for any other text.
+func ParsePosition(s string) Position {
 	since, number, _ := strings.Cut(s, ".")
-	p := Place{}
+	p := Position{}
 	var errSince, errNumber error
 	p.Since, errSince = strconv.ParseInt(since, 10, 64)
 	p.Number, errNumber = strconv.ParseInt(number, 10, 64)
-	if errSince != nil || errNumber != nil || p.Since < 1 || p.Number < 1 || p.Since > MaxFloor || p.Number > MaxFloor {
-		return Place{}
+	if errSince != nil || errNumber != nil || p.Since < 1 || p.Number < 1 || p.Since > MaxFence || p.Number > MaxFence {
+		return Position{}
 	}
 	return p
 }
@@ -51,7 +51,7 @@ type LaneAct int
 const (
 	LaneEnter LaneAct = iota + 1 // may it run? If not, it is parked
 	LanePark                     // it is about to be dead-lettered, which holds its lane
-	LaneLeave                    // it succeeded, and is about to be acked; only of a message with a Place
+	LaneLeave                    // it succeeded, and is about to be acked; only of a message with a Position
 )
 
 func (a LaneAct) String() string {
@@ -64,10 +64,10 @@ type LaneStep struct {
 	Message     // the ID of one without an id is its fingerprint
 	Lane        string
 	Act         LaneAct
-	Owner       string // given to OwnLanes
-	Number      int64  // of the step, from 1: greater than those of the owner's earlier steps in the lane
-	Place       Place  // that the message carries
-	Redelivered bool   // the broker has delivered the message before
+	Owner       string   // given to OwnLanes
+	Number      int64    // of the step, from 1: greater than those of the owner's earlier steps in the lane
+	Position    Position // that the message carries
+	Redelivered bool     // the broker has delivered the message before
 }
 
 func (s LaneStep) validate() error {
@@ -93,7 +93,7 @@ const (
 	LaneRun                         // LaneEnter: the lane is held, and it is the turn of this message, which may run
 	// LaneEnter: the message is parked: dead-letter it. LanePark, LaneLeave: done; the lane is held
 	LaneHeld
-	// the place of the message was left or dropped. LaneEnter: ack it without an attempt
+	// the position of the message was left or dropped. LaneEnter: ack it without an attempt
 	LaneStale
 	LaneUnowned // nothing is done: another consumer owns the lanes now. End the session
 	LaneUnknown // nothing is done: the store has lost its memory of the lanes. End the session
@@ -105,8 +105,8 @@ var laneVerdicts = map[string]LaneVerdict{
 
 // LaneReply is the store's reply to a LaneStep.
 type LaneReply struct {
-	Verdict LaneVerdict
-	Place   Place // of the message, if it has one
+	Verdict  LaneVerdict
+	Position Position // of the message, if it has one
 }
 
 // OwnedLanes says who owns the lanes of a queue.
@@ -222,7 +222,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
 	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number,
 		printable.Cut(s.Lane, maxLane), hashID(s.Lane),
-		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Place.Since, s.Place.Number,
+		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Position.Since, s.Position.Number,
 		s.Redelivered).Slice()
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
@@ -236,10 +236,10 @@ func parseLaneReply(reply []any) (LaneReply, error) {
 		since, _ := reply[1].(string)
 		number, _ := reply[2].(string)
 		if v := laneVerdicts[word]; v != 0 {
-			return LaneReply{Verdict: v, Place: ParsePlace(since + "." + number)}, nil
+			return LaneReply{Verdict: v, Position: ParsePosition(since + "." + number)}, nil
 		}
 	}
-	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a verdict and a place", ErrReply, fmt.Sprint(reply))
+	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a verdict and a position", ErrReply, fmt.Sprint(reply))
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.

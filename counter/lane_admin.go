@@ -121,23 +121,23 @@ func laneRefused(doing, queue, lane string) error {
 }
 
 const (
-	// placesRead is how many open places of a lane Lane reads, which occupies the store for a few ms.
-	placesRead = 500
-	// lettersRead is how many dead letters of these it reads. A place most often has one.
+	// positionsRead is how many open positions of a lane Lane reads, which occupies the store for a few ms.
+	positionsRead = 500
+	// lettersRead is how many dead letters of these it reads. A position most often has one.
 	lettersRead = 1000
-	// namesRead is how many places of one dead letter it reads. Only one that was published again and again has more
+	// namesRead is how many positions of one dead letter it reads. Only one that was published again and again has more
 	// than two.
 	namesRead = 32
 )
 
-// Lane returns the state of a held lane: its first 500 open places. It returns an error that wraps ErrNotHeld for any
+// Lane returns the state of a held lane: its first 500 open positions. It returns an error that wraps ErrNotHeld for any
 // other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
-	reply, err := readLane.Run(ctx, a.rdb, keys, placesRead, lettersRead, namesRead).Slice()
+	reply, err := readLane.Run(ctx, a.rdb, keys, positionsRead, lettersRead, namesRead).Slice()
 	if err == nil && len(reply) != 6 {
 		err = fmt.Errorf("%w: got %d values, want 6", ErrReply, len(reply))
 	}
@@ -148,13 +148,13 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 	last, _ := reply[1].(string)
 	messages, _ := reply[2].(int64)
 	s := &LaneState{Since: number(since), Last: number(last), Messages: int(messages), names: map[string][]parkedAt{}}
-	for _, place := range texts(reply[3]) {
-		s.Open = append(s.Open, number(place))
+	for _, position := range texts(reply[3]) {
+		s.Open = append(s.Open, number(position))
 	}
 	for _, text := range texts(reply[4]) {
 		words := strings.SplitN(text, " ", 4)
 		if len(words) == 4 {
-			s.letters = append(s.letters, parked{place: number(words[2]), name: words[1], id: words[3],
+			s.letters = append(s.letters, parked{position: number(words[2]), name: words[1], id: words[3],
 				published: words[0] == "p"})
 		}
 	}
@@ -184,7 +184,7 @@ func texts(reply any) []string {
 // LaneLetter is a dead letter of a lane.
 type LaneLetter struct {
 	Message
-	Place Place
+	Position Position
 }
 
 // NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut
@@ -204,10 +204,10 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 		return a.refuse
 	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
-	for some := range slices.Chunk(letters, placesRead) {
+	for some := range slices.Chunk(letters, positionsRead) {
 		args := []any{act}
 		for _, l := range some {
-			args = append(args, member(l.ID, l.Generation), l.Place.Number, printable.Cut(l.ID, rules.MaxStoredID))
+			args = append(args, member(l.ID, l.Generation), l.Position.Number, printable.Cut(l.ID, rules.MaxStoredID))
 		}
 		if err := noteLetters.Run(ctx, a.rdb, keys, args...).Err(); err != nil {
 			return fmt.Errorf("counter: note %s, queue %q: %w", act, queue, a.laneError(keys, err))
@@ -216,26 +216,26 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 	return nil
 }
 
-// DropPlaces gives up the messages at these places of a lane: those after them need not wait for them any more. It
-// reports whether the lane is released, because no other message holds it. Places that are not open are ignored, so it
+// DropPositions gives up the messages at these positions of a lane: those after them need not wait for them any more. It
+// reports whether the lane is released, because no other message holds it. Positions that are not open are ignored, so it
 // is safe to repeat.
-func (a *Admin) DropPlaces(ctx context.Context, vhost, queue, lane string, places []Place) (released bool, err error) {
+func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error) {
 	if a.refuse != nil {
 		return false, a.refuse
 	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
 	for {
-		some := places[:min(placesRead, len(places))]
-		places = places[len(some):]
+		some := positions[:min(positionsRead, len(positions))]
+		positions = positions[len(some):]
 		args := []any{hashID(lane)}
 		for _, p := range some {
 			args = append(args, strconv.FormatInt(p.Since, 10), strconv.FormatInt(p.Number, 10))
 		}
 		left, err := dropLane.Run(ctx, a.rdb, keys, args...).Int()
 		if err != nil {
-			return false, fmt.Errorf("counter: drop places, queue %q: %w", queue, a.laneError(keys, err))
+			return false, fmt.Errorf("counter: drop positions, queue %q: %w", queue, a.laneError(keys, err))
 		}
-		if len(places) == 0 {
+		if len(positions) == 0 {
 			return left == 0, nil
 		}
 	}

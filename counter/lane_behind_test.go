@@ -37,11 +37,11 @@ func testBehind(t *testing.T, c *Counter) {
 		t.Fatal(err)
 	}
 	number := int64(0)
-	step := func(act LaneAct, id, generation string, place Place) LaneReply {
+	step := func(act LaneAct, id, generation string, position Position) LaneReply {
 		t.Helper()
 		number++
 		r, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
-			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Place: place})
+			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Position: position})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +54,11 @@ func testBehind(t *testing.T, c *Counter) {
 			t.Fatal(err)
 		}
 	}
-	first := step(LanePark, "1", "", Place{}).Place
+	first := step(LanePark, "1", "", Position{}).Position
 	die("1", "")
 	want("the first, which has a tombstone", 1, 0)
-	second := step(LaneEnter, "2", "", Place{}).Place
-	third := step(LaneEnter, "3", "", Place{}).Place
+	second := step(LaneEnter, "2", "", Position{}).Position
+	third := step(LaneEnter, "3", "", Position{}).Position
 	want("two behind it", 1, 2)
 	letter := []LaneLetter{{Message{ID: "2"}, second}}
 	if err := admin.NotePublishing(t.Context(), "/", "orders", "a", letter); err != nil {
@@ -70,9 +70,9 @@ func testBehind(t *testing.T, c *Counter) {
 	step(LanePark, "2", "g", second)
 	die("2", "g")
 	want("one of them died", 1, 1)
-	drop := func(places ...Place) {
+	drop := func(positions ...Position) {
 		t.Helper()
-		if _, err := admin.DropPlaces(t.Context(), "/", "orders", "a", places); err != nil {
+		if _, err := admin.DropPositions(t.Context(), "/", "orders", "a", positions); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,24 +14,24 @@ type LaneDeadLetter struct {
 type LanePlan struct {
 	Publish []Planned // in this order
 	Doubles []Planned // letters that were published before: to be taken off
-	Missing []int64   // places whose dead letters were not found
-	Waiting []int64   // places whose messages were published again and are not handled yet
+	Missing []int64   // positions whose dead letters were not found
+	Waiting []int64   // positions whose messages were published again and are not handled yet
 
-	Found []Planned // every dead letter whose place is known
+	Found []Planned // every dead letter whose position is known
 
-	// Replaced are places whose dead letters were not found, but may be those of later places: the nack of the
+	// Replaced are positions whose dead letters were not found, but may be those of later positions: the nack of the
 	// session that parked them was lost, and a later session parked the message again. Drop them once no dead letter
 	// can be on its way.
 	Replaced []int64
 }
 
-// Planned is a dead letter, and its place.
+// Planned is a dead letter, and its position.
 type Planned struct {
-	Index int
-	Place Place
+	Index    int
+	Position Position
 }
 
-// Plan decides what a replay of the lane does next. It publishes nothing after the first place that is Missing or
+// Plan decides what a replay of the lane does next. It publishes nothing after the first position that is Missing or
 // Replaced, and leaves out dead letters that the lane does not expect. If more are found of an id and generation than
 // the lane expects, none is a double: they may be different messages.
 func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
@@ -39,10 +39,10 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	var plan LanePlan
 	chosen := map[int]bool{}
 	for _, n := range s.Open {
-		place := Place{s.Since, n}
+		position := Position{s.Since, n}
 		best, waiting, replaced := -1, true, true
 		for i, p := range s.letters {
-			if p.place != n {
+			if p.position != n {
 				continue
 			}
 			if at, ok := is.found[i]; ok && (best < 0 || found[at].Replays > found[best].Replays) {
@@ -54,7 +54,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 		switch {
 		case best >= 0 && len(plan.Missing)+len(plan.Replaced) == 0:
 			chosen[best] = true
-			plan.Publish = append(plan.Publish, Planned{best, place})
+			plan.Publish = append(plan.Publish, Planned{best, position})
 		case best >= 0:
 		case waiting:
 			plan.Waiting = append(plan.Waiting, n)
@@ -66,12 +66,12 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	}
 	for i, p := range s.letters {
 		at, ok := is.found[i]
-		place := Place{s.Since, p.place}
+		position := Position{s.Since, p.position}
 		if ok {
-			plan.Found = append(plan.Found, Planned{at, place})
+			plan.Found = append(plan.Found, Planned{at, position})
 		}
-		if ok && !is.more[p.name] && !chosen[at] && (!s.IsOpen(place) || isPublished(plan.Publish, place)) {
-			plan.Doubles = append(plan.Doubles, Planned{at, place})
+		if ok && !is.more[p.name] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {
+			plan.Doubles = append(plan.Doubles, Planned{at, position})
 		}
 	}
 	return plan
@@ -85,7 +85,7 @@ type matched struct {
 }
 
 // match gives each letter of the lane the dead letter that was found for it. Those of one name are in the order of
-// their places. If fewer were found, the oldest places are first that were published before, and then those that a
+// their positions. If fewer were found, the oldest positions are first that were published before, and then those that a
 // later session replaced.
 func (s *LaneState) match(found []LaneDeadLetter) matched {
 	is := matched{found: map[int]int{}, replaced: map[int]bool{}, more: map[string]bool{}}
@@ -103,7 +103,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 		is.more[name] = lacking[name] < 0
 		for _, i := range letters {
 			p := s.letters[i]
-			if lacking[name] > 0 && (p.published || !s.IsOpen(Place{s.Since, p.place})) {
+			if lacking[name] > 0 && (p.published || !s.IsOpen(Position{s.Since, p.position})) {
 				lacking[name]--
 				continue
 			}
@@ -113,7 +113,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 	replaced := s.replaced(lacking)
 	for name, letters := range rest {
 		for _, i := range letters {
-			if slices.Contains(replaced[name], s.letters[i].place) {
+			if slices.Contains(replaced[name], s.letters[i].position) {
 				is.replaced[i] = true
 				continue
 			}
@@ -126,22 +126,22 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 	return is
 }
 
-// replaced returns the places of letters that later sessions may have replaced, as many at most as dead letters of
+// replaced returns the positions of letters that later sessions may have replaced, as many at most as dead letters of
 // each are lacking. The nacks of a session arrive in their order, so those that it loses are the last. A letter that
 // allows one answer only tells by this what became of others.
 func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
-	// by session: from which place on its nacks were lost, and up to which not
+	// by session: from which position on its nacks were lost, and up to which not
 	lost, arrived := map[string]int64{}, map[string]int64{}
 	for name, n := range lacking {
 		sessions := s.sessionsOf(name)
 		if n <= 0 {
 			for _, at := range slices.Concat(sessions...) {
-				arrived[at.owner] = max(arrived[at.owner], at.place)
+				arrived[at.owner] = max(arrived[at.owner], at.position)
 			}
 		} else if before := slices.Concat(sessions[:max(len(sessions)-1, 0)]...); n >= len(before) {
 			for _, at := range before {
-				if from, is := lost[at.owner]; !is || at.place < from {
-					lost[at.owner] = at.place
+				if from, is := lost[at.owner]; !is || at.position < from {
+					lost[at.owner] = at.position
 				}
 			}
 		}
@@ -153,15 +153,15 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	return out
 }
 
-// replacedOf returns n places at most of a letter, each with another one of a later session that replaced it. Those
+// replacedOf returns n positions at most of a letter, each with another one of a later session that replaced it. Those
 // come first whose nacks were surely lost, then those that redelivered messages replaced.
 func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (out []int64) {
 	all := slices.Clone(sessions)
-	later := map[int64]bool{} // places that replaced one
+	later := map[int64]bool{} // positions that replaced one
 	replace := func(session int, redelivered bool) bool {
 		for _, at := range slices.Concat(all[session+1:]...) {
-			if !later[at.place] && (at.again || !redelivered) {
-				later[at.place] = true
+			if !later[at.position] && (at.again || !redelivered) {
+				later[at.position] = true
 				return true
 			}
 		}
@@ -172,11 +172,11 @@ func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (o
 			for n > 0 && len(sessions[i]) > 0 {
 				last := sessions[i][len(sessions[i])-1]
 				from, isLost := lost[last.owner]
-				if isLost = isLost && last.place >= from; !isLost && (only.lost || last.place <= arrived[last.owner]) ||
+				if isLost = isLost && last.position >= from; !isLost && (only.lost || last.position <= arrived[last.owner]) ||
 					!replace(i, only.redelivered) {
 					break
 				}
-				out = append(out, last.place)
+				out = append(out, last.position)
 				sessions[i] = sessions[i][:len(sessions[i])-1]
 				n--
 			}
@@ -185,10 +185,10 @@ func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (o
 	return out
 }
 
-// sessionsOf returns the open places of a letter that was not published again, by the sessions that parked it.
+// sessionsOf returns the open positions of a letter that was not published again, by the sessions that parked it.
 func (s *LaneState) sessionsOf(name string) (sessions [][]parkedAt) {
 	for _, at := range s.names[name] {
-		if at.place <= s.lastOpen() && !s.IsOpen(Place{s.Since, at.place}) || s.isPublished(name, at.place) {
+		if at.position <= s.lastOpen() && !s.IsOpen(Position{s.Since, at.position}) || s.isPublished(name, at.position) {
 			continue
 		}
 		if last := len(sessions) - 1; last < 0 || sessions[last][0].owner != at.owner {
@@ -206,24 +206,24 @@ func (s *LaneState) lastOpen() int64 {
 	return s.Open[len(s.Open)-1]
 }
 
-func (s *LaneState) isPublished(name string, place int64) bool {
-	return slices.ContainsFunc(s.letters, func(p parked) bool { return p.name == name && p.place == place && p.published })
+func (s *LaneState) isPublished(name string, position int64) bool {
+	return slices.ContainsFunc(s.letters, func(p parked) bool { return p.name == name && p.position == position && p.published })
 }
 
-func isPublished(planned []Planned, p Place) bool {
-	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Place == p })
+func isPublished(planned []Planned, p Position) bool {
+	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Position == p })
 }
 
-// ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the places up
-// to a number; now is the state that it has read since. Later places are left out, as their dead letters were not
-// taken. But the letters' later places count: a consumer may have lost the queue meanwhile to another, which has
+// ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the positions up
+// to a number; now is the state that it has read since. Later positions are left out, as their dead letters were not
+// taken. But the letters' later positions count: a consumer may have lost the queue meanwhile to another, which has
 // parked the same message again.
 func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
-	if now.Since != s.Since { // the store has lost its memory meanwhile, and numbers the places anew
+	if now.Since != s.Since { // the store has lost its memory meanwhile, and numbers the positions anew
 		upTo = 0
 	}
 	n, _ := slices.BinarySearch(now.Open, upTo+1)
-	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p parked) bool { return p.place > upTo })
+	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p parked) bool { return p.position > upTo })
 	return &LaneState{Since: now.Since, Last: now.Last, Messages: now.Messages, Open: now.Open[:n], letters: letters,
 		names: now.names}
 }

@@ -7,74 +7,74 @@ import (
 
 // LaneState is the beginning of one held lane, as the store keeps it.
 type LaneState struct {
-	Since    int64   // of its Places
-	Last     int64   // number of the last place
+	Since    int64   // of its Positions
+	Last     int64   // number of the last position
 	Messages int     // that are neither handled nor dropped
-	Open     []int64 // numbers of the places of the first 500 of them, in their order
+	Open     []int64 // numbers of the positions of the first 500 of them, in their order
 
-	letters []parked              // at Open or before, by place
-	names   map[string][]parkedAt // all places of these letters, by the letter's name
+	letters []parked              // at Open or before, by position
+	names   map[string][]parkedAt // all positions of these letters, by the letter's name
 }
 
-// parked is a dead letter at its place.
+// parked is a dead letter at its position.
 type parked struct {
-	place     int64
+	position  int64
 	name, id  string
 	published bool // an operator has begun to publish it
 }
 
-// parkedAt is one place of a dead letter. One message has several if its nack was lost, and so has each further
+// parkedAt is one position of a dead letter. One message has several if its nack was lost, and so has each further
 // message of its id.
 type parkedAt struct {
-	place int64
-	owner string // that parked it
-	again bool   // the broker had delivered it before
+	position int64
+	owner    string // that parked it
+	again    bool   // the broker had delivered it before
 }
 
 func (s *LaneState) sort() {
 	slices.SortFunc(s.letters, func(a, b parked) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.name, b.name))
 	})
 }
 
-// PlaceOf returns the first place of a dead letter; false if the lane does not expect it.
-func (s *LaneState) PlaceOf(letter Message) (Place, bool) {
+// PositionOf returns the first position of a dead letter; false if the lane does not expect it.
+func (s *LaneState) PositionOf(letter Message) (Position, bool) {
 	name := member(letter.ID, letter.Generation)
 	for _, p := range s.letters {
 		if p.name == name {
-			return Place{s.Since, p.place}, true
+			return Position{s.Since, p.position}, true
 		}
 	}
-	return Place{}, false
+	return Position{}, false
 }
 
-// First returns the place of the message that holds the lane; the zero value if no place is open.
-func (s *LaneState) First() Place {
+// First returns the position of the message that holds the lane; the zero value if no position is open.
+func (s *LaneState) First() Position {
 	if len(s.Open) == 0 {
-		return Place{}
+		return Position{}
 	}
-	return Place{s.Since, s.Open[0]}
+	return Position{s.Since, s.Open[0]}
 }
 
-// IsOpen reports whether the message at a place is neither handled nor dropped. It knows the places of Open.
-func (s *LaneState) IsOpen(p Place) bool {
+// IsOpen reports whether the message at a position is neither handled nor dropped. It knows the positions of Open.
+func (s *LaneState) IsOpen(p Position) bool {
 	_, open := slices.BinarySearch(s.Open, p.Number)
 	return open && p.Since == s.Since
 }
 
-// DeadLetter reports whether the message at an open place is a dead letter, and its id, or its fingerprint if it has
+// DeadLetter reports whether the message at an open position is a dead letter, and its id, or its fingerprint if it has
 // none. Any other message was replayed, and is not handled yet.
 func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
 	id, dead = s.Dead()[number]
 	return id, dead
 }
 
-// Dead returns the numbers of the places whose messages are dead letters, with their ids.
+// Dead returns the numbers of the positions whose messages are dead letters, with their ids.
 func (s *LaneState) Dead() map[int64]string {
 	out := map[int64]string{}
 	for _, p := range s.letters {
-		if id, dead := out[p.place]; !p.published && (!dead || p.id < id) {
-			out[p.place] = p.id
+		if id, dead := out[p.position]; !p.published && (!dead || p.id < id) {
+			out[p.position] = p.id
 		}
 	}
 	return out

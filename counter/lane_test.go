@@ -25,7 +25,7 @@ type laneSteps interface {
 	NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
-	DropPlaces(ctx context.Context, vhost, queue, lane string, places []Place) (released bool, err error)
+	DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error)
 }
 
 // laneStore is a store, and when it began to number its lanes: that differs from store to store.
@@ -45,21 +45,21 @@ func laneStores(t testing.TB) []*laneStore {
 
 // said is what a store replied, without its times.
 func (s *laneStore) said(lane string, r LaneReply) string {
-	if r.Place.Number > 0 {
-		s.since[lane] = r.Place.Since
+	if r.Position.Number > 0 {
+		s.since[lane] = r.Position.Since
 	}
-	return fmt.Sprint(r.Verdict, " ", r.Place.Number)
+	return fmt.Sprint(r.Verdict, " ", r.Position.Number)
 }
 
-func (s *laneStore) place(lane string, n int64, old bool) Place {
+func (s *laneStore) position(lane string, n int64, old bool) Position {
 	if n == 0 {
-		return Place{}
+		return Position{}
 	}
 	since := cmp.Or(s.since[lane], 1)
 	if old {
 		since = 7
 	}
-	return Place{since, n}
+	return Position{since, n}
 }
 
 func (s *laneStore) show(t *rapid.T, queue, lane string) string {
@@ -127,7 +127,7 @@ func TestLanesModel(t *testing.T) {
 			},
 			"step": func(t *rapid.T) {
 				number += rapid.SampledFrom([]int64{0, 1, 1, 1}).Draw(t, "later")
-				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t,
+				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "position"), rapid.IntRange(0, 9).Draw(t,
 					"old") == 0
 				step := LaneStep{
 					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")},
@@ -135,29 +135,29 @@ func TestLanesModel(t *testing.T) {
 					Act:     LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
 					Redelivered: rapid.Bool().Draw(t, "again"),
 				}
-				both(t, fmt.Sprintf("%+v at %d", step, place), func(s *laneStore) string {
-					step.Place = s.place(lane, place, old)
+				both(t, fmt.Sprintf("%+v at %d", step, position), func(s *laneStore) string {
+					step.Position = s.position(lane, position, old)
 					got, err := s.StepLane(t.Context(), step)
 					return s.said(lane, got) + fmt.Sprint(err)
 				})
 			},
 			"note": func(t *rapid.T) {
 				lane, letter := lanes.Draw(t, "lane"), Message{ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}
-				place, publishing := rapid.Int64Range(1, 6).Draw(t, "place"), rapid.Bool().Draw(t, "publishing")
+				position, publishing := rapid.Int64Range(1, 6).Draw(t, "position"), rapid.Bool().Draw(t, "publishing")
 				both(t, "note", func(s *laneStore) string {
 					note := s.NoteReplayed
 					if publishing {
 						note = s.NotePublishing
 					}
-					return fmt.Sprint(note(t.Context(), "/", queue, lane, []LaneLetter{{letter, s.place(lane, place, false)}}))
+					return fmt.Sprint(note(t.Context(), "/", queue, lane, []LaneLetter{{letter, s.position(lane, position, false)}}))
 				})
 			},
 			"drop": func(t *rapid.T) {
-				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t,
+				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "position"), rapid.IntRange(0, 9).Draw(t,
 					"old") == 0
 				both(t, "drop", func(s *laneStore) string {
-					released, err := s.DropPlaces(t.Context(), "/", queue, lane, []Place{s.place(lane, place, old),
-						s.place(lane, place+1, old)})
+					released, err := s.DropPositions(t.Context(), "/", queue, lane, []Position{s.position(lane, position, old),
+						s.position(lane, position+1, old)})
 					return fmt.Sprint(released, err)
 				})
 			},
@@ -169,15 +169,15 @@ func TestLanesModel(t *testing.T) {
 	})
 }
 
-func TestPlaceText(t *testing.T) {
-	for _, p := range []Place{{1, 1}, {946684800013487, 20_000}} {
-		if got := ParsePlace(p.String()); got != p {
+func TestPositionText(t *testing.T) {
+	for _, p := range []Position{{1, 1}, {946684800013487, 20_000}} {
+		if got := ParsePosition(p.String()); got != p {
 			t.Errorf("%v is read as %v", p, got)
 		}
 	}
 	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.-1", "1.1.1", "a.b",
 		"1.99999999999999999999", " 1.1"} {
-		if got := ParsePlace(text); got != (Place{}) {
+		if got := ParsePosition(text); got != (Position{}) {
 			t.Errorf("%q is read as %v", text, got)
 		}
 	}
@@ -189,11 +189,11 @@ func TestLanePlan(t *testing.T) {
 		return LaneDeadLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}
 	}
 	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}}
-	for id, place := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
-		state.letters = append(state.letters, parked{place: place, name: member(id, ""), id: id})
+	for id, position := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
+		state.letters = append(state.letters, parked{position: position, name: member(id, ""), id: id})
 	}
 	state.sort()
-	at := func(index int, n int64) Planned { return Planned{index, Place{5, n}} }
+	at := func(index int, n int64) Planned { return Planned{index, Position{5, n}} }
 	for _, tt := range []struct {
 		name  string
 		found []LaneDeadLetter
@@ -204,7 +204,7 @@ func TestLanePlan(t *testing.T) {
 			LanePlan{Publish: []Planned{at(2, 2), at(1, 4), at(0, 6)}, Waiting: []int64{3}}},
 		{"one is missing", []LaneDeadLetter{letter("a", 0), letter("d", 0)},
 			LanePlan{Publish: []Planned{at(0, 2)}, Missing: []int64{4}, Waiting: []int64{3}, Doubles: nil}},
-		{"doubles of a place", []LaneDeadLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
+		{"doubles of a position", []LaneDeadLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
 			LanePlan{Publish: []Planned{at(1, 2), at(2, 4), at(3, 6)}, Waiting: []int64{3}, Doubles: []Planned{at(0, 2)}}},
 		{"a double of one that was handled", []LaneDeadLetter{letter("done", 0), letter("a", 0)},
 			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}, Doubles: []Planned{at(0, 1)}}},
@@ -225,13 +225,13 @@ func planned(s *LaneState, found []LaneDeadLetter) LanePlan {
 	return plan
 }
 
-// TestLanePlanOfOneID covers lanes in which one id has several places: its message was published again, or a nack was
+// TestLanePlanOfOneID covers lanes in which one id has several positions: its message was published again, or a nack was
 // lost and a later session parked it again, or both. Sessions are letters; an upper-case one parked a redelivered
 // message.
 func TestLanePlanOfOneID(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		sessions string // that parked x, from place 1 on; a space: the next session parked another message
+		sessions string // that parked x, from position 1 on; a space: the next session parked another message
 		found    int    // dead letters of x
 		publish  []int64
 		replaced []int64
@@ -253,15 +253,15 @@ func TestLanePlanOfOneID(t *testing.T) {
 		state := &LaneState{Since: 5, names: map[string][]parkedAt{}}
 		var found []LaneDeadLetter
 		for i, session := range tt.sessions {
-			id, place := "x", int64(i+1)
+			id, position := "x", int64(i+1)
 			if session == ' ' {
 				id, session = "other", rune(tt.sessions[i+1])
 				found = append(found, LaneDeadLetter{Message: Message{ID: id}})
 			}
 			name := member(id, "")
-			state.Open = append(state.Open, place)
-			state.letters = append(state.letters, parked{place: place, name: name, id: id})
-			state.names[name] = append(state.names[name], parkedAt{place, strings.ToLower(string(session)), session < 'a'})
+			state.Open = append(state.Open, position)
+			state.letters = append(state.letters, parked{position: position, name: name, id: id})
+			state.names[name] = append(state.names[name], parkedAt{position, strings.ToLower(string(session)), session < 'a'})
 		}
 		for range tt.found {
 			found = append(found, LaneDeadLetter{Message: Message{ID: "x"}})
@@ -269,7 +269,7 @@ func TestLanePlanOfOneID(t *testing.T) {
 		plan := state.Plan(found)
 		var publish []int64
 		for _, p := range plan.Publish {
-			publish = append(publish, p.Place.Number)
+			publish = append(publish, p.Position.Number)
 		}
 		if !slices.Equal(publish, tt.publish) || !slices.Equal(plan.Replaced, tt.replaced) || !slices.Equal(plan.Missing,
 			tt.missing) || len(plan.Doubles) > 0 {
@@ -280,7 +280,7 @@ func TestLanePlanOfOneID(t *testing.T) {
 }
 
 // A request that arrives twice parks its message once, though an operator has replayed the message in between. The
-// second place would have no dead letter, and would hold the lane until it is dropped.
+// second position would have no dead letter, and would hold the lane until it is dropped.
 func TestRepeatedLaneStep(t *testing.T) {
 	for _, s := range laneStores(t) {
 		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LanePark, Owner: "o",
@@ -292,7 +292,7 @@ func TestRepeatedLaneStep(t *testing.T) {
 		if err != nil || first.Verdict != LaneHeld {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
-		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []LaneLetter{{step.Message, first.Place}}); err != nil {
+		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []LaneLetter{{step.Message, first.Position}}); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := s.StepLane(t.Context(), step); err != nil || again != first {
@@ -300,25 +300,25 @@ func TestRepeatedLaneStep(t *testing.T) {
 		}
 		state, err := s.Lane(t.Context(), "/", step.Queue, "a")
 		if err != nil || len(state.Open) != 1 || len(state.letters) != 0 {
-			t.Errorf("%s: %+v, %v; want one place without a dead letter", s.name, state, err)
+			t.Errorf("%s: %+v, %v; want one position without a dead letter", s.name, state, err)
 		}
 	}
 }
 
-// A replay that sees a message parked again, at a later place than it looked for, leaves its dead letter for the next
+// A replay that sees a message parked again, at a later position than it looked for, leaves its dead letter for the next
 // pass.
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
-	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{place: 2, name: member("behind", ""),
-		id: "behind"}, {place: 3, name: member("again", ""), id: "again"}}}
+	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{position: 2, name: member("behind", ""),
+		id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
-	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}},
-		{Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
+	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{5, 2}}}},
+		{Publish: []Planned{{1, Position{5, 2}}, {0, Position{5, 3}}}}} {
 		if diff := gocmp.Diff(want, planned((&LaneState{Since: 5}).ForTaken(int64(upTo), state), found)); diff != "" {
-			t.Errorf("up to place %d: %s", upTo, diff)
+			t.Errorf("up to position %d: %s", upTo, diff)
 		}
 	}
-	if first := state.ForTaken(1, state).First(); first != (Place{}) || state.First() != (Place{5, 2}) {
+	if first := state.ForTaken(1, state).First(); first != (Position{}) || state.First() != (Position{5, 2}) {
 		t.Errorf("first of none is %v, of all %v", first, state.First())
 	}
 	if forgotten := (&LaneState{Since: 4}).ForTaken(3, state); len(forgotten.Open) > 0 {

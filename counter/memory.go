@@ -70,9 +70,9 @@ func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 }
 
 // Moved is like Counter.Moved. It fails only on invalid arguments.
-func (m *Memory) Moved(ctx context.Context, a Attempt, hop int64) error {
+func (m *Memory) Moved(ctx context.Context, a Attempt, copyNumber int64) error {
 	_, err := m.step(ctx, a, func(r *Record, q *rules.Queue, _ Attempt, now time.Time) (Reply, time.Duration) {
-		return rules.Moved(r, q, hop, now)
+		return rules.Moved(r, q, copyNumber, now)
 	})
 	return err
 }

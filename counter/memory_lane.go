@@ -26,10 +26,10 @@ type laneBook struct {
 	letters map[letterAt]bookLetter
 }
 
-// letterAt names a dead letter of a lane and its place.
+// letterAt names a dead letter of a lane and its position.
 type letterAt struct {
-	place int64
-	name  string
+	position int64
+	name     string
 }
 
 type bookLetter struct {
@@ -125,13 +125,13 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 		return b.said, nil
 	}
 	b.owner, b.number, b.changed = s.Owner, s.Number, false
-	verdict, place := b.step(s, now)
+	verdict, position := b.step(s, now)
 	if b.last > 0 {
 		l.lanes[hashID(s.Lane)] = b
 	}
 	b.said = LaneReply{Verdict: verdict}
-	if place > 0 {
-		b.said.Place = Place{b.since, place}
+	if position > 0 {
+		b.said.Position = Position{b.since, position}
 	}
 	return b.said, nil
 }
@@ -144,37 +144,37 @@ func (l *ledger) lane(name string) *laneBook {
 }
 
 func (b *laneBook) step(s LaneStep, now time.Time) (LaneVerdict, int64) {
-	place := s.Place.Number
-	if s.Place.Since != b.since || place > b.last {
-		place = 0
+	position := s.Position.Number
+	if s.Position.Since != b.since || position > b.last {
+		position = 0
 	}
 	switch {
-	case place > 0 && !b.open[place]:
-		return LaneStale, place
+	case position > 0 && !b.open[position]:
+		return LaneStale, position
 	case s.Act == LaneLeave:
-		delete(b.open, place)
-		return b.freeOr(LaneHeld), place
-	case s.Act == LaneEnter && place > 0 && place == b.first():
-		return LaneRun, place
-	case s.Act == LaneEnter && s.Place.Number == 0 && len(b.open) == 0:
+		delete(b.open, position)
+		return b.freeOr(LaneHeld), position
+	case s.Act == LaneEnter && position > 0 && position == b.first():
+		return LaneRun, position
+	case s.Act == LaneEnter && s.Position.Number == 0 && len(b.open) == 0:
 		return LaneFree, 0
 	}
-	return LaneHeld, b.park(s, place, now)
+	return LaneHeld, b.park(s, position, now)
 }
 
-// park gives a message a place of its own, unless it carries one.
-func (b *laneBook) park(s LaneStep, place int64, now time.Time) int64 {
-	if place == 0 {
+// park gives a message a position of its own, unless it carries one.
+func (b *laneBook) park(s LaneStep, position int64, now time.Time) int64 {
+	if position == 0 {
 		if len(b.open) == 0 {
 			b.held = now
 		}
 		b.last++
-		place = b.last
-		b.open[place] = true
+		position = b.last
+		b.open[position] = true
 	}
-	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID),
+	b.letters[letterAt{position, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID),
 		owner: s.Owner, again: s.Redelivered}
-	return place
+	return position
 }
 
 func (b *laneBook) freeOr(held LaneVerdict) LaneVerdict {
@@ -205,22 +205,22 @@ func bySince(a, b HeldLane) int {
 
 func (b *laneBook) state() *LaneState {
 	open := slices.Sorted(maps.Keys(b.open))
-	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(placesRead, len(open))],
+	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(positionsRead, len(open))],
 		names: map[string][]parkedAt{}}
 	for at, l := range b.letters {
-		if at.place <= s.lastOpen() {
-			s.letters = append(s.letters, parked{at.place, at.name, l.id, l.published})
+		if at.position <= s.lastOpen() {
+			s.letters = append(s.letters, parked{at.position, at.name, l.id, l.published})
 			s.names[at.name] = nil
 		}
 	}
 	s.sort()
 	for at, l := range b.letters {
 		if _, listed := s.names[at.name]; listed {
-			s.names[at.name] = append(s.names[at.name], parkedAt{at.place, l.owner, l.again})
+			s.names[at.name] = append(s.names[at.name], parkedAt{at.position, l.owner, l.again})
 		}
 	}
 	for name, at := range s.names {
-		slices.SortFunc(at, func(a, b parkedAt) int { return cmp.Compare(a.place, b.place) })
+		slices.SortFunc(at, func(a, b parkedAt) int { return cmp.Compare(a.position, b.position) })
 		s.names[name] = at[:min(namesRead, len(at))]
 	}
 	return s
@@ -262,28 +262,28 @@ func (m *Memory) eachLetter(vhost, queue, lane string, letters []LaneLetter, not
 		return
 	}
 	for _, l := range letters {
-		at := letterAt{l.Place.Number, member(l.ID, l.Generation)}
+		at := letterAt{l.Position.Number, member(l.ID, l.Generation)}
 		if _, kept := b.letters[at]; kept {
 			note(b, at)
 		}
 	}
 }
 
-// DropPlaces is like Admin.DropPlaces. It never fails.
-func (m *Memory) DropPlaces(_ context.Context, vhost, queue, lane string, places []Place) (released bool, err error) {
+// DropPositions is like Admin.DropPositions. It never fails.
+func (m *Memory) DropPositions(_ context.Context, vhost, queue, lane string, positions []Position) (released bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.ledger(vhost, queue).lane(lane)
 	if b == nil {
 		return true, nil
 	}
-	for _, p := range places {
+	for _, p := range positions {
 		if p.Since != b.since || !b.open[p.Number] {
 			continue
 		}
 		delete(b.open, p.Number)
 		b.changed = true
-		maps.DeleteFunc(b.letters, func(at letterAt, _ bookLetter) bool { return at.place == p.Number })
+		maps.DeleteFunc(b.letters, func(at letterAt, _ bookLetter) bool { return at.position == p.Number })
 	}
 	return len(b.open) == 0, nil
 }

@@ -90,7 +90,7 @@ var (
 	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
 	modes      = rapid.SampledFrom([]Mode{ModeShared, ModeIsolated, ModeUntracked, ModeBesideAbandoned})
 	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, longestWait})
-	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
+	fences     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r",
 		strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
 	holders = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
@@ -104,7 +104,7 @@ const longestWait = 7 * time.Hour
 
 func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step, did.mode, did.limit = "start", modes.Draw(t, "mode"), rapid.IntRange(1, 4).Draw(t, "limit")
-	did.Floor = floors.Draw(t, "floor")
+	did.Fence = fences.Draw(t, "fence")
 	return func(ctx context.Context, s steps) (Reply, error) {
 		return s.Start(ctx, did.Attempt, did.mode, did.limit)
 	}
@@ -134,22 +134,24 @@ func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
 
 func drawMoved(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step = "moved"
-	hop := hops.Draw(t, "confirmed")
-	return func(ctx context.Context, s steps) (Reply, error) { return Reply{}, s.Moved(ctx, did.Attempt, hop) }
+	copyNumber := copyNumbers.Draw(t, "confirmed")
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return Reply{}, s.Moved(ctx, did.Attempt, copyNumber)
+	}
 }
 
 var (
-	hops   = rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 3, MaxHop})
-	bodies = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
+	copyNumbers = rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 3, MaxCopyNumber})
+	bodies      = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
 )
 
-// drawLater is that of most steps none, because a step without one ends what the record knows of a move.
-func drawLater(t *rapid.T) Later {
-	if rapid.IntRange(0, 4).Draw(t, "no later lane") == 0 {
-		return Later{}
+// drawDelay is that of most steps none, because a step without one ends what the record knows of a move.
+func drawDelay(t *rapid.T) Delay {
+	if rapid.IntRange(0, 4).Draw(t, "no delay queues") == 0 {
+		return Delay{}
 	}
-	return Later{
-		Hop: hops.Draw(t, "hop"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
+	return Delay{
+		CopyNumber: copyNumbers.Draw(t, "copy number"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
 			4 * time.Minute}).Draw(t, "above"),
 		Lease: rapid.SampledFrom([]time.Duration{0, 2 * time.Minute, 100 * time.Hour}).Draw(t, "lease"),
 	}
@@ -240,7 +242,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 		did := taken{Attempt: Attempt{
 			Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "token"),
 			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"), MaxAge: maxAges.Draw(t, "max age"),
-			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Later: drawLater(t),
+			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Delay: drawDelay(t),
 			HoldsQueue: rapid.IntRange(0, 2).Draw(t, "holds the queue") == 0,
 		}}
 		take := draw(t, &did)
@@ -348,7 +350,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	if b.exists && (a.Starts < b.Starts || a.Fence < b.Fence) {
 		refuse("the fence shrank")
 	}
-	if a.Starts > b.Starts && (a.Fence <= b.Fence || a.Fence <= d.Floor) {
+	if a.Starts > b.Starts && (a.Fence <= b.Fence || a.Fence <= d.Fence) {
 		refuse("an attempt got an old fence")
 	}
 	if d.reply.Wait > longestWait {
@@ -434,21 +436,21 @@ func (d *taken) wrongBegun() string {
 func (d *taken) wrongMove() string {
 	b, a := d.before.Move, d.after.Move
 	switch {
-	case d.before.exists && (a.Hop < b.Hop || a.Top < b.Top):
-		return "a hop shrank"
-	case a.Hop > a.Top:
-		return "a hop was confirmed that was never given"
-	case a.Hop > b.Hop && d.step != "moved" && a.Hop != d.Later.Hop:
-		return "a hop was confirmed by no copy"
-	case a.Top > b.Top && d.step != "moved" && d.reply.Verdict != VerdictMove && a.Top != d.Later.Hop:
-		return "a hop was given to no move"
-	case d.reply.Verdict == VerdictMove && (d.reply.Hop != a.Top || a.Hop >= a.Top || a.Mover != d.Token ||
+	case d.before.exists && (a.CopyNumber < b.CopyNumber || a.Top < b.Top):
+		return "a copy number shrank"
+	case a.CopyNumber > a.Top:
+		return "a copy number was confirmed that was never given"
+	case a.CopyNumber > b.CopyNumber && d.step != "moved" && a.CopyNumber != d.Delay.CopyNumber:
+		return "a copy number was confirmed by no copy"
+	case a.Top > b.Top && d.step != "moved" && d.reply.Verdict != VerdictMove && a.Top != d.Delay.CopyNumber:
+		return "a copy number was given to no move"
+	case d.reply.Verdict == VerdictMove && (d.reply.CopyNumber != a.Top || a.CopyNumber >= a.Top || a.Mover != d.Token ||
 		a.Until.IsZero()):
 		return "a move was not noted"
-	case d.reply.Verdict == VerdictMove && (d.Later.Above == 0 || d.after.Left(time.Now()) <= d.Later.Above-8*time.Second):
+	case d.reply.Verdict == VerdictMove && (d.Delay.Above == 0 || d.after.Left(time.Now()) <= d.Delay.Above-8*time.Second):
 		return "a message was moved that need not wait"
-	case d.reply.Verdict == VerdictStale && (a.Body != d.Later.Body || d.Later.Hop >= a.Hop &&
-		(d.Later.Hop == 0 || d.after.State != StateDone)):
+	case d.reply.Verdict == VerdictStale && (a.Body != d.Delay.Body || d.Delay.CopyNumber >= a.CopyNumber &&
+		(d.Delay.CopyNumber == 0 || d.after.State != StateDone)):
 		return "a delivery is stale that no copy replaces"
 	case d.reply.Verdict == VerdictStale && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a stale delivery got a tombstone"
@@ -462,7 +464,7 @@ func (d *taken) wrongMove() string {
 
 // waitsForCopy reports whether a START waits for the end of an attempt at another copy.
 func (d *taken) waitsForCopy() bool {
-	return d.step == "start" && d.reply.Verdict == VerdictWait && d.Later.Hop > 0 && d.before.OpenToken != ""
+	return d.step == "start" && d.reply.Verdict == VerdictWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
 }
 
 // skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL
@@ -576,7 +578,7 @@ func (d *taken) mayMark() bool {
 	b, a := d.before, d.after
 	switch {
 	case d.step == "start" && a.OpenToken == d.Token:
-		return d.reply.Verdict == VerdictRun && (d.mode != ModeUntracked || d.Later.Hop > 0)
+		return d.reply.Verdict == VerdictRun && (d.mode != ModeUntracked || d.Delay.CopyNumber > 0)
 	case a.OpenToken != "":
 		return false
 	case b.OpenToken == d.Token:

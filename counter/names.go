@@ -6,7 +6,7 @@ import "github.com/strikesmq/strikes/counter/rules"
 type (
 	Message     = rules.Message
 	Attempt     = rules.Attempt
-	Later       = rules.Later
+	Delay       = rules.Delay
 	Mode        = rules.Mode
 	Failure     = rules.Failure
 	Cause       = rules.Cause
@@ -79,8 +79,8 @@ const (
 
 // Bounds of a record.
 const (
-	MaxReason   = rules.MaxReason
-	MaxFloor    = rules.MaxFloor
-	MaxHop      = rules.MaxHop
-	MaxOverride = rules.MaxOverride
+	MaxReason     = rules.MaxReason
+	MaxFence      = rules.MaxFence
+	MaxCopyNumber = rules.MaxCopyNumber
+	MaxOverride   = rules.MaxOverride
 )

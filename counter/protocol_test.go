@@ -48,14 +48,14 @@ func TestProtocolValues(t *testing.T) {
 		"bytes of a lane's name":                   fmt.Sprint(maxLane),
 		"largest limit":                            lua("record", "MOST"),
 		"largest override, in retries":             fmt.Sprint(MaxOverride),
-		"largest floor":                            fmt.Sprint(int64(MaxFloor)),
+		"largest fence":                            fmt.Sprint(int64(MaxFence)),
 		"largest wait":                             ms(math.MaxInt64),
 		"uncounted tokens kept":                    lua("record", "ENDED"),
 		"bytes of tokens kept":                     lua("record", "TOKENS"),
 		"attempts in the history":                  lua("record", "NOTED"),
 		"lease of a move":                          lua("record", "LEASE") + " ms",
 		"an open attempt is asked for again after": lua("record", "POLL") + " ms",
-		"largest hop":                              lua("record", "HOPS"),
+		"largest copy number":                      lua("record", "COPIES"),
 		"steps in one call":                        fmt.Sprint(maxBatch),
 		"TTL of a pause":                           ms(rules.PauseTTL),
 		"a skip is announced for":                  ms(skipAnnounced),
@@ -66,7 +66,7 @@ func TestProtocolValues(t *testing.T) {
 		t.Error(diff)
 	}
 	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) ||
-		rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
+		rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || MaxCopyNumber != number(lua("record", "COPIES")) {
 		t.Error("a move in the package and in record.lua differ")
 	}
 	if rules.TombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) ||

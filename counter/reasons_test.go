@@ -80,7 +80,7 @@ func TestDeadReasonsEnds(t *testing.T) {
 	}
 }
 
-// TestParseDeadReason: what is no tombstone is none. A message that was in the later lane has one word more.
+// TestParseDeadReason: what is no tombstone is none. A message that was in a delay queue has one word more.
 func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
 	for _, moved := range []string{"", " 1:1:0:.:ab12"} {

@@ -18,11 +18,11 @@ func parseReply(reply any) (Reply, error) {
 	if !ok || len(list) != 9 && len(list) != 10 {
 		return Reply{}, fmt.Errorf("%w: got %.80q, want 9 values", ErrReply, fmt.Sprint(reply))
 	}
-	hop, isCount := int64(0), true
+	copyNumber, isCount := int64(0), true
 	if len(list) == 10 {
-		hop, isCount = list[9].(int64)
+		copyNumber, isCount = list[9].(int64)
 	}
-	if !isCount || hop < 0 {
+	if !isCount || copyNumber < 0 {
 		return Reply{}, fmt.Errorf("%w: value 9: got %.80q, want a count", ErrReply, fmt.Sprint(list[9]))
 	}
 	double, ok := list[8].(int64)
@@ -43,10 +43,10 @@ func parseReply(reply any) (Reply, error) {
 	cause, _ := list[6].(string)
 	reason, _ := list[7].(string)
 	if verdict != VerdictMove {
-		hop = 0
+		copyNumber = 0
 	}
 	return Reply{
-		Hop: hop, Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
+		CopyNumber: copyNumber, Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
 		Wait: time.Duration(min(n[4], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
 		PossibleDuplicate: double == 1,
 	}, nil

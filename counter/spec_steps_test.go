@@ -55,7 +55,7 @@ type specStep struct {
 	Limit          int
 	Age            int64
 	Mode           string
-	Floor          int64
+	Fence          int64
 	Wait           int64
 	Cause          string
 	Reason         specText
@@ -69,23 +69,23 @@ type specStep struct {
 	AtMost         *int            `json:"at_most"`
 	Paused         bool
 	Reader, State  string
-	Later          string
-	Hop            int64 // of MOVED
+	Delay          string
+	CopyNumber     int64 `json:"copy_number"` // of MOVED
 	Reply          json.RawMessage
 }
 
 type specReply struct {
-	Verdict  string   `json:"verdict"`
-	Failures int      `json:"failures"`
-	Crashes  int      `json:"crashes"`
-	Limit    int      `json:"limit"`
-	Fence    any      `json:"fence"`
-	Wait     int64    `json:"wait"`
-	Cause    *string  `json:"cause"`
-	Reason   specText `json:"reason"`
-	Double   bool     `json:"double"`
-	Hop      int64    `json:"hop"`
-	Error    string   `json:"error"`
+	Verdict    string   `json:"verdict"`
+	Failures   int      `json:"failures"`
+	Crashes    int      `json:"crashes"`
+	Limit      int      `json:"limit"`
+	Fence      any      `json:"fence"`
+	Wait       int64    `json:"wait"`
+	Cause      *string  `json:"cause"`
+	Reason     specText `json:"reason"`
+	Double     bool     `json:"double"`
+	CopyNumber int64    `json:"copy_number"`
+	Error      string   `json:"error"`
 }
 
 type specControl struct {
@@ -238,16 +238,16 @@ func (r *specRun) take(at int, steps []specStep) {
 
 func (s specStep) attempt() Attempt {
 	return Attempt{
-		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Floor: s.Floor,
-		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Later: s.later(), First: s.Age >= 0,
+		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Fence: s.Fence,
+		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Delay: s.delay(), First: s.Age >= 0,
 		Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
 	}
 }
 
-// later reads the argument of a later lane.
-func (s specStep) later() (l Later) {
-	if w := strings.Fields(s.Later); len(w) == 5 {
-		l = Later{Hop: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond,
+// delay reads the argument of delay queues.
+func (s specStep) delay() (l Delay) {
+	if w := strings.Fields(s.Delay); len(w) == 5 {
+		l = Delay{CopyNumber: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond,
 			Lease: time.Duration(number(w[3])) * time.Millisecond, Body: w[4]}
 	}
 	return l
@@ -289,7 +289,7 @@ func (r *specRun) one(s specStep) (Reply, error) {
 	case "BEGUN":
 		return r.Begun(ctx, a)
 	case "MOVED":
-		return r.step(ctx, stepMoved, a, 0, s.Hop)
+		return r.step(ctx, stepMoved, a, 0, s.CopyNumber)
 	case "OWN":
 		return r.step(ctx, stepOwn, operator, 0, s.Attempts, s.By, s.Why)
 	case "RESET":
@@ -318,7 +318,7 @@ func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
 	got := specReply{
 		Verdict: reply.Verdict.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit,
 		Fence: float64(reply.Fence),
-		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, Hop: reply.Hop,
+		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, CopyNumber: reply.CopyNumber,
 	}
 	if reply.Cause != "" {
 		got.Cause = new(string(reply.Cause))

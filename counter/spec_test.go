@@ -115,11 +115,11 @@ type specRecord struct {
 }
 
 type specMoved struct {
-	Hop   int64  `json:"hop"`
-	Top   int64  `json:"top"`
-	Until *int64 `json:"until"`
-	Mover string `json:"mover"`
-	Body  string `json:"body"`
+	CopyNumber int64  `json:"copy_number"`
+	Top        int64  `json:"top"`
+	Until      *int64 `json:"until"`
+	Mover      string `json:"mover"`
+	Body       string `json:"body"`
 }
 
 type specNote struct {
@@ -179,7 +179,7 @@ func (r specRecord) text(begin int64) string {
 		" ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
 		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Holder), " ", len(notes), " ", len(history))
 	if m := r.Moved; m != nil {
-		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.Hop, m.Top, at(m.Until), word(m.Mover), m.Body)
+		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.CopyNumber, m.Top, at(m.Until), word(m.Mover), m.Body)
 	}
 	return line + "\n" + string(r.ID+r.Generation+r.Holder) + notes + history + string(r.Reason)
 }
@@ -252,7 +252,7 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	}
 	if len(w) > recordWords {
 		m := strings.Split(w[recordWords], ":")
-		r.Moved = &specMoved{Hop: number(m[0]), Top: number(m[1]), Until: at(m[2]), Mover: word(m[3]), Body: m[4]}
+		r.Moved = &specMoved{CopyNumber: number(m[0]), Top: number(m[1]), Until: at(m[2]), Mover: word(m[3]), Body: m[4]}
 	}
 	for entry := range strings.SplitSeq(w[19], ";") {
 		if token, kind, ok := strings.Cut(entry, "="); ok {
@@ -334,7 +334,7 @@ func (r specRecord) record() Record {
 	}
 	out.OpenMode = map[string]Mode{"isolated": ModeIsolated, "reserved": ModeReserved}[r.Mode]
 	if m := r.Moved; m != nil {
-		out.Move = Move{Hop: m.Hop, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
+		out.Move = Move{CopyNumber: m.CopyNumber, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
 		out.Tokens = append(out.Tokens, rules.Token{Name: token[0], Kind: Kind(token[1][0])})

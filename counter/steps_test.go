@@ -185,13 +185,13 @@ func waiting(token string, left time.Duration) op {
 var inOneDay = time.Now().Add(24 * time.Hour).UnixMicro()
 
 // startAbove is the START of a delivery that carries a fence.
-func startAbove(token string, floor int64, want string) op {
+func startAbove(token string, fence int64, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
-		a.Floor = floor
+		a.Fence = fence
 		reply, err := s.Start(t.Context(), a, ModeUntracked, testLimit)
-		if reply.Fence <= floor {
-			t.Errorf("%s: the fence %d is not greater than %d", s.name, reply.Fence, floor)
+		if reply.Fence <= fence {
+			t.Errorf("%s: the fence %d is not greater than %d", s.name, reply.Fence, fence)
 		}
 		return show(reply, err)
 	}, want}

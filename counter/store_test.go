@@ -30,7 +30,7 @@ type attempts interface {
 	Begun(ctx context.Context, a Attempt) (Reply, error)
 	Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error
-	Moved(ctx context.Context, a Attempt, hop int64) error
+	Moved(ctx context.Context, a Attempt, copyNumber int64) error
 }
 
 // steps is what a Counter with its Admin and a Memory have in common.
@@ -219,8 +219,8 @@ for i, key in ipairs(KEYS) do
       n = n + 1
       if times[n] and word ~= '0' then return string.format('%d', math.max(1, word - by)) end
       if n == 26 then
-        return (string.gsub(word, '^(%d+:%d+:)(%d+)', function(hops, at)
-          return hops .. (at == '0' and at or string.format('%d', math.max(1, at - by)))
+        return (string.gsub(word, '^(%d+:%d+:)(%d+)', function(copy, at)
+          return copy .. (at == '0' and at or string.format('%d', math.max(1, at - by)))
         end))
       end
       if n == 4 and word ~= '0' then return string.format('%.0f', math.max(1, word - by * 1000)) end -- the fence

@@ -32,7 +32,7 @@ type Summary struct {
 	Retrying int // messages that failed, or run again, and are not dead-lettered
 	// of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
 	Forgotten int
-	// of Retrying, the one that began first; one that is forgotten, or waits in the later lane, only if all are; nil:
+	// of Retrying, the one that began first; one that is forgotten, or waits in a delay queue, only if all are; nil:
 	// there is none
 	Head   *Record
 	Recent int // messages dead-lettered so recently that they may be on their way

@@ -105,7 +105,7 @@ func TestSummariesReadPages(t *testing.T) {
 	}
 }
 
-// TestSummariesPassOverMovedMessages: a message that waits in the later lane keeps none waiting, so it is the head only
+// TestSummariesPassOverMovedMessages: a message that waits in a delay queue keeps none waiting, so it is the head only
 // alone.
 func TestSummariesPassOverMovedMessages(t *testing.T) {
 	for _, c := range servers(t) {
@@ -118,7 +118,7 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 			return got[0].Head.ID
 		}
 		a := attempt(message("moved"), "a")
-		a.Later = Later{Above: time.Minute, Lease: time.Minute, Body: "b"}
+		a.Delay = Delay{Above: time.Minute, Lease: time.Minute, Body: "b"}
 		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil ||
 			reply.Verdict != VerdictMove {
 			t.Fatalf("%+v, %v", reply, err)

@@ -75,11 +75,11 @@ func nextGeneration(replays int64, died Death, now time.Time) string {
 // store's clock was ahead of this one.
 func nextFence(m *Message, now time.Time) int64 {
 	fence := now.UnixMicro()
-	if before := m.ours().Fence(); before <= counter.MaxFloor {
+	if before := m.ours().Fence(); before <= counter.MaxFence {
 		fence = max(fence, before+1)
 	}
 	if m.Record != nil {
 		fence = max(fence, m.Record.Fence+1)
 	}
-	return min(fence, counter.MaxFloor)
+	return min(fence, counter.MaxFence)
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// PlaceHeader of a message that ReplayLane published is its place in its lane. It is consumer.PlaceHeader.
-const PlaceHeader = queueinfo.PlaceHeader
+// PositionHeader of a message that ReplayLane published is its position in its lane. It is consumer.PositionHeader.
+const PositionHeader = queueinfo.PositionHeader
 
 // Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.
 type Lanes interface {
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
-	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (released bool, err error)
+	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (released bool, err error)
 }
 
 // Lane is a held lane of a work queue, whose dead letters are in a dead-letter queue.
@@ -37,12 +37,12 @@ type Lane struct {
 	// their way. If zero, a minute.
 	Wait time.Duration
 
-	// First, if not zero, is the place of the message that holds the lane, as counter.LaneState.First returned it. If
+	// First, if not zero, is the position of the message that holds the lane, as counter.LaneState.First returned it. If
 	// another holds it when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the
 	// same message drop only that one, and a lane that was released and is held anew is not dropped.
-	First counter.Place
+	First counter.Position
 
-	// Missing drops places whose dead letters are not in the dead-letter queue: they expired, were consumed
+	// Missing drops positions whose dead letters are not in the dead-letter queue: they expired, were consumed
 	// elsewhere, or were lost, or the store was rolled back to a time before they were replayed. DropFirst and
 	// DropLane also drop messages that were replayed and still wait in the work queue: these are acked without an
 	// attempt.
@@ -103,14 +103,14 @@ type laneWork struct {
 	vhost  string
 	state  *counter.LaneState
 	source *choice
-	whole  bool // all places are dropped, not the first alone
+	whole  bool // all positions are dropped, not the first alone
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
 	notes  notes
 	result LaneResult
 
-	replaced map[int64]time.Time // since when these places are found to be replaced
+	replaced map[int64]time.Time // since when these positions are found to be replaced
 }
 
 // ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It
@@ -138,7 +138,7 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 			w.result.Released = err == nil
 			return w.result, err
 		}
-		var published []counter.Place
+		var published []counter.Position
 		gaveUp, err := w.dropReplaced(ctx)
 		switch {
 		case gaveUp || err != nil:
@@ -217,7 +217,7 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 
 // changed reports whether another message holds the lane than the caller saw.
 func (w *laneWork) changed() bool {
-	return w.l.First != (counter.Place{}) && w.l.First != w.state.First()
+	return w.l.First != (counter.Position{}) && w.l.First != w.state.First()
 }
 
 func notHeld(err error, l Lane) error {

@@ -10,10 +10,10 @@ import (
 func (w *laneWork) drop(ctx context.Context, most int) error {
 	at := map[int64][]*Message{}
 	for _, p := range w.plan.Found {
-		at[p.Place.Number] = append(at[p.Place.Number], w.found[p.Index])
+		at[p.Position.Number] = append(at[p.Position.Number], w.found[p.Index])
 	}
 	var letters []*Message
-	var places []counter.Place
+	var positions []counter.Position
 	missing := 0
 	for i, n := range w.state.Open {
 		if most > 0 && i == most {
@@ -26,9 +26,9 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 			missing++
 		}
 		letters = append(letters, at[n]...)
-		places = append(places, counter.Place{Since: w.state.Since, Number: n})
+		positions = append(positions, counter.Position{Since: w.state.Since, Number: n})
 	}
-	if len(places) == 0 {
+	if len(positions) == 0 {
 		return w.nothing()
 	}
 	if w.l.Keep != nil && len(letters) > 0 {
@@ -36,11 +36,11 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 			return err
 		}
 	}
-	released, err := w.l.Store.DropPlaces(ctx, w.vhost, w.l.Queue, w.l.Name, places)
+	released, err := w.l.Store.DropPositions(ctx, w.vhost, w.l.Queue, w.l.Name, positions)
 	if err != nil {
 		return err
 	}
-	w.result.Dropped, w.result.Missing = w.result.Dropped+len(places), w.result.Missing+missing
+	w.result.Dropped, w.result.Missing = w.result.Dropped+len(positions), w.result.Missing+missing
 	w.result.Released = released
 	if err := w.settle(letters); err != nil {
 		for _, m := range letters {
@@ -51,31 +51,31 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 	return nil
 }
 
-// dropMissing gives up the first places whose dead letters are not in the dead-letter queue.
+// dropMissing gives up the first positions whose dead letters are not in the dead-letter queue.
 func (w *laneWork) dropMissing(ctx context.Context) error {
-	var places []counter.Place
+	var positions []counter.Position
 	for _, n := range w.plan.Missing {
-		if len(w.plan.Found) > 0 && n > w.plan.Found[0].Place.Number {
+		if len(w.plan.Found) > 0 && n > w.plan.Found[0].Position.Number {
 			break
 		}
-		places = append(places, counter.Place{Since: w.state.Since, Number: n})
+		positions = append(positions, counter.Position{Since: w.state.Since, Number: n})
 	}
-	if _, err := w.l.Store.DropPlaces(ctx, w.vhost, w.l.Queue, w.l.Name, places); err != nil {
+	if _, err := w.l.Store.DropPositions(ctx, w.vhost, w.l.Queue, w.l.Name, positions); err != nil {
 		return err
 	}
-	w.result.Dropped, w.result.Missing = w.result.Dropped+len(places), w.result.Missing+len(places)
+	w.result.Dropped, w.result.Missing = w.result.Dropped+len(positions), w.result.Missing+len(positions)
 	return nil
 }
 
-// dropReplaced gives up the places whose messages have later ones, and reports whether there were any.
+// dropReplaced gives up the positions whose messages have later ones, and reports whether there were any.
 func (w *laneWork) dropReplaced(ctx context.Context) (any bool, err error) {
 	if !w.isReplaced() {
 		return false, nil
 	}
-	places := make([]counter.Place, 0, len(w.plan.Replaced))
+	positions := make([]counter.Position, 0, len(w.plan.Replaced))
 	for _, n := range w.plan.Replaced {
-		places = append(places, counter.Place{Since: w.state.Since, Number: n})
+		positions = append(positions, counter.Position{Since: w.state.Since, Number: n})
 	}
-	_, err = w.l.Store.DropPlaces(ctx, w.vhost, w.l.Queue, w.l.Name, places)
+	_, err = w.l.Store.DropPositions(ctx, w.vhost, w.l.Queue, w.l.Name, positions)
 	return true, err
 }

@@ -32,7 +32,7 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	}
 }
 
-// noteReplaced notes the time since which places are known to be replaced.
+// noteReplaced notes the time since which positions are known to be replaced.
 func (w *laneWork) noteReplaced(read bool) {
 	if !read {
 		return
@@ -46,8 +46,8 @@ func (w *laneWork) noteReplaced(read bool) {
 	w.replaced = since
 }
 
-// isReplaced reports whether to give up the first place, because its message has a later one. The fate of one place
-// decides that of the others. So all such places are given up at once, when each has been known as replaced for
+// isReplaced reports whether to give up the first position, because its message has a later one. The fate of one position
+// decides that of the others. So all such positions are given up at once, when each has been known as replaced for
 // longer than a dead letter takes to arrive.
 // Half of Wait is enough for that, because Wait also has room for slow scans.
 func (w *laneWork) isReplaced() bool {
@@ -68,10 +68,10 @@ func (w *laneWork) isEarly() bool {
 	return len(w.plan.Publish) == 0 || late
 }
 
-// lastOfPass is the last place whose dead letter is taken with those before it.
+// lastOfPass is the last position whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
-// scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an
+// scan takes the dead letters of the first positions, and plans what is done with them. It takes nothing if it returns an
 // error.
 func (w *laneWork) scan(ctx context.Context) (err error) {
 	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
@@ -104,11 +104,11 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 	return w.join(ctx)
 }
 
-// take takes the dead letters of the places up to a number.
+// take takes the dead letters of the positions up to a number.
 func (w *laneWork) take(ctx context.Context, until int64) (taken []*Message, err error) {
 	pick := func(m *Message) bool {
-		_, place, ok := w.name(m)
-		return ok && place.Number <= until
+		_, position, ok := w.name(m)
+		return ok && position.Number <= until
 	}
 	unjoined := *w.q
 	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
@@ -135,17 +135,17 @@ func (w *laneWork) join(ctx context.Context) error {
 }
 
 // name returns the generation of a dead letter that the lane expects.
-func (w *laneWork) name(m *Message) (counter.Message, counter.Place, bool) {
+func (w *laneWork) name(m *Message) (counter.Message, counter.Position, bool) {
 	if m.Origin.Queue != w.l.Queue {
-		return counter.Message{}, counter.Place{}, false
+		return counter.Message{}, counter.Position{}, false
 	}
 	for _, g := range generationsOf(m) {
 		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
-		if p, ok := w.state.PlaceOf(name); ok {
+		if p, ok := w.state.PositionOf(name); ok {
 			return name, p, true
 		}
 	}
-	return counter.Message{}, counter.Place{}, false
+	return counter.Message{}, counter.Position{}, false
 }
 
 // finish returns what is left to the dead-letter queue.

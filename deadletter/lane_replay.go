@@ -12,7 +12,7 @@ import (
 )
 
 // replay takes doubles off, and publishes dead letters of the plan.
-func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most int) (published []counter.Place,
+func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most int) (published []counter.Position,
 	err error) {
 	if len(w.plan.Publish) == 0 {
 		return nil, w.nothing()
@@ -27,7 +27,7 @@ func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most in
 		var n int
 		n, err = w.publishPart(ctx, pub, part)
 		for _, p := range part[:n] {
-			published = append(published, p.Place)
+			published = append(published, p.Position)
 		}
 	}
 	return published, err
@@ -67,7 +67,7 @@ func (w *laneWork) takeDoubles(ctx context.Context) error {
 func (w *laneWork) letters(planned []counter.Planned) []counter.LaneLetter {
 	out := make([]counter.LaneLetter, 0, len(planned))
 	for _, p := range planned {
-		out = append(out, counter.LaneLetter{Message: w.named[p.Index], Place: p.Place})
+		out = append(out, counter.LaneLetter{Message: w.named[p.Index], Position: p.Position})
 	}
 	return out
 }
@@ -84,7 +84,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	batch := make([]publisher.Message, 0, len(part))
 	for _, p := range part {
 		msg := w.found[p.Index].forReplay(w.q.Name, w.l.Queue, time.Now())
-		msg.Headers[PlaceHeader] = p.Place.String()
+		msg.Headers[PositionHeader] = p.Position.String()
 		batch = append(batch, publisher.Message{Key: w.l.Queue, Publishing: msg})
 	}
 	sending, cancel := outlive(ctx)
@@ -128,7 +128,7 @@ func (w *laneWork) settle(messages []*Message) error {
 }
 
 // await waits until the consumer has handled or parked what was published.
-func (w *laneWork) await(ctx context.Context, published []counter.Place) error {
+func (w *laneWork) await(ctx context.Context, published []counter.Position) error {
 	if len(published) == 0 {
 		return nil
 	}

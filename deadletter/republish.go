@@ -51,7 +51,7 @@ func (t *Target) destination(m *Message) (Target, error) {
 //     generation;
 //   - CC and BCC: copies would go to queues in which nothing died;
 //   - the user-id: only that user may publish it;
-//   - the PlaceHeader: it is valid only for ReplayLane;
+//   - the PositionHeader: it is valid only for ReplayLane;
 //   - headers of strikes that were written for another message.
 func (m *Message) ForReplay(from string) amqp.Publishing { return m.forReplay(from, "", time.Now()) }
 
@@ -72,7 +72,7 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 // isDropped reports whether a replay leaves a header out.
 func isDropped(header string) bool {
 	switch header {
-	case queueinfo.HopHeader, queueinfo.HopGenerationHeader, PlaceHeader,
+	case queueinfo.CopyHeader, queueinfo.CopyGenerationHeader, PositionHeader,
 		"CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
 		return true
 	}

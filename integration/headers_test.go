@@ -29,13 +29,13 @@ func followUp(queue, id string, d amqp.Delivery) publisher.Message {
 
 const warnsOfForeign = "headers of strikes that were written for another message"
 
-// TestCopiedPlace: the handler of a message that lane replay published passes on its headers. The follow-up gets an
+// TestCopiedPosition: the handler of a message that lane replay published passes on its headers. The follow-up gets an
 // attempt of its own.
-func TestCopiedPlace(t *testing.T) {
+func TestCopiedPosition(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
 	l.receive = func(d amqp.Delivery) {
-		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
+		if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
 			publishAll(t, followUp(l.name, "follow-up", d))
 		}
 	}
@@ -53,13 +53,13 @@ func TestCopiedPlace(t *testing.T) {
 	}
 }
 
-// TestCopiedPlaceReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with its
+// TestCopiedPositionReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with its
 // headers. The lane stays blocked, and the follow-up waits behind the others.
-func TestCopiedPlaceReleasesNoLane(t *testing.T) {
+func TestCopiedPositionReleasesNoLane(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
 	l.receive = func(d amqp.Delivery) {
-		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
+		if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
 			publishAll(t, followUp(l.name, "follow-up", d))
 		}
 	}
@@ -80,11 +80,11 @@ func TestCopiedPlaceReleasesNoLane(t *testing.T) {
 	l.wantRan(t, "0", "1", "follow-up")
 }
 
-// TestForgedPlaceBlocksNothing: a place that any publisher sends blocks no lane.
-func TestForgedPlaceBlocksNothing(t *testing.T) {
+// TestForgedPositionBlocksNothing: a position that any publisher sends blocks no lane.
+func TestForgedPositionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t)
-	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PlaceHeader: "1.1"}, Body: []byte("x lane")}
+	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PositionHeader: "1.1"}, Body: []byte("x lane")}
 	publishAll(t, publisher.Message{Key: l.name, Publishing: forged})
 	publishBodies(t, l.name, 1, 6, func(int) string { return "x lane" })
 	l.consume(t, nil)
@@ -224,8 +224,8 @@ func TestCopiedReplay(t *testing.T) {
 // message like any other: it supersedes no other message with its id.
 func TestCopiedCopyNumber(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
-	headers := amqp.Table{consumer.HopHeader: int64(3)}
+	q := newDelayQueue(t)
+	headers := amqp.Table{consumer.CopyHeader: int64(3)}
 	queueinfo.WriteFor(headers, q.name, "m", nil)
 	q.send("follow-up", headers, 0)
 	q.send("follow-up", nil, 0)

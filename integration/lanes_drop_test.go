@@ -57,7 +57,7 @@ func TestTwoDropOne(t *testing.T) {
 	if done, err := q.DropLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneChanged) || done.Dropped != 0 {
 		t.Errorf("an operator who saw all three drops the lane: %+v, %v", done, err)
 	}
-	lane.First = counter.Place{}
+	lane.First = counter.Position{}
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
 		t.Errorf("whichever holds the lane: %+v, %v", done, err)
 	}

@@ -115,7 +115,7 @@ func (c laneChild) run(ctx context.Context) (err error) {
 var laneStoreOdds = proxy.Odds{Lose: .01, Late: .01, Reset: .005, Double: .1, LateFrom: 100 * time.Millisecond,
 	LateTo: 600 * time.Millisecond}
 
-// laneSeat is the place of one consumer process at a time.
+// laneSeat is the position of one consumer process at a time.
 type laneSeat struct {
 	spec          laneChild
 	broker, store *proxy.Proxy

@@ -23,7 +23,7 @@ import (
 //
 // Each line is one write(2) to the end of the file, so the order of the lines is that of the events.
 type laneLedger struct {
-	out, in  *os.File // apart: a write to the end would move the place of the next read
+	out, in  *os.File // apart: a write to the end would move the position of the next read
 	n, lanes int
 
 	mu        sync.Mutex

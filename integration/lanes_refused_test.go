@@ -47,7 +47,7 @@ func TestALaneHeldDuringASession(t *testing.T) {
 		t.Fatalf("Run ended: %v", err)
 	default:
 	}
-	released, err := counts.Admin().DropPlaces(t.Context(), "/", queue, "lane", []counter.Place{parked.Place})
+	released, err := counts.Admin().DropPositions(t.Context(), "/", queue, "lane", []counter.Position{parked.Position})
 	if err != nil || !released {
 		t.Fatal(released, err)
 	}

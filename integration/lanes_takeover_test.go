@@ -17,7 +17,7 @@ import (
 
 // TestReplayLaneDuringTakeover has a consumer park a message and lose the queue before its nack arrives. An operator
 // reads the lane. Only then the next consumer parks the message again and dead-letters it. The replayed message must
-// carry its new place: at the old one it would be acked without an attempt.
+// carry its new position: at the old one it would be acked without an attempt.
 func TestReplayLaneDuringTakeover(t *testing.T) {
 	t.Parallel()
 	for _, typ := range queueTypes {
@@ -53,11 +53,11 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				t.Fatalf("%+v, %v; want one replayed, which waits", done, err)
 			}
 			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-				place, _ := getOne(t, ch, queue).Headers[consumer.PlaceHeader].(string)
-				step.Act, step.Number, step.Place = counter.LaneEnter, 2, counter.ParsePlace(place)
+				position, _ := getOne(t, ch, queue).Headers[consumer.PositionHeader].(string)
+				step.Act, step.Number, step.Position = counter.LaneEnter, 2, counter.ParsePosition(position)
 				reply, err := counts.StepLane(t.Context(), step)
 				if reply.Verdict != counter.LaneRun {
-					t.Errorf("the replayed message carries the place %q, and gets the verdict %d; want %d: it may run", place,
+					t.Errorf("the replayed message carries the position %q, and gets the verdict %d; want %d: it may run", position,
 						reply.Verdict, counter.LaneRun)
 				}
 				return err

@@ -157,7 +157,7 @@ func TestPauseKeepsTheOrder(t *testing.T) {
 // before.
 func TestPausesLeaveNoGoroutine(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
+	q := newDelayQueue(t)
 	q.run(0, func(int) time.Duration { return 0 })
 	before := runtime.NumGoroutine()
 	for range 5 {
@@ -175,7 +175,7 @@ func TestPausesLeaveNoGoroutine(t *testing.T) {
 }
 
 // consumers waits until the queue has so many.
-func (q *laterQueue) consumers(t *testing.T, want int) {
+func (q *delayQueue) consumers(t *testing.T, want int) {
 	t.Helper()
 	need(t, poll.Until(t.Context(), time.Minute, fmt.Sprintf("the queue has %d consumers", want), func() error {
 		have := 0

@@ -16,9 +16,9 @@ const (
 	// frameOverhead is what a frame takes beside its payload, in bytes.
 	frameOverhead = 8
 
-	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
+	// addedDelay is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
 	// headers outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
-	addedLater = 8 << 10
+	addedDelay = 8 << 10
 )
 
 var errStopped = errors.New("the publisher was closed")
@@ -66,7 +66,7 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 		closed:   ch.NotifyClose(make(chan *amqp.Error, 1)),
 	}
 	if size := conn.Config.FrameSize; size > 0 {
-		s.maxHeader = size - frameOverhead - min(addedLater, size/4)
+		s.maxHeader = size - frameOverhead - min(addedDelay, size/4)
 	}
 	if err := ch.Confirm(false); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 )
 
 // Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
-// declares the exchanges of the bindings if s.ExchangeType is set, and the later lane with s.Later. Declare changes
+// declares the exchanges of the bindings if s.ExchangeType is set, and the delay queues with s.DelayQueues. Declare changes
 // nothing that exists already with the same arguments, so it may be repeated, and called by several processes at the
 // same time.
 //
@@ -69,23 +69,23 @@ func steps(s Spec) []step {
 	for _, b := range s.Bindings {
 		all = append(all, bindStep(s.Queue, b))
 	}
-	if s.Later {
-		all = append(all, laterSteps(s.Queue)...)
+	if s.DelayQueues {
+		all = append(all, delaySteps(s.Queue)...)
 	}
 	return all
 }
 
-// laterSteps declare the later lane of a queue. Each queue is declared before a message can reach it.
-func laterSteps(queue string) []step {
+// delaySteps declare the delay queues of a queue. Each queue is declared before a message can reach it.
+func delaySteps(queue string) []step {
 	all := []step{
-		queueStep(queueinfo.LaterLost, queueinfo.DeadLetterArguments()),
-		exchangeStep(queueinfo.LaterLost, amqp.ExchangeFanout),
-		bindStep(queueinfo.LaterLost, Binding{Exchange: queueinfo.LaterLost}),
-		{what: fmt.Sprintf("exchange %q", queueinfo.LaterExchange), do: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(queueinfo.LaterExchange, amqp.ExchangeDirect, true, false, false, false,
-				queueinfo.LaterArguments())
+		queueStep(queueinfo.DelayLost, queueinfo.DeadLetterArguments()),
+		exchangeStep(queueinfo.DelayLost, amqp.ExchangeFanout),
+		bindStep(queueinfo.DelayLost, Binding{Exchange: queueinfo.DelayLost}),
+		{what: fmt.Sprintf("exchange %q", queueinfo.DelayExchange), do: func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare(queueinfo.DelayExchange, amqp.ExchangeDirect, true, false, false, false,
+				queueinfo.DelayArguments())
 		}},
-		bindStep(queue, Binding{Exchange: queueinfo.LaterExchange, Key: queue}),
+		bindStep(queue, Binding{Exchange: queueinfo.DelayExchange, Key: queue}),
 	}
 	for _, b := range queueinfo.Buckets {
 		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout),

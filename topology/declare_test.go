@@ -56,7 +56,7 @@ func TestSpecValidate(t *testing.T) {
 	}{
 		{Spec{}, `Queue must be the name of the queue, got ""`},
 		{Spec{Queue: "q", Type: "stream"}, `Type must be "quorum" or "classic", got "stream"`},
-		{Spec{Queue: "q", Later: true, SingleActiveConsumer: true}, `Later must be false with SingleActiveConsumer`},
+		{Spec{Queue: "q", DelayQueues: true, SingleActiveConsumer: true}, `DelayQueues must be false with SingleActiveConsumer`},
 		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue must be another queue`},
 		{Spec{Queue: "q", DeliveryLimit: -1}, "got -1"},
 		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "got 5"},

@@ -53,12 +53,12 @@ type Spec struct {
 	// this type. If empty, they must exist.
 	ExchangeType string
 
-	// Later also declares the later lane, in which messages wait for retries after long delays. All queues of the virtual
-	// host share its buckets: fanout exchanges and quorum queues named strikes.later.1m, 10m, 1h, 6h and 24h. They return
-	// messages to the exchange strikes.later, to which Queue is bound. If Queue was deleted, they go to the queue
-	// strikes.later.lost. Later cannot be combined with SingleActiveConsumer, because other messages overtake one that
+	// DelayQueues also declares the delay queues, in which messages wait for retries after long delays. All queues of the virtual
+	// host share its buckets: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and 24h. They return
+	// messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to the queue
+	// strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages overtake one that
 	// waits.
-	Later bool
+	DelayQueues bool
 }
 
 // Binding routes messages from an exchange to the queue.
@@ -113,8 +113,8 @@ func (s Spec) validate() error {
 		return setting.New("Queue", s.Queue, "a name that does not begin with amq., which the broker reserves")
 	case s.Type != Quorum && s.Type != Classic:
 		return setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic))
-	case s.Later && s.SingleActiveConsumer:
-		return setting.New("Later", true, "false with SingleActiveConsumer, because a delayed message would be overtaken")
+	case s.DelayQueues && s.SingleActiveConsumer:
+		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be overtaken")
 	case s.DeadLetterQueue == s.Queue:
 		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:

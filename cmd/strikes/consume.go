@@ -71,8 +71,8 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 	f.BoolVar(&o.AckEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
 	f.StringVar(&o.Backoff, "backoff", runner.DefaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second")
-	f.DurationVar(&o.LaterAbove, "later-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
-		"the queues of declare --later: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
+	f.DurationVar(&o.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
+		"the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
 	f.StringVar(&o.Retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
 		"the default) or in-place (this process keeps it; the default with --ordered)")
@@ -92,7 +92,7 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.JSON, "print every decision on stdout, one JSON object a line")
 	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "concurrency",
-		"prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "later-above", "retry", "isolation",
+		"prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "delay-above", "retry", "isolation",
 		"handler-timeout", "drain-timeout", "consumer-timeout", "health-addr", "exit-when-idle", "allow-drop")
 	cli.InsteadOfCommand(cmd, "http")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")

@@ -19,9 +19,9 @@ with other properties is left as it is and named (exit 2).
 --bind routes messages from an exchange to QUEUE, and may be repeated. The exchange must exist, unless --exchange-type declares it too. In the
 name of the exchange write a colon as \: and a backslash as \\.
 
---later also declares what long delays need. The queues strikes.later.1m, 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the
-exchange strikes.later, over which messages come back; those of a queue that is gone go to strikes.later.lost. From their next session on, all
-unordered consumers of the virtual host move delays over one minute, unless --later-above is negative.`[1:],
+--delay-queues also declares what long delays need. The queues strikes.delay.1m, 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the
+exchange strikes.delay, over which messages come back; those of a queue that is gone go to strikes.delay.lost. From their next session on, all
+unordered consumers of the virtual host move delays over one minute, unless --delay-above is negative.`[1:],
 		func(ctx context.Context, args []string) error { return c.Run(ctx, args[0]) })
 	flags := cmd.Flags()
 	c.AddBroker(cmd)
@@ -35,7 +35,7 @@ unordered consumers of the virtual host move delays over one minute, unless --la
 		"key; may be repeated")
 	flags.StringVar(&c.ExchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` "+
 		"topic, direct, fanout or headers; without it they must exist")
-	flags.BoolVar(&c.Later, "later", false, "also declare the buckets in which messages of QUEUE wait for long delays")
+	flags.BoolVar(&c.DelayQueues, "delay-queues", false, "also declare the buckets in which messages of QUEUE wait for long delays")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &c.JSON, "print what is there now as one JSON object")

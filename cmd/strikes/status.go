@@ -36,7 +36,7 @@ A dead letter is missing until its record expires, or until strikes counter rese
 "not known to the store" are messages in the dead-letter queue beyond those. Their records were reset, or they are of another queue.
 Else the broker or another program dead-lettered them, or the store has lost its data.
 
-The queues of the later lane are shared by all queues of the virtual host. status shows how many messages wait in each. "lost" are those that
+The delay queues are shared by all queues of the virtual host. status shows how many messages wait in each. "lost" are those that
 came back to a queue that was gone.
 
 Only the management API reports rates, unacked and waiting messages, and what others consumed from the dead-letter queue. Its figures are up

@@ -42,15 +42,15 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	return r.reply(VerdictEnded, 0, q, now), r.save(a.Holder, keep, now)
 }
 
-// Moved records that the broker has confirmed the copy with a hop.
-func Moved(r *Record, q *Queue, hop int64, now time.Time) (Reply, time.Duration) {
+// Moved records that the broker has confirmed the copy with a number.
+func Moved(r *Record, q *Queue, copyNumber int64, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	if r.Move.Top == 0 {
 		return r.reply(VerdictNone, 0, q, now), 0
 	}
-	if hop <= r.Move.Hop {
+	if copyNumber <= r.Move.CopyNumber {
 		return r.reply(VerdictMoved, 0, q, now), 0
 	}
-	r.Move.confirm(hop)
+	r.Move.confirm(copyNumber)
 	return r.reply(VerdictMoved, 0, q, now), r.save(r.Holder, q.TTL, now)
 }

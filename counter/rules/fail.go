@@ -71,9 +71,9 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		verdict, saves = s.exhaust(), true
 	case spent: // also if our reply was lost and the limit is lower now
 		verdict = VerdictExhausted
-	case s.carried && r.Move.Top < MaxHop && r.Left(s.now) <= s.above:
+	case s.carried && r.Move.Top < MaxCopyNumber && r.Left(s.now) <= s.above:
 		s.stay()
-	case s.carried && r.Move.Top < MaxHop:
+	case s.carried && r.Move.Top < MaxCopyNumber:
 		verdict = s.move(verdict, counts && was != StateDone)
 	}
 	return s.end(verdict, saves, a.Holder)

@@ -22,9 +22,9 @@ const (
 	MaxStoredID = 512  // of an id, which is kept for people
 )
 
-// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half the largest number that a script
+// MaxFence is the largest Attempt.Fence: the microseconds from 1970 to 2112, half the largest number that a script
 // counts exactly.
-const MaxFloor = 1 << 52
+const MaxFence = 1 << 52
 
 // Message identifies one generation of one message in one queue, which has one count.
 type Message struct {
@@ -56,13 +56,13 @@ type Attempt struct {
 	// expect it by the store's clock.
 	Received time.Time
 
-	// Floor is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it.
+	// Fence is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it.
 	// Zero: none.
-	Floor int64
+	Fence int64
 
-	// Later is set by a consumer with a later lane, and for every delivery that came through it. Only Start and Fail
+	// Delay is set by a consumer with delay queues, and for every delivery that came through it. Only Start and Fail
 	// use it.
-	Later Later
+	Delay Delay
 
 	// MaxAge is the longest time between the first and the last counted attempt, in whole milliseconds, rounded up. If
 	// it is longer, Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces
@@ -79,26 +79,26 @@ type Attempt struct {
 	HoldsQueue bool
 }
 
-// Later has the arguments of steps for a later lane, in which messages wait for long delays: a copy of the message
+// Delay has the arguments of steps for delay queues, in which messages wait for long delays: a copy of the message
 // waits in another queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no later
 // lane.
-type Later struct {
-	Hop   int64         // the number that a copy carries; 0: the delivery is no copy
-	Above time.Duration // a longer wait moves the message; zero: no wait does
-	Lease time.Duration // how long an open attempt at a moved message counts as running
-	Body  string        // a fingerprint of the message, to tell it from another one with its id: 1 to 32 of 0-9 a-f
+type Delay struct {
+	CopyNumber int64         // the number that a copy carries; 0: the delivery is no copy
+	Above      time.Duration // a longer wait moves the message; zero: no wait does
+	Lease      time.Duration // how long an open attempt at a moved message counts as running
+	Body       string        // a fingerprint of the message, to tell it from another one with its id: 1 to 32 of 0-9 a-f
 }
 
-// String returns the argument of a step for a later lane; empty if there is none.
-func (l Later) String() string {
-	if l == (Later{}) {
+// String returns the argument of a step for delay queues; empty if there is none.
+func (l Delay) String() string {
+	if l == (Delay{}) {
 		return ""
 	}
-	return fmt.Sprintf("later %d %d %d %s", l.Hop, CeilMillis(l.Above), CeilMillis(l.Lease), l.Body)
+	return fmt.Sprintf("delay %d %d %d %s", l.CopyNumber, CeilMillis(l.Above), CeilMillis(l.Lease), l.Body)
 }
 
-// MaxHop is the largest Later.Hop.
-const MaxHop = 1<<31 - 1
+// MaxCopyNumber is the largest Delay.CopyNumber.
+const MaxCopyNumber = 1<<31 - 1
 
 // Mode says whether other handlers may run in the process during an attempt. It decides whether the death of the
 // process is a crash of the message.

@@ -78,13 +78,13 @@ type Record struct {
 	Key    string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
 }
 
-// Move is the state of a message that was moved to the later lane.
+// Move is the state of a message that was moved to a delay queue.
 type Move struct {
-	Hop   int64     // the highest number of a confirmed copy
-	Top   int64     // the highest number that a copy was given
-	Until time.Time // until when the Mover may publish the copy Top; zero: no move is under way
-	Mover string    // the token of the attempt whose message is being moved
-	Body  string    // the fingerprint of the message; x if different messages have its id
+	CopyNumber int64     // the highest number of a confirmed copy
+	Top        int64     // the highest number that a copy was given
+	Until      time.Time // until when the Mover may publish the copy Top; zero: no move is under way
+	Mover      string    // the token of the attempt whose message is being moved
+	Body       string    // the fingerprint of the message; x if different messages have its id
 }
 
 // Kind is the end of an attempt.

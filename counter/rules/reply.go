@@ -15,9 +15,9 @@ const (
 	VerdictSuspect                      // Start: let no other handler run, then Start with ModeIsolated and the same token
 	VerdictRequeue                      // Fail: hold the delivery for Reply.Wait, then requeue it
 	VerdictExhausted                    // Start, Fail: dead-letter the message
-	// Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
+	// Start, Fail, with Attempt.Delay: publish a copy with Reply.CopyNumber, then Moved, then ack
 	VerdictMove
-	VerdictStale // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
+	VerdictStale // Start, Fail, with Attempt.Delay: ack, a copy takes the place of this delivery
 	VerdictHeld  // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
 	VerdictBegun // Begun: call the handler
 	// Begun: do not call it: the attempt is not open any more. End it, and begin another
@@ -65,9 +65,9 @@ type Reply struct {
 	Fence    int64         // of the last attempt that Start let run, greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
 	// VerdictExhausted: of the last counted attempt; VerdictHeld: why the message is exhausted; else empty
-	Cause  Cause
-	Reason string // VerdictExhausted, VerdictHeld: of the last counted attempt, for people; else empty
-	Hop    int64  // VerdictMove: the number that the copy carries; else 0
+	Cause      Cause
+	Reason     string // VerdictExhausted, VerdictHeld: of the last counted attempt, for people; else empty
+	CopyNumber int64  // VerdictMove: the number that the copy carries; else 0
 
 	// PossibleDuplicate reports that this step is the one that set Record.PossibleDuplicate.
 	PossibleDuplicate bool

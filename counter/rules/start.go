@@ -22,7 +22,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		return s.end(v, saves, holder)
 	}
 	earlier := s.earlier()
-	binds := s.now.Before(r.Binds) || r.Move.Top > 0 && r.Move.Body == a.Later.Body
+	binds := s.now.Before(r.Binds) || r.Move.Top > 0 && r.Move.Body == a.Delay.Body
 	switch {
 	case s.stale:
 		if r.OpenToken == a.Token {
@@ -79,7 +79,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		return end(s.exhaust(), true)
 	case r.Left(s.now) > 0:
 		verdict := VerdictWait
-		if s.carried && r.Left(s.now) > s.above && r.Move.Top < MaxHop {
+		if s.carried && r.Left(s.now) > s.above && r.Move.Top < MaxCopyNumber {
 			verdict = s.move(verdict, true)
 		}
 		return end(verdict, true)
@@ -88,8 +88,8 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		return end(VerdictSuspect, true)
 	}
 	r.Starts++
-	r.Fence = max(r.Fence+1, a.Floor+1, now.UnixMicro())
-	if mode != ModeUntracked || a.Later.Hop > 0 { // of copies one runs at a time
+	r.Fence = max(r.Fence+1, a.Fence+1, now.UnixMicro())
+	if mode != ModeUntracked || a.Delay.CopyNumber > 0 { // of copies one runs at a time
 		if r.OpenToken != "" && mode != ModeUntracked {
 			r.Suspect = true // the open attempt is overwritten, but not forgotten
 		}

@@ -22,7 +22,7 @@ type step struct {
 	given int // the consumer's limit; 0: none
 	base  int // the limit in force, before the message's own
 
-	carried bool          // the attempt has a Later
+	carried bool          // the attempt has a Delay
 	above   time.Duration // a longer wait moves the message
 	stale   bool          // a newer copy takes the place of the delivery
 
@@ -108,7 +108,7 @@ func (s *step) end(v Verdict, saves bool, holder string) (Reply, time.Duration) 
 		reply.Wait = s.rest
 	}
 	if v == VerdictMove {
-		reply.Hop = s.Move.Top
+		reply.CopyNumber = s.Move.Top
 	}
 	if !saves && !s.changed {
 		return reply, 0
@@ -154,8 +154,8 @@ const mixed = "x"
 
 // compareCopies compares the delivery with the copies of its message that the record knows.
 func (s *step) compareCopies() {
-	l := s.a.Later
-	if s.carried = l != (Later{}); !s.carried {
+	l := s.a.Delay
+	if s.carried = l != (Delay{}); !s.carried {
 		if s.Move.Top > 0 { // this consumer's copy is not known
 			s.Move.Body, s.changed = mixed, true
 		}
@@ -168,21 +168,21 @@ func (s *step) compareCopies() {
 		s.double = !s.PossibleDuplicate
 		s.Move.Body, s.PossibleDuplicate, s.FirstFailed, s.changed = mixed, true, true, true
 	}
-	if l.Hop > s.Move.Hop { // it is the copy, which therefore exists
+	if l.CopyNumber > s.Move.CopyNumber { // it is the copy, which therefore exists
 		if s.Move.Top == 0 {
 			s.Move.Body = l.Body
 		}
-		s.Move.confirm(l.Hop)
+		s.Move.confirm(l.CopyNumber)
 		s.changed = true
 	}
-	s.stale = s.Move.Body == l.Body && (l.Hop < s.Move.Hop || l.Hop > 0 && s.State == StateDone)
+	s.stale = s.Move.Body == l.Body && (l.CopyNumber < s.Move.CopyNumber || l.CopyNumber > 0 && s.State == StateDone)
 }
 
-// confirm notes that the copy with a hop exists.
-func (m *Move) confirm(hop int64) {
-	m.Hop = hop
-	if hop >= m.Top {
-		m.Top, m.Until, m.Mover = hop, time.Time{}, ""
+// confirm notes that the copy with a number exists.
+func (m *Move) confirm(copyNumber int64) {
+	m.CopyNumber = copyNumber
+	if copyNumber >= m.Top {
+		m.Top, m.Until, m.Mover = copyNumber, time.Time{}, ""
 	}
 }
 
@@ -201,7 +201,7 @@ func (s *step) move(v Verdict, begins bool) Verdict {
 		m.Top++
 	}
 	if m.Body == "" {
-		m.Body = s.a.Later.Body
+		m.Body = s.a.Delay.Body
 	}
 	m.Until, m.Mover, s.changed = s.now.Add(MoveLease), s.a.Token, true
 	return VerdictMove
@@ -216,12 +216,12 @@ func (s *step) stay() {
 
 // runs returns for how long an attempt at another copy may still run; zero: none does.
 func (s *step) runs() time.Duration {
-	if s.a.Later.Hop == 0 || s.OpenToken == "" {
+	if s.a.Delay.CopyNumber == 0 || s.OpenToken == "" {
 		return 0
 	}
 	since := s.OpenSince
 	if since.After(s.now) {
 		since = s.now
 	}
-	return max(since.Add(whole(s.a.Later.Lease)).Sub(s.now), 0)
+	return max(since.Add(whole(s.a.Delay.Lease)).Sub(s.now), 0)
 }

@@ -105,7 +105,7 @@ func parseMove(word string) (Move, bool) {
 	if len(w) != 5 || !isDecimal(w[0]) || !isDecimal(w[1]) || !isDecimal(w[2]) || w[3] == "" || w[4] == "" {
 		return Move{}, false
 	}
-	m := Move{Hop: number(w[0]), Top: number(w[1]), Until: millis(w[2]), Body: w[4]}
+	m := Move{CopyNumber: number(w[0]), Top: number(w[1]), Until: millis(w[2]), Body: w[4]}
 	if w[3] != "." {
 		m.Mover = w[3]
 	}
@@ -220,7 +220,7 @@ func Encode(r Record) string {
 		ms(r.Listed),
 		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(holder), notes.Len(), history.Len())
 	if m := r.Move; m.Top > 0 {
-		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.Hop, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
+		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.CopyNumber, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
 	}
 	out.WriteByte('\n')
 	for _, text := range []string{id, generation, holder, notes.String(), history.String(), r.Reason} {

@@ -16,8 +16,8 @@
 --              message is redelivered, without running the handler again
 --
 --   HELD       (with `hold` only) as for START
---   MOVE       (with `later` only) publish a copy with the hop of the reply, then MOVED, then ack
---   STALE      (with `later` only) ack it: its copy takes its place
+--   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack
+--   STALE      (with `delay` only) ack it: its copy takes its place
 --
 -- The message may be one of two with the same id if the first attempt at a delivery that is not redelivered fails,
 -- and this generation has such a failure already, or had a counted attempt before this delivery arrived. RabbitMQ
@@ -32,9 +32,9 @@ return take(function(r, s, q)
   if most > 0 and most < s.base and not (known == 'f' and was == '.') then -- else it would judge what was counted since
     s.base, s.limit = most, r.own ~= '0' and r.own + 0 or most
   end
-  local hop, above, lease, body = string.match(ARGV[s.at + s.width], '^later (%d+) (%d+) (%d+) (%x+)$')
-  if hop then
-    rarely().copies(r, s, hop, above, lease, body)
+  local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
+  if copy then
+    rarely().copies(r, s, copy, above, lease, body)
   elseif r.top then
     r.body, s.changed = 'x', true -- what this consumer has is not known
   end
@@ -88,7 +88,7 @@ return take(function(r, s, q)
     verdict, saves = rarely().exhaust(r, s, q), true
   elseif spent then -- also if our reply was lost and the limit is lower now
     verdict = 'EXHAUSTED'
-  elseif s.hop and (r.top or 0) < HOPS then
+  elseif s.copy and (r.top or 0) < COPIES then
     if math.min(r.due - now, r.wait + 0) <= s.above then
       rarely().stay(r, s)
     else

@@ -35,7 +35,7 @@
 --   7  letter   "<id hash>:<generation hash>" of the message
 --   8  id       of the message, for people
 --   9  since    of the position that the message carries; 0: none
---   10 place    its number; 0: none
+--   10 position    its number; 0: none
 --   11 again    1: the broker has delivered the message before; else 0
 --
 -- Reply: { verdict, since, position }, the position of the message, 0 if it has none. A repeated step gets the reply of the first, and
@@ -49,8 +49,8 @@
 
 local lanes, owner, behind, dead, lane, open, letters, names = unpack(KEYS)
 local ttl, act, session, number, letter, id = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
-local since, place = ARGV[9], tonumber(ARGV[10])
-local carried = place > 0
+local since, position = ARGV[9], tonumber(ARGV[10])
+local carried = position > 0
 
 local owned = redis.call('GET', owner)
 if not owned then return { 'UNKNOWN', '0', '0' } end
@@ -68,15 +68,15 @@ end
 
 local time = redis.call('TIME')
 local began, last = kept[1] or string.format('%.0f', time[1] * 1000000 + time[2]), tonumber(kept[2] or 0)
-if since ~= began or place > last then place = 0 end
+if since ~= began or position > last then position = 0 end
 
 local verdict
-if place > 0 and not redis.call('ZSCORE', open, place) then
+if position > 0 and not redis.call('ZSCORE', open, position) then
   verdict = 'STALE'
 elseif act == 'leave' then
-  if place > 0 then
-    redis.call('ZREM', open, place)
-    for _, at in ipairs(redis.call('ZRANGEBYSCORE', letters, place, place)) do
+  if position > 0 then
+    redis.call('ZREM', open, position)
+    for _, at in ipairs(redis.call('ZRANGEBYSCORE', letters, position, position)) do
       if string.sub(at, 1, 1) == 'b' then redis.call('HINCRBY', behind, 'count', -1) end
     end
   end
@@ -85,34 +85,34 @@ elseif act == 'leave' then
     redis.call('ZREM', lanes, ARGV[6])
     verdict = 'FREE'
   end
-elseif act == 'enter' and place > 0 and redis.call('ZRANGE', open, 0, 0)[1] == ARGV[10] then
+elseif act == 'enter' and position > 0 and redis.call('ZRANGE', open, 0, 0)[1] == ARGV[10] then
   verdict = 'RUN'
 elseif act == 'enter' and not carried and redis.call('ZCARD', open) == 0 then
   verdict = 'FREE'
 else
   verdict = 'HELD'
   local kind = act == 'enter' and not redis.call('ZSCORE', dead, letter) and 'b' or 'd'
-  if place == 0 then
+  if position == 0 then
     last = last + 1
-    place = last
+    position = last
     if redis.call('ZCARD', open) == 0 then
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       redis.call('ZADD', lanes, now, ARGV[6])
       redis.call('HSET', lane, 'held', now)
     end
-    redis.call('ZADD', open, place, place)
+    redis.call('ZADD', open, position, position)
     if kind == 'b' and ARGV[11] == '1' then -- of the two positions of a message whose nack never arrived, one counts
       local before = redis.call('ZRANGEBYLEX', names, '[' .. letter .. ' ', '(' .. letter .. '!', 'LIMIT', 0, 1)[1]
       if before and string.match(before, '^%S+ %S+ (%S+)') ~= session then kind = 'd' end
     end
   end
-  local text = letter .. ' ' .. place .. ' ' .. id
+  local text = letter .. ' ' .. position .. ' ' .. id
   if redis.call('ZREM', letters, 'b ' .. text) == 1 then redis.call('HINCRBY', behind, 'count', -1) end
   redis.call('ZREM', letters, 'd ' .. text, 'p ' .. text)
-  redis.call('ZADD', letters, place, kind .. ' ' .. text)
-  local position = string.format('%s %016.0f ', letter, place)
-  redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
-  redis.call('ZADD', names, 0, position .. session .. ' ' .. ARGV[11])
+  redis.call('ZADD', letters, position, kind .. ' ' .. text)
+  local entry = string.format('%s %016.0f ', letter, position)
+  redis.call('ZREMRANGEBYLEX', names, '[' .. entry, '(' .. entry .. '~')
+  redis.call('ZADD', names, 0, entry .. session .. ' ' .. ARGV[11])
   if kind == 'b' then
     redis.call('HINCRBY', behind, 'count', 1)
     if redis.call('HINCRBY', behind, 's' .. time[1], 1) == 1 then
@@ -127,10 +127,10 @@ end
 
 if last > 0 then
   redis.call('HSET', lane, 'name', ARGV[5], 'since', began, 'last', last, 'owner', session, 'number', number,
-    'said', verdict .. ' ' .. place)
+    'said', verdict .. ' ' .. position)
   redis.call('HDEL', lane, 'changed')
   for i, key in ipairs(KEYS) do
     if i ~= 4 then redis.call('PEXPIRE', key, ttl) end
   end
 end
-return { verdict, began, tostring(place) }
+return { verdict, began, tostring(position) }

@@ -10,16 +10,16 @@
 local lanes, behind, lane, open, letters, names = KEYS[1], KEYS[3], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local since = redis.call('HGET', lane, 'since')
 for i = 2, #ARGV, 2 do
-  local place = ARGV[i + 1]
-  if ARGV[i] == since and redis.call('ZREM', open, place) == 1 then
+  local position = ARGV[i + 1]
+  if ARGV[i] == since and redis.call('ZREM', open, position) == 1 then
     redis.call('HSET', lane, 'changed', 1)
-    for _, letter in ipairs(redis.call('ZRANGEBYSCORE', letters, place, place)) do
+    for _, letter in ipairs(redis.call('ZRANGEBYSCORE', letters, position, position)) do
       local kind, name = string.match(letter, '^(%a) (%S+)')
-      local position = string.format('%s %016.0f ', name, tonumber(place))
+      local entry = string.format('%s %016.0f ', name, tonumber(position))
       if kind == 'b' then redis.call('HINCRBY', behind, 'count', -1) end
-      redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
+      redis.call('ZREMRANGEBYLEX', names, '[' .. entry, '(' .. entry .. '~')
     end
-    redis.call('ZREMRANGEBYSCORE', letters, place, place)
+    redis.call('ZREMRANGEBYSCORE', letters, position, position)
   end
 end
 local left = redis.call('ZCARD', open)

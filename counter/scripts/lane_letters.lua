@@ -10,18 +10,18 @@
 local behind, open, letters, names = KEYS[3], KEYS[6], KEYS[7], KEYS[8]
 local noted = 0
 for i = 2, #ARGV, 3 do
-  local letter, place = ARGV[i], ARGV[i + 1]
-  local text = letter .. ' ' .. place .. ' ' .. ARGV[i + 2]
+  local letter, position = ARGV[i], ARGV[i + 1]
+  local text = letter .. ' ' .. position .. ' ' .. ARGV[i + 2]
   local counted = redis.call('ZREM', letters, 'b ' .. text)
   local known = counted + redis.call('ZREM', letters, 'd ' .. text, 'p ' .. text)
-  if counted == 1 and redis.call('ZSCORE', open, place) then redis.call('HINCRBY', behind, 'count', -1) end
+  if counted == 1 and redis.call('ZSCORE', open, position) then redis.call('HINCRBY', behind, 'count', -1) end
   if known > 0 then
     noted = noted + 1
     if ARGV[1] == 'publishing' then
-      redis.call('ZADD', letters, place, 'p ' .. text)
+      redis.call('ZADD', letters, position, 'p ' .. text)
     else
-      local position = string.format('%s %016.0f ', letter, tonumber(place))
-      redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
+      local entry = string.format('%s %016.0f ', letter, tonumber(position))
+      redis.call('ZREMRANGEBYLEX', names, '[' .. entry, '(' .. entry .. '~')
     end
   end
 end

@@ -4,7 +4,7 @@
 -- ARGV:
 --   1  most   open positions to read
 --   2  some   dead letters to read of those, and of positions before them. So many of one position are never passed over
---   3  places of one letter to read
+--   3  positions of one letter to read
 --
 -- Reply: { since, last, open positions in all, their numbers…, letters…, names… } with the last three as lists. Positions are left out from
 -- the first whose letters were not all read. The names are those of the letters, each "<letter> <position> <owner> <redelivered>".
@@ -26,8 +26,8 @@ if #numbers > 0 then
     local name = string.match(letter, '^%a (%S+)')
     if not seen[name] then
       seen[name] = true
-      for _, place in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, tonumber(ARGV[3]))) do
-        named[#named + 1] = place
+      for _, position in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, tonumber(ARGV[3]))) do
+        named[#named + 1] = position
       end
     end
   end

@@ -2,16 +2,16 @@
 -- copy says the same.
 --
 -- ARGV after the common six (limit is not used: send 0):
---   7  hop  of the copy
+--   7  copy  number of the copy
 --
 -- Verdicts:
 --   MOVED
 --   NONE   the record has no move: nothing is done
 
 return take(function(r, s, q)
-  local hop = tonumber(ARGV[s.at + 7])
+  local copy = tonumber(ARGV[s.at + 7])
   if not r.top then return 'NONE' end
-  if hop <= r.hop then return 'MOVED' end
-  rarely().confirm(r, hop)
+  if copy <= r.copy then return 'MOVED' end
+  rarely().confirm(r, copy)
   return 'MOVED', q.ttl
 end)

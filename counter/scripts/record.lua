@@ -44,16 +44,16 @@
 --                  attempt; else -1
 -- START and FAIL may be sent without their last arguments, which begin with max_age.
 --
--- START and FAIL of a consumer with a later lane, or of a delivery that came through it, have one more argument at
+-- START and FAIL of a consumer with delay queues, or of a delivery that came through it, have one more argument at
 -- their end:
---   later       "later hop above lease body", a text with single spaces
---                 hop    the number in the header x-strikes-hop of the delivery; 0: it has none
+--   delay       "delay copy above lease body", a text with single spaces
+--                 copy    the number in the header x-strikes-copy of the delivery; 0: it has none
 --                 above  ms: a message that must wait for longer is moved; 0: none is
 --                 lease  ms for which an open attempt at a moved message counts as running
 --                 body   a fingerprint of the message, 1 to 32 of 0-9 a-f, to distinguish it from others with its id
 --
 -- START and FAIL of a consumer that keeps the order of its whole queue beyond the limit have the argument `hold`
--- after their other ones, before `later`. Instead of the tombstone they then write, in the same call, which message
+-- after their other ones, before `delay`. Instead of the tombstone they then write, in the same call, which message
 -- holds the queue, and pause it:
 --   pause       <prefix>:{<vhost>/<queue>}:pause  as in control.lua. message: "<id hash>:<generation hash>" of the
 --                                                 message that holds the queue; id, generation, cause, since: the
@@ -64,7 +64,7 @@
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
--- The reply to a step with `later` has one more number: the hop for the copy of a moved message. cause and reason are
+-- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason are
 -- those of the last counted attempt if the verdict is EXHAUSTED or HELD, else null. If the message holds its queue,
 -- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the
 -- first sign that two messages have this id, else 0.
@@ -100,7 +100,7 @@
 --   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a
 --                         crash, e ended and not counted. The oldest are forgotten when all take more than 14 KiB
 --   id generation holder notes history  the length of each in bytes
---   moved                 only if the message was moved before: hop:top:until:mover:body. hop: the highest confirmed
+--   moved                 only if the message was moved before: copy:top:until:mover:body. copy: the highest confirmed
 --                         one. top: the highest one that a MOVE gave. until: the end of the lease of the move under
 --                         way, or 0; mover: its token. body: the fingerprint of the message, x if two messages have
 --                         this id
@@ -126,7 +126,7 @@ local TOKENS = 14336 -- bytes of tokens, for the same reason
 local NOTED = 16     -- attempts in the history
 local LINE = 120     -- bytes of a holder or a reason in the history
 local LEASE = 30000  -- ms that a consumer has for a move, before another may repeat it
-local HOPS = 2147483647 -- copies of a message
+local COPIES = 2147483647 -- copies of a message
 local PAUSED = 2592000000 -- ms that a pause, and the record of the message that holds a queue, are kept
 local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
@@ -135,7 +135,7 @@ local call = redis.call
 
 -- decode reads a record; nil: the text is none. Without a text it returns the record of a message that has none. Each
 -- field is text as it is stored, also a number, because most fields are written as they were read: add 0 to compare
--- one, and format one that changes. Only hop, top and lease, of a moved message, are numbers. last is the ms from
+-- one, and format one that changes. Only copy, top and lease, of a moved message, are numbers. last is the ms from
 -- first; was is the state that is stored; noted is what a step puts in front of the history.
 local function decode(text)
   if not text then
@@ -163,16 +163,16 @@ local function decode(text)
     history = string.sub(text, notes + 1, history), reason = string.sub(text, history + 1), moved = moved,
   }
   if moved ~= '' then
-    local _, _, hop, top, lease, mover, body = string.find(moved, '^ (%d+):(%d+):(%d+):([%w_.-]+):(%w+)$')
-    if not hop then return nil end
-    r.hop, r.top, r.lease, r.mover, r.body = hop + 0, top + 0, lease + 0, mover, body
+    local _, _, copy, top, lease, mover, body = string.find(moved, '^ (%d+):(%d+):(%d+):([%w_.-]+):(%w+)$')
+    if not copy then return nil end
+    r.copy, r.top, r.lease, r.mover, r.body = copy + 0, top + 0, lease + 0, mover, body
   end
   return r
 end
 
 -- encode writes a record.
 local function encode(r, id, generation)
-  if r.top then r.moved = string.format(' %d:%d:%d:%s:%s', r.hop, r.top, r.lease, r.mover, r.body) end
+  if r.top then r.moved = string.format(' %d:%d:%d:%s:%s', r.copy, r.top, r.lease, r.mover, r.body) end
   return r.failures .. ' ' .. r.crashes .. ' ' .. r.starts .. ' ' .. r.fence .. ' ' .. r.suspect .. ' ' ..
     r.state .. ' ' .. r.binds .. ' ' .. r.due .. ' ' .. r.wait .. ' ' .. r.first .. ' ' .. r.last .. ' ' ..
     r.cause .. ' ' .. r.open .. ' ' .. r.mode .. ' ' .. r.since .. ' ' .. r.listed .. ' ' .. r.limit .. ' ' ..
@@ -320,25 +320,25 @@ local function rarely()
   end
 
   -- confirm notes that a copy exists.
-  function f.confirm(r, hop)
-    r.hop = hop
-    if hop >= r.top then r.top, r.lease, r.mover = hop, 0, '.' end
+  function f.confirm(r, copy)
+    r.copy = copy
+    if copy >= r.top then r.top, r.lease, r.mover = copy, 0, '.' end
   end
 
-  -- copies compares a delivery that has the argument `later` with the copies of its message.
-  function f.copies(r, s, hop, above, lease, body)
-    s.hop, s.above, s.lease, s.body = hop + 0, above + 0, lease + 0, body
+  -- copies compares a delivery that has the argument `delay` with the copies of its message.
+  function f.copies(r, s, copy, above, lease, body)
+    s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
     if s.above == 0 then s.above = math.huge end
     if r.top and r.body ~= body and r.body ~= 'x' then -- of another message: from now on no delivery counts as stale
       s.double = r.firsts ~= '2'
       r.body, r.firsts, s.changed = 'x', '2', true
     end
-    if s.hop > (r.hop or 0) then -- it is the copy, which therefore exists
+    if s.copy > (r.copy or 0) then -- it is the copy, which therefore exists
       if not r.top then r.top, r.lease, r.mover, r.body = 0, 0, '.', body end
-      f.confirm(r, s.hop)
+      f.confirm(r, s.copy)
       s.changed = true
     end
-    s.stale = r.body == body and (s.hop < r.hop or s.hop > 0 and r.state == 'done')
+    s.stale = r.body == body and (s.copy < r.copy or s.copy > 0 and r.state == 'done')
   end
 
   -- move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a
@@ -350,7 +350,7 @@ local function rarely()
       return verdict
     end
     if lease == 0 and not begins then return verdict end
-    if not r.top then r.hop, r.top, r.body = 0, 0, s.body end
+    if not r.top then r.copy, r.top, r.body = 0, 0, s.body end
     if lease == 0 then r.top = r.top + 1 end
     r.lease, r.mover, s.changed = q.now + LEASE, s.token, true
     return 'MOVE'
@@ -399,7 +399,7 @@ local function take(decide)
       if verdict == 'EXHAUSTED' or verdict == 'HELD' then cause, reason = r.cause ~= '.' and r.cause, r.reason end
       if verdict == 'HELD' then cause = rarely().holds(s, q) or cause end
       replies[n - 4] = { verdict, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or math.max(0, left),
-        cause, reason, s.double and 1 or 0, s.hop and (r.top or 0) }
+        cause, reason, s.double and 1 or 0, s.copy and (r.top or 0) }
     else -- it fails this step and no other
       local why = type(text) == 'table' and text.err or 'ERR not a record of strikes: ' .. KEYS[n]
       replies[n - 4] = redis.error_reply(why)

@@ -6,7 +6,7 @@
 --             beside-abandoned  isolated, except for handlers that were abandoned at their deadline and still run.
 --                               They may kill the process too, so this attempt is opened as shared
 --             untracked         do not look for crashes and open no attempt
---   8  floor  the fence that the delivery carries; 0: none. The fence of the attempt is greater
+--   8  fence  the fence that the delivery carries; 0: none. The fence of the attempt is greater
 --   9  max_age  ms; a message whose last counted attempt was later than this after its first is too old; 0 or absent:
 --             none is. An override replaces it
 --   10 crash  "crash " and how the process of the last attempt at this delivery died, as the consumer saw it; empty
@@ -21,8 +21,8 @@
 --   EXHAUSTED  dead-letter the message without running the handler
 --   HELD       (with `hold` only) the message holds its queue, which is paused: keep the delivery until the pause
 --              ends the session, and START again with another token meanwhile, once a second
---   MOVE       (with `later` only) publish a copy with the hop of the reply, then MOVED, then ack. No attempt is open
---   STALE      (with `later` only) ack the delivery without running the handler. No attempt is open
+--   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack. No attempt is open
+--   STALE      (with `delay` only) ack the delivery without running the handler. No attempt is open
 --
 -- START isolated reserves the attempt: BEGUN (begun.lua) makes it isolated. Only START isolated or beside-abandoned
 -- counts an open isolated attempt of another token as a crash: its handler had begun, and its process ran no other,
@@ -34,9 +34,9 @@ local function start(r, s, q)
   local isolated = asked == 'isolated' or asked == 'beside-abandoned'
   local oldest = q.max_age or s.width > 8 and tonumber(ARGV[s.at + 9]) or 0
   local holds_queue = s.width > 10 and ARGV[s.at + 11] == 'hold' and r.state ~= 'skip'
-  local hop, above, lease, body = string.match(ARGV[s.at + s.width], '^later (%d+) (%d+) (%d+) (%x+)$')
-  if hop then
-    rarely().copies(r, s, hop, above, lease, body)
+  local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
+  if copy then
+    rarely().copies(r, s, copy, above, lease, body)
   elseif r.top then
     r.body, s.changed = 'x', true -- what this consumer has is not known
   end
@@ -57,12 +57,12 @@ local function start(r, s, q)
   end
 
   local left = math.min(r.due - now, r.wait + 0)
-  if s.hop and left <= s.above then rarely().stay(r, s) end
+  if s.copy and left <= s.above then rarely().stay(r, s) end
   if r.mode == 'reserved' and asked ~= 'untracked' then -- its handler did not begin, and must not from now on
     r.tokens = r.tokens .. ';' .. r.open .. '=e'
     r.suspect, r.open, r.mode = '1', '.', '.'
   end
-  local runs = s.hop and s.hop > 0 and r.open ~= '.' and math.min(r.since, now) + s.lease - now or 0
+  local runs = s.copy and s.copy > 0 and r.open ~= '.' and math.min(r.since, now) + s.lease - now or 0
   if runs <= 0 and isolated and r.mode == 'isolated' then -- its process died
     local saw = s.width > 9 and string.match(ARGV[s.at + 10], '^crash (.+)$')
     local reason = saw or 'the process died while this message ran isolated'
@@ -92,14 +92,14 @@ local function start(r, s, q)
     verdict = rarely().exhaust(r, s, q)
   elseif left > 0 then
     verdict = 'WAIT'
-    if s.hop and left > s.above and (r.top or 0) < HOPS then verdict = rarely().move(r, s, q, verdict, true) end
+    if s.copy and left > s.above and (r.top or 0) < COPIES then verdict = rarely().move(r, s, q, verdict, true) end
   elseif asked == 'shared' and (r.suspect == '1' or r.open ~= '.') then
     verdict, r.suspect = 'SUSPECT', '1'
   else
     verdict = 'RUN'
     r.starts = string.format('%d', r.starts + 1)
     r.fence = string.format('%.0f', math.max(r.fence + 1, ARGV[s.at + 8] + 1, q.time[1] * 1000000 + q.time[2]))
-    if asked ~= 'untracked' or s.hop and s.hop > 0 then -- of copies one runs at a time
+    if asked ~= 'untracked' or s.copy and s.copy > 0 then -- of copies one runs at a time
       if r.open ~= '.' and asked ~= 'untracked' then r.suspect = '1' end -- it is overwritten, but not forgotten
       r.open, r.mode, r.since = s.token, asked == 'isolated' and 'reserved' or 'shared', q.at
     end

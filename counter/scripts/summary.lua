@@ -11,7 +11,7 @@
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, held,
 -- held lanes, tombstones in dead }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
--- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. tombstones, override and pause
+-- the record of the one that has retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and pause
 -- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. held is what each process reports of messages whose attempts are not
 -- counted: "<messages> <ms> <why>". held lanes is their number, or the error of a key of another type.
 

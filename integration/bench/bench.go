@@ -24,7 +24,7 @@ type bench struct {
 	name                string               // begins the names of all queues and keys
 	brokerCPU, storeCPU func() time.Duration // nil: not known
 	progress            func(done, all int, next string)
-	private             bool // the broker: it may get a later lane
+	private             bool // the broker: it may get delay queues
 
 	admin  *amqp.Connection     // declares, counts and deletes
 	fill   *publisher.Publisher // fills the queues
@@ -66,7 +66,7 @@ func (b *bench) run(ctx context.Context) (_ *result, err error) {
 	return r, nil
 }
 
-// playable lists the cases. All queues of a virtual host share its later lane, so only a private broker gets one.
+// playable lists the cases. All queues of a virtual host share its delay queues, so only a private broker gets one.
 func (b *bench) playable(ctx context.Context) ([]*Case, error) {
 	all := cases(b.config)
 	if b.private {
@@ -74,10 +74,10 @@ func (b *bench) playable(ctx context.Context) ([]*Case, error) {
 	}
 	found, wrong, _, err := queueinfo.BucketsOf(ctx, b.admin)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the later lane: %w", err)
+		return nil, fmt.Errorf("looking for the delay queues: %w", err)
 	}
 	if found != queueinfo.Yes || len(wrong) > 0 {
-		all = slices.DeleteFunc(all, func(c *Case) bool { return c.spec.Later })
+		all = slices.DeleteFunc(all, func(c *Case) bool { return c.spec.DelayQueues })
 	}
 	return all, nil
 }

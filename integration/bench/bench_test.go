@@ -56,7 +56,7 @@ func TestQuick(t *testing.T) {
 		checkCase(t, c)
 	}
 	want := map[string]int{success: 6, failing: 22, ordered: 10, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
-	if slices.ContainsFunc(r.Cases, func(c *Case) bool { return c.Name == withLater }) { // the virtual host has the lane
+	if slices.ContainsFunc(r.Cases, func(c *Case) bool { return c.Name == withDelay }) { // the virtual host has the lane
 		want[success] += 2
 		want[failing] += 2
 	}
@@ -117,7 +117,7 @@ func wantGone(t *testing.T, b *bench) {
 	}
 }
 
-// TestNothingFailsForSoundRows: HoldLanes without a held lane, and LaterAbove without a long delay, are measured
+// TestNothingFailsForSoundRows: HoldLanes without a held lane, and DelayAbove without a long delay, are measured
 // without failures only.
 func TestNothingFailsForSoundRows(t *testing.T) {
 	servertest.Long(t)

@@ -39,19 +39,19 @@ func consumeHoldingLanes(ctx context.Context, t *trial, conn *amqp.Connection) e
 	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, HoldLanes: true, Lane: lane, Prefetch: orderedPrefetch})
 }
 
-// consumeLater has the later lane, and no message for it.
-func consumeLater(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.consume(ctx, conn, consumer.Consumer{LaterAbove: consumer.DefaultLaterAbove, Prefetch: prefetch})
+// consumeDelay has the delay queues, and no message for it.
+func consumeDelay(ctx context.Context, t *trial, conn *amqp.Connection) error {
+	return t.consume(ctx, conn, consumer.Consumer{DelayAbove: consumer.DefaultDelayAbove, Prefetch: prefetch})
 }
 
-// withoutLater is the LaterAbove of the other contestants, on whose virtual host the later lane may exist.
-const withoutLater = -1
+// withoutDelay is the DelayAbove of the other contestants, on whose virtual host the delay queues may exist.
+const withoutDelay = -1
 
 // consume runs c with what all contestants have in common. It has no Observer where no message fails: the handler knows
 // what will be acked.
 func (t *trial) consume(ctx context.Context, conn *amqp.Connection, c consumer.Consumer) error {
 	c.Queue, c.MaxRetries, c.Concurrency = t.spec.Queue, retries, t.workers
-	c.LaterAbove = cmp.Or(c.LaterAbove, withoutLater)
+	c.DelayAbove = cmp.Or(c.DelayAbove, withoutDelay)
 	if c.Counter == nil {
 		c.Counter = t.counts
 	}

@@ -27,7 +27,7 @@ const (
 	strikes   = "strikes"
 	handINCR  = "INCR+EXPIRE by hand"
 	plainINCR = "plain INCR"
-	withLater = "strikes, LaterAbove"
+	withDelay = "strikes, DelayAbove"
 )
 
 // row is one contestant. The first one of a contest is compared with the others.
@@ -53,12 +53,12 @@ func both(value float64, at int) goal { return goal{value, value, at} }
 func table() []row {
 	limited := topology.Spec{DeliveryLimit: retries}
 	single := topology.Spec{SingleActiveConsumer: true}
-	later := topology.Spec{Later: true}
+	queues := topology.Spec{DelayQueues: true}
 	return []row{
 		{contest: success, name: strikes, measure: consuming(consume)},
 		{contest: success, name: "bare, ack each", measure: consuming(ackEach), goal: both(1.25, 0)},
 		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple), goal: both(.85, 0)},
-		{contest: success, name: withLater, measure: consuming(consumeLater), spec: later, sound: true},
+		{contest: success, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 
 		{contest: failing, name: strikes, measure: consuming(consume)},
 		{contest: failing, name: handINCR, measure: consuming(countByHand), goal: both(1.2, 10)},
@@ -68,7 +68,7 @@ func table() []row {
 			spec: limited, goal: both(.7, 10)},
 		{contest: failing, name: "republish with a count in a header", measure: consuming(republish), goal: both(2.5, 10)},
 		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
-		{contest: failing, name: withLater, measure: consuming(consumeLater), spec: later, sound: true},
+		{contest: failing, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 
 		{contest: ordered, name: strikes, measure: consuming(consumeInPlace), spec: single},
 		{contest: ordered, name: "strikes, one at a time", measure: consuming(consumeOneAtATime), spec: single,

@@ -50,7 +50,7 @@ const (
 	PauseEnded Kind = "pause-ended"
 	Heard      Kind = "heard"    // a process read whether the queue is paused; Paused
 	Unheard    Kind = "unheard"  // it asked, and got no answer
-	Copied     Kind = "copied"   // a message, by a process, into a bucket: Copy names the copy, Seq is its hop
+	Copied     Kind = "copied"   // a message, by a process, into a bucket: Copy names the copy, Seq is its copyNumber
 	Stalled    Kind = "stalled"  // the whole machine stood still
 	Started    Kind = "started"  // a process
 	Happened   Kind = "happened" // anything else, for a reader; Err says what
@@ -144,7 +144,7 @@ type Plan struct {
 	DrainWithin time.Duration `json:"drain_within"`
 	// the broker has several nodes, of which one at a time may fail
 	Cluster bool `json:"cluster,omitempty"`
-	Mixed   bool `json:"mixed,omitempty"`   // some consumers have no later lane, and others have
+	Mixed   bool `json:"mixed,omitempty"`   // some consumers have no delay queues, and others have
 	Ordered bool `json:"ordered,omitempty"` // order is promised in each Lane
 
 	// Complete says that the broker, the store and the operators recorded what they did, at exact times. Else it is

@@ -52,7 +52,7 @@ func (a *attempt) goesOn() bool {
 }
 
 // checkFinished is I3 of a message that was moved: once the success of a copy is in the store, none is handled again.
-// It is not promised if two messages share the id, if a consumer has no later lane, or if the store or the broker
+// It is not promised if two messages share the id, if a consumer has no delay queues, or if the store or the broker
 // forgot.
 func (m *model) checkFinished(msg *message, a *attempt) {
 	if !msg.finished.IsZero() && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 && !m.plan.Mixed {

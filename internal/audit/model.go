@@ -145,7 +145,7 @@ func (m *model) begin(a *attempt, e Event) {
 	if e.Session != a.session.number {
 		a.session = a.process.session(e.Session)
 	}
-	if c := m.copies[a.copy]; c != nil && c.hop > 0 {
+	if c := m.copies[a.copy]; c != nil && c.copyNumber > 0 {
 		a.first = false
 	}
 	msg.runs, a.process.runs = append(msg.runs, a), append(a.process.runs, a)
@@ -172,7 +172,7 @@ func (m *model) addMessage(e Event) {
 		msg.forgets++
 	case Copied:
 		msg.moves++
-		m.copies[e.Copy] = &published{name: e.Copy, of: msg, hop: e.Seq}
+		m.copies[e.Copy] = &published{name: e.Copy, of: msg, copyNumber: e.Seq}
 	case Delivered:
 		m.checkDelivered(e)
 	case Settled:

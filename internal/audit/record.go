@@ -27,7 +27,7 @@ func (m *model) checkWritten(a *attempt, e Event) {
 	m.checkEarly(a, msg, e)
 	m.checkTouched(a, msg, e)
 	m.checkCounted(a, msg, e)
-	if c := m.copies[a.copy]; e.Step == StepEnd && e.Succeeded && c != nil && c.hop > 0 && msg.finished.IsZero() {
+	if c := m.copies[a.copy]; e.Step == StepEnd && e.Succeeded && c != nil && c.copyNumber > 0 && msg.finished.IsZero() {
 		msg.finished = e.At
 	}
 }

@@ -33,7 +33,7 @@ type published struct {
 	of         *message
 	done       time.Time // first handled, dead-lettered or acked; zero: not
 	settled    string    // by the broker
-	hop        int       // of a copy that a process made
+	copyNumber int       // of a copy that a process made
 }
 
 // attempt is what is known by one token.

@@ -98,10 +98,10 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 	return &r, nil
 }
 
-// Broker examines the broker, its alarms and the later lane of the virtual host.
+// Broker examines the broker, its alarms and the delay queues of the virtual host.
 func (c *Checkup) Broker(ctx context.Context) (Report, error) {
 	release, _ := c.Conn.Properties["version"].(string)
-	lane, err := c.laterLane(ctx)
+	lane, err := c.delayQueues(ctx)
 	found := slices.Concat(Broker(c.Conn), Alarms(ctx, c.Conn, c.Need), lane)
 	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found}.sorted(), err
 }

@@ -17,7 +17,7 @@ import (
 // Listing is what List found.
 type Listing struct {
 	Queues     []string // that consumers may retry from, by name
-	PassedOver []string // exclusive ones, streams, those of the later lane, and the dead-letter queues of others
+	PassedOver []string // exclusive ones, streams, delay queues, and the dead-letter queues of others
 
 	// DeadLetters maps a queue that is passed over to the queues that dead-letter to it. If the dead letters of a queue
 	// reach none, QUEUE + ".dlq" counts as their dead-letter queue.
@@ -55,7 +55,7 @@ func sortOut(all []queueinfo.Queue, dead map[string][]string) Listing {
 		if takes {
 			out.DeadLetters[q.Name] = dead[q.Name]
 		}
-		if q.Exclusive || q.Type == queueinfo.Stream || takes || queueinfo.IsLater(q.Name) {
+		if q.Exclusive || q.Type == queueinfo.Stream || takes || queueinfo.IsDelayQueue(q.Name) {
 			out.PassedOver = append(out.PassedOver, q.Name)
 			continue
 		}

@@ -16,22 +16,22 @@ func TestSortOut(t *testing.T) {
 		{Name: "orders", Declared: to}, {Name: "orders.dlq"}, {Name: "bare"},
 		{Name: "mine", Exclusive: true}, {Name: "log", Declared: queueinfo.Declared{Type: "stream"}},
 		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
-		{Name: "strikes.later.1h", Declared: to}, {Name: "strikes.later.lost"}, {Name: "strikes.later.7h", Declared: to},
+		{Name: "strikes.delay.1h", Declared: to}, {Name: "strikes.delay.lost"}, {Name: "strikes.delay.7h", Declared: to},
 	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
 	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver,
-		" "); q != "bare delayed orders strikes.later.7h" || p != "log mine orders.dlq strikes.later.1h strikes.later.lost" {
+		" "); q != "bare delayed orders strikes.delay.7h" || p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}
 }
 
 // A bucket expires its messages and dead-letters them to a work queue by intent.
-func TestRulesForTheLaterLane(t *testing.T) {
+func TestRulesForTheDelayQueues(t *testing.T) {
 	for _, b := range queueinfo.Buckets {
 		if len(inspect.RulesFor(b.Name)) > 0 {
 			t.Errorf("%s is judged as a queue that consumers retry from", b.Name)
 		}
 	}
-	if len(inspect.RulesFor(queueinfo.LaterLost)) > 0 || len(inspect.RulesFor("orders")) == 0 {
+	if len(inspect.RulesFor(queueinfo.DelayLost)) > 0 || len(inspect.RulesFor("orders")) == 0 {
 		t.Error("wrong rules for other queues")
 	}
 }

@@ -93,22 +93,22 @@ var texts = map[string]text{
 		"the community no longer fixes RabbitMQ {version}: bugs and security holes stay open without a vendor's support",
 		"upgrade to the latest release, one minor version after the other",
 	},
-	"later-lane-broken": {
-		Error, "the later lane cannot be used: {seen}",
-		"a consumer with a positive LaterAbove does not start; others hold messages with long delays unacked",
+	"delay-queue-broken": {
+		Error, "the delay queues cannot be used: {seen}",
+		"a consumer with a positive DelayAbove does not start; others hold messages with long delays unacked",
 		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a " +
 			"deleted queue; delete " +
-			"the queue or exchange that differs; declare the lane again (strikes declare --later QUEUE)",
+			"the queue or exchange that differs; declare the lane again (strikes declare --delay-queues QUEUE)",
 	},
-	"later-lane-unread": {
-		Warning, "the later lane could not be checked: {seen}",
+	"delay-queue-unread": {
+		Warning, "the delay queues could not be checked: {seen}",
 		"a queue with another TTL or dead-letter exchange returns messages too early, too late or not at all",
-		"grant the permission to configure strikes.later.* (nothing is created or changed with it)",
+		"grant the permission to configure strikes.delay.* (nothing is created or changed with it)",
 	},
-	"later-lane-policy": {
-		Warning, "a policy sets {key} {value} for {queue}, a queue of the later lane",
+	"delay-queue-policy": {
+		Warning, "a policy sets {key} {value} for {queue}, a delay queue",
 		"messages may return too early or to another queue, be lost with the queue, or be refused by it",
-		"let no policy match the queues strikes.later.*",
+		"let no policy match the queues strikes.delay.*",
 	},
 	CodeUnknown: unreadable,
 	CodeDenied:  unreadable,

@@ -40,10 +40,10 @@ func (g Graph) facts(of queueinfo.Queue, product string) Facts {
 	return f
 }
 
-// RulesFor returns the rules for a queue. Those of the later lane return their messages to work queues, so the rules
+// RulesFor returns the rules for a queue. Those of the delay queues return their messages to work queues, so the rules
 // for a queue that consumers retry from do not hold.
 func RulesFor(queue string) []Rule {
-	if queueinfo.IsLater(queue) {
+	if queueinfo.IsDelayQueue(queue) {
 		return nil
 	}
 	return All

@@ -20,11 +20,11 @@ func (h Headers) Generation() string {
 	return h.FirstGeneration()
 }
 
-// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane has the generation
+// FirstGeneration names the generation that a publish or a replay began. A copy from a delay queue has the generation
 // that it carries.
 func (h Headers) FirstGeneration() string {
-	if h.Hop() > 0 {
-		if v, ok := h.table[HopGenerationHeader].(string); ok && v != "" {
+	if h.CopyNumber() > 0 {
+		if v, ok := h.table[CopyGenerationHeader].(string); ok && v != "" {
 			return v
 		}
 	}

@@ -17,12 +17,12 @@ const (
 	GenerationHeader = "x-strikes-generation"
 	// FenceHeader of a replayed message is above all fences that it had before. An int64.
 	FenceHeader = "x-strikes-fence"
-	// PlaceHeader is the place of a replayed message in its lane. A string.
-	PlaceHeader = "x-strikes-place"
-	// HopHeader numbers the copies of a message that was moved to a bucket. An int64, from 1.
-	HopHeader = "x-strikes-hop"
-	// HopGenerationHeader is the generation of a copy, if its other headers do not tell it. A string.
-	HopGenerationHeader = "x-strikes-hop-generation"
+	// PositionHeader is the position of a replayed message in its lane. A string.
+	PositionHeader = "x-strikes-position"
+	// CopyHeader numbers the copies of a message that was moved to a bucket. An int64, from 1.
+	CopyHeader = "x-strikes-copy"
+	// CopyGenerationHeader is the generation of a copy, if its other headers do not tell it. A string.
+	CopyGenerationHeader = "x-strikes-copy-generation"
 	// LineageHeader says where a replayed message comes from. A table.
 	LineageHeader = "x-strikes-replay"
 	// ForHeader names the message that the others were written for: see WriteFor.
@@ -30,7 +30,7 @@ const (
 )
 
 // tied are the headers that count only with a ForHeader.
-var tied = [...]string{GenerationHeader, FenceHeader, PlaceHeader, HopHeader, HopGenerationHeader, LineageHeader}
+var tied = [...]string{GenerationHeader, FenceHeader, PositionHeader, CopyHeader, CopyGenerationHeader, LineageHeader}
 
 // ours begins the name of each header that strikes, or a plugin of it, writes.
 const ours = "x-strikes-"
@@ -87,7 +87,7 @@ func ReadKnown(table amqp.Table, queue string, foreign bool) Headers {
 }
 
 // WriteFor writes the ForHeader into headers that are complete but for it. An empty queue stands for whatever queue
-// the message reaches: its generation, fence and lineage count there, but no place and no copy number.
+// the message reaches: its generation, fence and lineage count there, but no position and no copy number.
 func WriteFor(table amqp.Table, queue, id string, body []byte) {
 	table[ForHeader] = nameFor(queue, id, generationIn(table), body)
 }
@@ -138,27 +138,27 @@ func (h Headers) own() bool { return h.tie >= tiedToID }
 // NewestDeath is the newest death in the queue by a consumer, and whether there is one.
 func (h Headers) NewestDeath() (Death, bool) { return NewestDeath(h.table, h.queue) }
 
-// mostHops is the highest copy number.
-const mostHops = 1<<31 - 1
+// mostCopies is the highest copy number.
+const mostCopies = 1<<31 - 1
 
-// Hop is the copy number, or 0 if the message is not a copy.
-func (h Headers) Hop() int64 {
+// CopyNumber is the copy number, or 0 if the message is not a copy.
+func (h Headers) CopyNumber() int64 {
 	if h.tie != tiedToQueue {
 		return 0
 	}
-	if hop := Integer(h.table[HopHeader]); hop > 0 && hop <= mostHops {
-		return hop
+	if copyNumber := Integer(h.table[CopyHeader]); copyNumber > 0 && copyNumber <= mostCopies {
+		return copyNumber
 	}
 	return 0
 }
 
-// Place is the text of the message's position in its lane, or empty without one.
-func (h Headers) Place() string {
+// Position is the text of the message's position in its lane, or empty without one.
+func (h Headers) Position() string {
 	if h.tie != tiedToQueue {
 		return ""
 	}
-	place, _ := h.table[PlaceHeader].(string)
-	return place
+	position, _ := h.table[PositionHeader].(string)
+	return position
 }
 
 // Fence is the fence of the last replay or move, as it was written; 0: there was none.
@@ -194,7 +194,7 @@ func (h Headers) counts(name string) bool {
 	switch {
 	case !strings.HasPrefix(name, ours):
 		return true
-	case name == PlaceHeader || name == HopHeader || name == HopGenerationHeader:
+	case name == PositionHeader || name == CopyHeader || name == CopyGenerationHeader:
 		return h.tie == tiedToQueue
 	}
 	return h.own()

@@ -12,8 +12,8 @@ import (
 // everything has each header that strikes writes, and one of a publisher.
 func everything() amqp.Table {
 	return amqp.Table{
-		"mine": "kept", GenerationHeader: "g1", FenceHeader: int64(7), PlaceHeader: "1.1", HopHeader: int64(2),
-		HopGenerationHeader: "g0", LineageHeader: amqp.Table{"count": int64(1)}, "x-strikes-replay-traceparent": "t",
+		"mine": "kept", GenerationHeader: "g1", FenceHeader: int64(7), PositionHeader: "1.1", CopyHeader: int64(2),
+		CopyGenerationHeader: "g0", LineageHeader: amqp.Table{"count": int64(1)}, "x-strikes-replay-traceparent": "t",
 	}
 }
 
@@ -21,13 +21,13 @@ func everything() amqp.Table {
 // other.
 func TestCopiedHeadersCountAsAbsent(t *testing.T) {
 	type read struct {
-		Foreign           bool
-		Generation, Place string
-		Hop, Fence        int64
-		Lineage           bool
-		Copied            int
+		Foreign              bool
+		Generation, Position string
+		CopyNumber, Fence    int64
+		Lineage              bool
+		Copied               int
 	}
-	own := read{Generation: "g0", Place: "1.1", Hop: 2, Fence: 7, Lineage: true, Copied: 9}
+	own := read{Generation: "g0", Position: "1.1", CopyNumber: 2, Fence: 7, Lineage: true, Copied: 9}
 	elsewhere := read{Generation: "header:g1", Fence: 7, Lineage: true, Copied: 6}
 	foreign := read{Foreign: true, Copied: 1}
 	for _, tt := range []struct {
@@ -45,7 +45,7 @@ func TestCopiedHeadersCountAsAbsent(t *testing.T) {
 		headers := everything()
 		WriteFor(headers, tt.queue, tt.id, []byte(tt.body))
 		h := Read(headers, "orders", "m1", []byte("body"))
-		got := read{h.Foreign(), h.Generation(), h.Place(), h.Hop(), h.Fence(), h.Lineage() != nil, len(h.Copy())}
+		got := read{h.Foreign(), h.Generation(), h.Position(), h.CopyNumber(), h.Fence(), h.Lineage() != nil, len(h.Copy())}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("for %s: %s", tt.name, diff)
 		}
@@ -61,7 +61,7 @@ func TestHeadersOfNoName(t *testing.T) {
 	for _, name := range tied {
 		for _, value := range []any{nil, "", int64(1), amqp.Table{}, []any{"a"}, true, strings.Repeat("0", 32)} {
 			h := Read(amqp.Table{name: everything()[name], ForHeader: value}, "orders", "m1", nil)
-			if !h.Foreign() || h.Generation() != "" || h.Fence() != 0 || h.Place() != "" || h.Hop() != 0 || h.Lineage() != nil {
+			if !h.Foreign() || h.Generation() != "" || h.Fence() != 0 || h.Position() != "" || h.CopyNumber() != 0 || h.Lineage() != nil {
 				t.Errorf("%s with the name %v counts: %+v", name, value, h)
 			}
 		}
@@ -78,7 +78,7 @@ func TestHeadersWithoutOurs(t *testing.T) {
 	body := make([]byte, 1<<20)
 	headers := amqp.Table{"traceparent": "t", "tenant": "a", "x-delivery-count": int64(1), ForHeader: "of another"}
 	if n := testing.AllocsPerRun(100, func() {
-		if h := Read(headers, "orders", "", body); h.Foreign() || h.Generation() != "" || h.Hop() != 0 {
+		if h := Read(headers, "orders", "", body); h.Foreign() || h.Generation() != "" || h.CopyNumber() != 0 {
 			t.Error(h)
 		}
 	}); n != 0 {

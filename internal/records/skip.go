@@ -19,7 +19,7 @@ type Skip struct {
 	FailedAttempts int    `json:"failed_attempts"`
 	Note
 	Running bool      `json:"running,omitempty"` // an attempt is under way; if it succeeds, the message is handled
-	Due     time.Time `json:"due,omitzero"`      // the message was moved to the later lane, and returns then
+	Due     time.Time `json:"due,omitzero"`      // the message was moved to a delay queue, and returns then
 	Before  bool      `json:"before,omitempty"`  // another operator skipped it before, whose Note stays
 	Done    bool      `json:"done"`
 

@@ -7,14 +7,14 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestSkipOfAMovedMessage: its plan says when it returns from the later lane.
+// TestSkipOfAMovedMessage: its plan says when it returns from a delay queue.
 func TestSkipOfAMovedMessage(t *testing.T) {
 	q, c := queueAt(t)
-	for id, later := range map[string]counter.Later{
+	for id, delay := range map[string]counter.Delay{
 		"held":  {},
 		"moved": {Above: time.Minute, Lease: time.Minute, Body: "1f"},
 	} {
-		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "a", Later: later}
+		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "a", Delay: delay}
 		reply, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4, Wait: time.Hour, Reason: "slow"})
 		if err != nil {
 			t.Fatal(err)
@@ -23,8 +23,8 @@ func TestSkipOfAMovedMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := reply.Hop > 0; moved != (id == "moved") || moved != (time.Until(plan.Due) > 59*time.Minute) {
-			t.Errorf("%s: hop %d, due %v", id, reply.Hop, plan.Due)
+		if moved := reply.CopyNumber > 0; moved != (id == "moved") || moved != (time.Until(plan.Due) > 59*time.Minute) {
+			t.Errorf("%s: copy number %d, due %v", id, reply.CopyNumber, plan.Due)
 		}
 	}
 }

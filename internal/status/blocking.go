@@ -34,7 +34,7 @@ type Message struct {
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
 	Failures   int       `json:"failures"`
 	Crashes    int       `json:"crashes"`
-	// to the later lane; it waits there, or its consumer holds it for the rest
+	// to a delay queue; it waits there, or its consumer holds it for the rest
 	Moved   bool `json:"moved,omitempty"`
 	Suspect bool `json:"suspect,omitempty"`
 	// an operator skipped it: it is dead-lettered at its next step

@@ -51,7 +51,7 @@ func (c *Collector) askBroker(ctx context.Context, s *Status) error {
 	case found:
 		s.Dead.Holds, s.Dead.consumers = &q.Messages, q.Consumers
 	}
-	return c.askLater(ctx, s)
+	return c.askDelayQueues(ctx, s)
 }
 
 func (c *Collector) findAPI(ctx context.Context) error {

@@ -53,7 +53,7 @@ type Collector struct {
 	conn     *amqp.Connection
 	searched bool                 // for the API
 	noAPI    error                // why there is none
-	noLater  map[string]time.Time // until when a queue of the later lane is not asked for
+	noDelay  map[string]time.Time // until when a delay queue is not asked for
 
 	examined   time.Time // the last time
 	found      []inspect.Finding

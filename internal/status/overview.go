@@ -18,7 +18,7 @@ type Overview struct {
 	Queues []Summary `json:"queues"`
 
 	// of the virtual host; empty: it has none, or the management API did not list them
-	Later []LaterQueue `json:"later,omitempty"`
+	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
 
 	// Alarms say that the broker blocks publishers, and why the store refuses writes.
 	Alarms []inspect.Finding `json:"alarms,omitempty"`
@@ -39,7 +39,7 @@ type Summary struct {
 	Rates     *Rates `json:"rates,omitempty"`
 
 	Head *Message `json:"head,omitempty"` // the message that blocks for longest
-	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
+	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
 	Blocked   time.Duration `json:"-"`
 	Retrying  int           `json:"retrying"` // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`

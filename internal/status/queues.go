@@ -46,7 +46,7 @@ type Queues struct {
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
 	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues,
-	// streams, dead-letter queues and those of the later lane.
+	// streams, dead-letter queues and delay queues.
 	Names []string
 
 	conn       *amqp.Connection
@@ -85,7 +85,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	if len(kept) > 0 && o.Store == nil {
 		o.Time = kept[0].Time
 	}
-	o.Later, o.Alarms = laterOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, q.Store))
+	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, q.Store))
 	o.judge(seen)
 	return o, ctx.Err()
 }
@@ -223,7 +223,7 @@ func (q *Queues) wanted(s sight) []string {
 	}
 	takes := map[string]bool{} // dead letters of others
 	for source, at := range s.routes {
-		if isLater(source) {
+		if isDelayQueue(source) {
 			continue
 		}
 		takes[at.Name] = takes[at.Name] || source != at.Name
@@ -231,7 +231,7 @@ func (q *Queues) wanted(s sight) []string {
 	q.names = nil
 	for name, l := range s.listed {
 		_, deadLetters := l.DeadLetterExchange()
-		if !l.Exclusive && !isLater(name) && l.Type != queueinfo.Stream && (!takes[name] || deadLetters) {
+		if !l.Exclusive && !isDelayQueue(name) && l.Type != queueinfo.Stream && (!takes[name] || deadLetters) {
 			q.names = append(q.names, name)
 		}
 	}

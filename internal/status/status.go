@@ -32,9 +32,9 @@ type Status struct {
 	// missing, they also have the warnings about the dead-letter route.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
-	HeldLanes int          `json:"held_lanes,omitempty"`
-	Later     []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
-	Notes     []Note       `json:"-"`               // what could not be seen
+	HeldLanes   int          `json:"held_lanes,omitempty"`
+	DelayQueues []DelayQueue `json:"delay_queues,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
+	Notes       []Note       `json:"-"`                      // what could not be seen
 
 	Paused      *records.Note `json:"paused,omitempty"`
 	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused

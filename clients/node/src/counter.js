@@ -1,6 +1,6 @@
 import { cut, MAX_REASON, MAX_STORED } from './bytes.js'
 import { FieldError, StoreError } from './errors.js'
-import { MAX_FLOOR } from './generation.js'
+import { MAX_FENCE } from './generation.js'
 import { controlKeys, DEFAULT_PREFIX, member, queueKey } from './key.js'
 import { parseReply } from './reply.js'
 import { scripts } from './scripts.js'
@@ -42,9 +42,9 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {string} [holder] the process, shown to operators
  * @property {boolean} [first] the delivery is not redelivered, and this is its first attempt
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
- * @property {number} [floor] the fence that the delivery carries
+ * @property {number} [fence] the fence that the delivery carries
  * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
- * @property {string} [later] of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
+ * @property {string} [delay] of a copy that waited in a delay queue: the last argument of START and FAIL, as docs/protocol.md says
  */
 
 /**
@@ -101,7 +101,7 @@ export class Counter {
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
-    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0, ceil(attempt.maxAge ?? 0), ...laterOf(attempt)], timeout)
+    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...delayOf(attempt)], timeout)
   }
 
   /**
@@ -127,7 +127,7 @@ export class Counter {
     const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
     if (!['failed', 'panicked', 'timed-out', 'rejected'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out or rejected')
     if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
-    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...laterOf(attempt)]
+    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...delayOf(attempt)]
     return this.step('fail', attempt, Math.min(Math.max(limit, 0), MAX_LIMIT), args, timeout)
   }
 
@@ -258,14 +258,14 @@ function checkAttempt(a) {
   if (!a.queue) throw new FieldError('queue', a.queue, "the name of the message's queue")
   if (!a.id || a.id.length === 0) throw new FieldError('id', '', 'the id of the message, which cannot be counted without one')
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(a.token)) throw new FieldError('token', a.token, '1 to 64 characters of A-Z a-z 0-9 _ -')
-  const floor = a.floor ?? 0
-  if (!Number.isSafeInteger(floor) || floor < 0 || floor > MAX_FLOOR) throw new FieldError('floor', floor, `0 to ${MAX_FLOOR}`)
+  const fence = a.fence ?? 0
+  if (!Number.isSafeInteger(fence) || fence < 0 || fence > MAX_FENCE) throw new FieldError('fence', fence, `0 to ${MAX_FENCE}`)
   if (!((a.maxAge ?? 0) >= 0)) throw new FieldError('maxAge', a.maxAge, 'ms, 0 at least')
 }
 
 /** @param {CountedAttempt} a */
-function laterOf({ later }) {
-  return later ? [later] : []
+function delayOf({ delay }) {
+  return delay ? [delay] : []
 }
 
 /**

@@ -28,8 +28,8 @@ export class Delivery {
     this.generation = headers.size === 0 ? NONE : this.headers.generation
     if (settings.key) this.id = keyOf(settings, message)
     if (this.headers.foreign) warnForeign(settings, this.id)
-    this.hop = this.hasID ? this.headers.hop : 0 // the number of this copy; 0: it is none
-    this.later = this.hop > 0 ? laterOf(this.hop, settings, message) : ''
+    this.copyNumber = this.hasID ? this.headers.copyNumber : 0 // the number of this copy; 0: it is none
+    this.delay = this.copyNumber > 0 ? delayOf(this.copyNumber, settings, message) : ''
 
     this.again = false // an attempt in place came before the present one
     /** @type {import('./reply.js').Reply | undefined} */
@@ -97,7 +97,7 @@ export class Delivery {
 
   /** This is the first attempt at a delivery that is neither redelivered nor a copy. */
   get isFirst() {
-    return !this.again && !this.message.fields.redelivered && this.hop === 0
+    return !this.again && !this.message.fields.redelivered && this.copyNumber === 0
   }
 
   /** Whether it has the whole isolation lock. */
@@ -115,19 +115,19 @@ export class Delivery {
    * @returns {import('./counter.js').CountedAttempt}
    */
   counted() {
-    const { vhost, queue, id, generation, token, holder, received, maxAge, later } = this
-    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried, maxAge, later }
+    const { vhost, queue, id, generation, token, holder, received, maxAge, delay } = this
+    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, fence: this.carried, maxAge, delay }
   }
 }
 
 /**
  * How START and FAIL name a copy, for a consumer that moves no message.
- * @param {number} hop
+ * @param {number} copyNumber
  * @param {import('./settings.js').Settings} settings
  * @param {ConsumeMessage} message
  */
-function laterOf(hop, { handlerTimeout, consumerTimeout }, message) {
-  return `later ${hop} 0 ${Math.ceil(Math.min(handlerTimeout, consumerTimeout)) + LEASE} ${markOf(message)}`
+function delayOf(copyNumber, { handlerTimeout, consumerTimeout }, message) {
+  return `delay ${copyNumber} 0 ${Math.ceil(Math.min(handlerTimeout, consumerTimeout)) + LEASE} ${markOf(message)}`
 }
 
 /** ms after the handler timeout for which an open attempt at a copy counts as running. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 /**
- * Distinguishes messages with the same id, by their bodies and the seconds of their timestamps, for a copy from the later lane.
+ * Distinguishes messages with the same id, by their bodies and the seconds of their timestamps, for a copy from a delay queue.
  * @param {import('amqplib').ConsumeMessage} message
  * @returns {string}
  */

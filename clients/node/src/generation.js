@@ -7,24 +7,24 @@ export const GENERATION_HEADER = 'x-strikes-generation'
 /** The fence of a replayed message's first delivery. */
 export const FENCE_HEADER = 'x-strikes-fence'
 
-/** The number of a copy that waited in the later lane, a whole number from 1. Consumers in Go set it. */
-export const HOP_HEADER = 'x-strikes-hop'
+/** The number of a copy that waited in a delay queue, a whole number from 1. Consumers in Go set it. */
+export const COPY_HEADER = 'x-strikes-copy'
 
 /** The generation of such a copy, if its other headers do not tell it. */
-export const HOP_GENERATION_HEADER = 'x-strikes-hop-generation'
+export const COPY_GENERATION_HEADER = 'x-strikes-copy-generation'
 
 /** Names the message that the headers of strikes were written for. */
 export const FOR_HEADER = 'x-strikes-for'
 
 // Headers of strikes that this client does not read: a place in a lane, and where a replay comes from.
-const UNREAD = ['x-strikes-place', 'x-strikes-replay']
-const READ = [GENERATION_HEADER, FENCE_HEADER, HOP_HEADER, HOP_GENERATION_HEADER]
+const UNREAD = ['x-strikes-position', 'x-strikes-replay']
+const READ = [GENERATION_HEADER, FENCE_HEADER, COPY_HEADER, COPY_GENERATION_HEADER]
 const OURS = [...READ, ...UNREAD]
 
-const MAX_HOP = 2 ** 31 - 1
+const MAX_COPY_NUMBER = 2 ** 31 - 1
 
 /** The largest fence that a message may carry. */
-export const MAX_FLOOR = 2 ** 52
+export const MAX_FENCE = 2 ** 52
 
 /** @typedef {import('./properties.js').Field} Field */
 
@@ -81,9 +81,9 @@ export class MessageHeaders {
   }
 
   /** The number of a copy; 0: the message is none. */
-  get hop() {
-    const hop = this.here ? integer(this.fields.get(HOP_HEADER)) : 0
-    return hop > 0 && hop <= MAX_HOP ? hop : 0
+  get copyNumber() {
+    const copyNumber = this.here ? integer(this.fields.get(COPY_HEADER)) : 0
+    return copyNumber > 0 && copyNumber <= MAX_COPY_NUMBER ? copyNumber : 0
   }
 
   /** The name of the message's generation, by its newest death in the queue and its generation header. */
@@ -97,8 +97,8 @@ export class MessageHeaders {
 
   /** The generation that a publish or a replay began. A copy is of the generation that it carries. */
   firstGeneration() {
-    const carried = textIn(this.fields.get(HOP_GENERATION_HEADER))
-    if (this.hop > 0 && carried.length > 0) return carried
+    const carried = textIn(this.fields.get(COPY_GENERATION_HEADER))
+    if (this.copyNumber > 0 && carried.length > 0) return carried
     const header = textIn(this.fields.get(GENERATION_HEADER))
     return this.own && header.length > 0 ? Buffer.concat([Buffer.from('header:'), header]) : NONE
   }
@@ -109,10 +109,10 @@ export class MessageHeaders {
    */
   get fence() {
     let fence = this.own ? integer(this.fields.get(FENCE_HEADER)) : 0
-    if (fence < 0 || fence > MAX_FLOOR) fence = 0 // any publisher can send it
+    if (fence < 0 || fence > MAX_FENCE) fence = 0 // any publisher can send it
     const death = newestDeath(this.fields, this.queue)
     const end = death ? Number((death.time + 1n) * 1000000n) : 0
-    return end <= MAX_FLOOR ? Math.max(fence, end) : fence
+    return end <= MAX_FENCE ? Math.max(fence, end) : fence
   }
 }
 

@@ -27,12 +27,12 @@
  * @property {Buffer} notes
  * @property {Buffer} history
  * @property {Buffer} reason
- * @property {Move | undefined} moved undefined: the message was never moved to the later lane
+ * @property {Move | undefined} moved undefined: the message was never moved to a delay queue
  */
 
 /**
  * @typedef {object} Move
- * @property {number} hop the highest number of a confirmed copy
+ * @property {number} copyNumber the highest number of a confirmed copy
  * @property {number} top the highest number that a copy was given
  * @property {number} until the end of the lease of the move under way; 0: none is
  * @property {string} mover the token of the attempt whose message is being moved
@@ -78,8 +78,8 @@ export function parseRecord(bytes) {
  */
 function parseMove(text) {
   if (text === undefined) return undefined
-  const [hop, top, until, mover, body] = text.split(':')
-  return { hop: number(hop), top: number(top), until: number(until), mover: word(mover), body }
+  const [copyNumber, top, until, mover, body] = text.split(':')
+  return { copyNumber: number(copyNumber), top: number(top), until: number(until), mover: word(mover), body }
 }
 
 /** @param {string} text */

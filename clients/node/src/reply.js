@@ -2,7 +2,7 @@ import { StoreError } from './errors.js'
 
 /**
  * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
- * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
+ * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer STALE.
  * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'STALE' | 'BEGUN' | 'GONE'} Verdict
  */
 
@@ -35,7 +35,7 @@ const OF_STEP = {
  * @returns {Reply}
  */
 export function parseReply(reply, step) {
-  if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10) throw unexpected('want 9 values, and the hop of a copy')
+  if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10) throw unexpected('want 9 values, and the copy number')
   const verdict = text(reply[0])
   if (!(step ? OF_STEP[step] : VERDICTS).has(verdict)) throw unexpected(`verdict ${JSON.stringify(verdict.slice(0, 80))}`)
   const [failures, crashes, limit, fence, wait] = reply.slice(1, 6).map(count)

@@ -86,11 +86,11 @@ test('the fence that a message carries', () => {
 
 test('headers of another message count as absent', () => {
   const theirs = written({
-    'x-strikes-generation': 'r1', 'x-strikes-fence': 12, 'x-strikes-hop': 1, 'x-strikes-replay': { reason: '\uFFFD' },
+    'x-strikes-generation': 'r1', 'x-strikes-fence': 12, 'x-strikes-copy': 1, 'x-strikes-replay': { reason: '\uFFFD' },
   })
   const of = (queue, id, headers = theirs) => {
     const h = new MessageHeaders(readHeaders(headers), queue, Buffer.from(id), NONE)
-    return [h.foreign, h.generation.toString(), h.fence, h.hop]
+    return [h.foreign, h.generation.toString(), h.fence, h.copyNumber]
   }
   assert.deepEqual(of('q', 'm1'), [false, 'header:r1', 12, 1])
   assert.deepEqual(of('q', 'm2'), [true, '', 0, 0])

@@ -33,8 +33,12 @@ export function read(record) {
     wait: r.wait, first: time(r.first), last: time(r.last), cause: r.cause || null, open: r.openToken || null, mode: r.openMode || null,
     since: time(r.openSince), listed: time(r.listed), limit: r.limit, own: r.own, firsts: r.firsts, tokens: Object.entries(r.tokens),
     id: text(r.id), generation: text(r.generation), holder: text(r.holder), notes: notes(text(r.notes)), history: history(text(r.history)), reason: text(r.reason),
-    moved: r.moved ? { ...r.moved, until: time(r.moved.until), mover: r.moved.mover || null } : null,
+    moved: r.moved ? moved(r.moved, time) : null,
   }
+}
+
+function moved({ copyNumber, top, until, mover, body }, time) {
+  return { copy_number: copyNumber, top, until: time(until), mover: mover || null, body }
 }
 
 function notes(text) {
@@ -66,6 +70,6 @@ export function write(f) {
     f.cause ?? '.', f.open ?? '.', f.mode ?? '.', f.since ?? 0, f.listed ?? 0, f.limit, f.own, f.firsts, tokens,
     f.id.length, f.generation.length, f.holder.length, n.length, h.length,
   ]
-  if (f.moved) words.push([f.moved.hop, f.moved.top, f.moved.until ?? 0, f.moved.mover ?? '.', f.moved.body].join(':'))
+  if (f.moved) words.push([f.moved.copy_number, f.moved.top, f.moved.until ?? 0, f.moved.mover ?? '.', f.moved.body].join(':'))
   return Buffer.from(words.join(' ') + '\n' + f.id + f.generation + f.holder + n + h + f.reason, 'latin1')
 }

@@ -45,12 +45,12 @@ test('generations', async (t) => {
   for (const c of cases('generations')) {
     await t.test(c.name, () => {
       // This client holds no lanes, so it reads no place.
-      only(c, 'name', 'why', 'queue', 'id', 'body', 'headers', 'generation', 'fence', 'hop', 'place', 'foreign')
+      only(c, 'name', 'why', 'queue', 'id', 'body', 'headers', 'generation', 'fence', 'copy_number', 'position', 'foreign')
       const fields = readHeaders(c.headers === null ? undefined : table(c.headers))
       const headers = new MessageHeaders(fields, c.queue, Buffer.from(c.id ?? ''), Buffer.from(c.body ?? ''))
       assert.deepEqual(headers.generation, bytes(c.generation))
       assert.equal(headers.fence, c.fence)
-      assert.equal(headers.hop, c.hop ?? 0)
+      assert.equal(headers.copyNumber, c.copy_number ?? 0)
       assert.equal(headers.foreign, c.foreign ?? false)
     })
   }
@@ -142,12 +142,12 @@ class Run {
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age, later: step.later }
+    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age, delay: step.delay }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
       case 'START':
-        reply = this.counter.start({ ...attempt, floor: step.floor }, step.mode, step.limit)
+        reply = this.counter.start({ ...attempt, fence: step.fence }, step.mode, step.limit)
         break
       case 'BEGUN':
         reply = this.counter.begun(attempt)

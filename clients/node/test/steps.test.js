@@ -98,7 +98,7 @@ test('bad attempts are refused before they are sent', async () => {
   await assert.rejects(counter.start(attempt({ token: 'a b' }), 'shared', 3), /token must be/)
   await assert.rejects(counter.start(attempt({ token: 'a'.repeat(65) }), 'shared', 3), /token must be/)
   await assert.rejects(counter.start(attempt(), 'shared', 0), /limit must be/)
-  await assert.rejects(counter.start(attempt({ floor: 2 ** 53 }), 'shared', 3), /floor must be/)
+  await assert.rejects(counter.start(attempt({ fence: 2 ** 53 }), 'shared', 3), /fence must be/)
   await assert.rejects(counter.fail(attempt(), { limit: 3, cause: /** @type {any} */ ('boredom') }), /cause must be/)
 })
 

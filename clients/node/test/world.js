@@ -90,9 +90,9 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge, later: a.later }, o?.timeout),
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), fence: a.fence ?? 0, limit, max_age: a.maxAge, delay: a.delay }, o?.timeout),
       begun: (a, o) => this.step(a, 'BEGUN', {}, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, later: a.later }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, delay: a.delay }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
       heldLanes: async () => this.c.settings?.held_lanes ?? 0,

@@ -291,9 +291,9 @@ class World:
         if step in ("START", "FAIL"):
             entry |= {"limit": limit, "first": age >= 0}
         if step == "START":
-            entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2], "later": "".join(rest[3:])}
+            entry |= {"mode": rest[0], "fence": rest[1], "max_age": rest[2], "delay": "".join(rest[3:])}
         elif step == "FAIL":
-            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "later": "".join(rest[6:])}
+            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "delay": "".join(rest[6:])}
         elif step == "END":
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))

@@ -71,7 +71,7 @@ def write(fields: dict, begin: int = 0) -> bytes:
         at("listed"), f["limit"], f["own"], f["firsts"], "." + "".join(f";{t}={kind}" for t, kind in f["tokens"]), *map(len, parts),
     ]
     if m := f["moved"]:
-        words.append(":".join(map(str, (m["hop"], m["top"], 0 if m["until"] is None else m["until"] + begin, m["mover"] or ".", m["body"]))))
+        words.append(":".join(map(str, (m["copy_number"], m["top"], 0 if m["until"] is None else m["until"] + begin, m["mover"] or ".", m["body"]))))
     return " ".join(map(str, words)).encode() + b"\n" + b"".join(parts) + text(f["reason"])
 
 

@@ -47,7 +47,7 @@ def test_records(case):
 @cases("generations")
 def test_generations(case):
     # This client holds no lanes, so it reads no place.
-    known(case, "queue", "id", "body", "headers", "generation", "fence", "hop", "place", "foreign")
+    known(case, "queue", "id", "body", "headers", "generation", "fence", "copy_number", "position", "foreign")
     headers = Headers(header(case["headers"]), case["queue"], case.get("id", ""), text(case.get("body")))
-    got = (headers.generation, headers.fence, headers.hop, headers.foreign)
-    assert got == (text(case["generation"]), int(case["fence"]), case.get("hop", 0), case.get("foreign", False))
+    got = (headers.generation, headers.fence, headers.copy_number, headers.foreign)
+    assert got == (text(case["generation"]), int(case["fence"]), case.get("copy_number", 0), case.get("foreign", False))

@@ -74,7 +74,7 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0), s.get("max_age", 0) / 1000, s.get("later", ""))
+        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000, s.get("delay", ""))
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
@@ -91,8 +91,8 @@ class Run:
         pytest.fail(f"unknown step {s['step']}")
 
     def compare(self, s):
-        known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "floor", "wait", "cause", "reason", "ran",
-              "max_age", "at_most", "later", "succeeded", "keep", "reader", "state", "reply")
+        known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "fence", "wait", "cause", "reason", "ran",
+              "max_age", "at_most", "delay", "succeeded", "keep", "reader", "state", "reply")
         want = s["reply"]
         if "error" in want:
             with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):

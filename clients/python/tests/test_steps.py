@@ -74,7 +74,7 @@ def test_start_waits_runs_and_ends(counter, store, prefix):
     waiting = counter.start(attempt("t2"), Mode.SHARED, 3)
     assert waiting.verdict is Verdict.WAIT and 0 < waiting.wait <= 2
     time.sleep(waiting.wait)
-    ran = counter.start(attempt("t2", floor=7), Mode.SHARED, 3)
+    ran = counter.start(attempt("t2", fence=7), Mode.SHARED, 3)
     assert ran.verdict is Verdict.RUN and ran.fence > 7 and ran.counted == 1
     assert counter.start(attempt("t2"), Mode.SHARED, 3).fence == ran.fence
     assert record_of(store, prefix).open == "t2"
@@ -138,7 +138,7 @@ def test_refused_arguments(counter, redis_url):
         lambda: counter.fail(attempt("no spaces"), Failure(limit=1)),
         lambda: counter.fail(attempt(message_id=""), Failure(limit=1)),
         lambda: counter.fail(attempt(), Failure(limit=1, cause=Cause.CRASHED)),
-        lambda: counter.start(attempt(floor=-1), Mode.SHARED, 1),
+        lambda: counter.start(attempt(fence=-1), Mode.SHARED, 1),
         lambda: Counter.from_url(redis_url, prefix="a{b"),
         lambda: Counter.from_url(redis_url, ttl=1),
         lambda: Counter.from_url("amqp://x"),

@@ -27,7 +27,7 @@ def fingerprint_of(delivery: Delivery) -> str:
 
 
 def mark_of(delivery: Delivery) -> str:
-    """Distinguish messages with the same id, by their bodies and the seconds of their timestamps, for a copy from the later lane."""
+    """Distinguish messages with the same id, by their bodies and the seconds of their timestamps, for a copy from a delay queue."""
     at = getattr(delivery.properties, "timestamp", None)
     seconds = unix(at) if isinstance(at, datetime) else at if isinstance(at, int) else 0
     return hashlib.sha256(b"%d\n" % seconds + body_of(delivery)).hexdigest()[:16]

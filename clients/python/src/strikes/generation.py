@@ -19,21 +19,21 @@ GENERATION_HEADER = "x-strikes-generation"
 FENCE_HEADER = "x-strikes-fence"
 """The fence of a replayed message's first delivery, an integer. `strikes dead replay` sets it."""
 
-HOP_HEADER = "x-strikes-hop"
-"""The number of a copy that waited in the later lane, an integer from 1. Consumers in Go set it."""
+COPY_HEADER = "x-strikes-copy"
+"""The number of a copy that waited in a delay queue, an integer from 1. Consumers in Go set it."""
 
-HOP_GENERATION_HEADER = "x-strikes-hop-generation"
+COPY_GENERATION_HEADER = "x-strikes-copy-generation"
 """The generation of such a copy, if its other headers do not tell it."""
 
 FOR_HEADER = "x-strikes-for"
 """Names the message that the headers of strikes were written for."""
 
-_OURS = (GENERATION_HEADER, FENCE_HEADER, "x-strikes-place", HOP_HEADER, HOP_GENERATION_HEADER, "x-strikes-replay")
+_OURS = (GENERATION_HEADER, FENCE_HEADER, "x-strikes-position", COPY_HEADER, COPY_GENERATION_HEADER, "x-strikes-replay")
 
-MAX_HOP = (1 << 31) - 1
+MAX_COPY_NUMBER = (1 << 31) - 1
 """The largest number of a copy."""
 
-MAX_FLOOR = 1 << 52
+MAX_FENCE = 1 << 52
 """The largest fence that a delivery can carry, in microseconds since 1970."""
 
 
@@ -128,10 +128,10 @@ class Headers:
         self.foreign = not self._own
 
     @property
-    def hop(self) -> int:
+    def copy_number(self) -> int:
         """The number of a copy; 0 if the message is none."""
-        number = integer(self._headers.get(HOP_HEADER)) if self._here else 0
-        return number if 0 < number <= MAX_HOP else 0
+        number = integer(self._headers.get(COPY_HEADER)) if self._here else 0
+        return number if 0 < number <= MAX_COPY_NUMBER else 0
 
     @property
     def generation(self) -> bytes:
@@ -143,7 +143,7 @@ class Headers:
         if death := newest_death(self._headers, self._queue):
             assert death.time
             parts.append(b"%d@%d" % (death.count, unix(death.time)))
-        if self.hop and (carried := text_of(self._headers.get(HOP_GENERATION_HEADER))):
+        if self.copy_number and (carried := text_of(self._headers.get(COPY_GENERATION_HEADER))):
             parts.append(carried)
         elif self._own and (value := text_of(self._headers.get(GENERATION_HEADER))):
             parts.append(b"header:" + value)
@@ -156,12 +156,12 @@ class Headers:
         It is that of the last replay, or the end of the second in which it died last, in microseconds since 1970.
         """
         fence = integer(self._headers.get(FENCE_HEADER)) if self._own else 0
-        if not 0 <= fence <= MAX_FLOOR:
+        if not 0 <= fence <= MAX_FENCE:
             fence = 0
         if death := newest_death(self._headers, self._queue):
             assert death.time
             end = (unix(death.time) + 1) * 1_000_000
-            if end <= MAX_FLOOR:
+            if end <= MAX_FENCE:
                 fence = max(fence, end)
         return fence
 

@@ -14,9 +14,9 @@ _LINE = re.compile(
 
 @dataclass
 class Move:
-    """The state of a message that was moved to the later lane."""
+    """The state of a message that was moved to a delay queue."""
 
-    hop: int  # the highest number of a confirmed copy
+    copy_number: int  # the highest number of a confirmed copy
     top: int  # the highest number that a copy was given
     until: int  # the end of the lease of the move under way; 0: none is
     mover: str  # the token of the attempt whose message is being moved
@@ -98,8 +98,8 @@ def _read(w: list[str], rest: bytes) -> Record | None:
 def _move(text: str) -> Move | None:
     if not text:
         return None
-    hop, top, until, mover, body = text.split(":")
-    return Move(int(hop), int(top), int(until), _word(mover), body)
+    copy_number, top, until, mover, body = text.split(":")
+    return Move(int(copy_number), int(top), int(until), _word(mover), body)
 
 
 def _word(word: str) -> str:

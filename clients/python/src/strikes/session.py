@@ -26,7 +26,7 @@ from .isolation import PROCESS
 from .isolation import Isolation as ProcessIsolation
 from .keys import Message
 from .signals import Signal, Tickets
-from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply, later
+from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply, delay
 from .text import id_of
 
 STEP_TIMEOUT = 1.0
@@ -240,8 +240,8 @@ class Progress:
         self.held_until = now + settings.consumer_timeout / 2
         self.headers = Headers(delivery.headers, settings.queue, transported_id(delivery), body_of(delivery))
         self.message = Message(settings.queue, delivery.id, self.headers.generation, settings.vhost)
-        self.hop = 0  # the number of this copy; 0: it is none
-        self.later = ""  # how START and FAIL name it
+        self.copy_number = 0  # the number of this copy; 0: it is none
+        self.delay = ""  # how START and FAIL name it
         self.asks_first = False
         # The present attempt.
         self.token = ""
@@ -280,7 +280,7 @@ class Progress:
     @property
     def first(self) -> bool:
         """Whether this is the first attempt at a delivery that is neither redelivered nor a copy."""
-        return not self.again and not self.delivery.redelivered and not self.hop
+        return not self.again and not self.delivery.redelivered and not self.copy_number
 
     @property
     def counted(self) -> int:
@@ -335,9 +335,9 @@ class Session:
         key = self.settings.key
         found = self.guard("key", lambda: id_of(key(delivery) if key else delivery.id)) or ""
         d.message = Message(self.settings.queue, found, d.message.generation, self.settings.vhost)
-        d.hop = d.headers.hop if found else 0
-        if d.hop:
-            d.later = later(d.hop, self.settings.lease, mark_of(delivery))
+        d.copy_number = d.headers.copy_number if found else 0
+        if d.copy_number:
+            d.delay = delay(d.copy_number, self.settings.lease, mark_of(delivery))
         if d.headers.foreign:
             self.settings.log_foreign(found, self.now())
         self.received, self.last = self.received + 1, d.message.id
@@ -363,7 +363,7 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        return Attempt(d.message, d.token, self.settings.holder, age, d.headers.fence, self.settings.max_age, d.later)
+        return Attempt(d.message, d.token, self.settings.holder, age, d.headers.fence, self.settings.max_age, d.delay)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import keys as k
 from .errors import ReplyError, SettingError
-from .generation import MAX_FLOOR
+from .generation import MAX_FENCE
 from .keys import Message
 from .text import MAX_MILLIS, MAX_REASON, MAX_STORED_ID, ceil_millis, cut, raw
 
@@ -84,9 +84,9 @@ class Attempt:
     token: str  # unique to it: 1 to 64 of A-Z a-z 0-9 _ -
     holder: str = ""  # the process, shown to operators
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
-    floor: int = 0  # the fence that the delivery carries; only START uses it
+    fence: int = 0  # the fence that the delivery carries; only START uses it
     max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
-    later: str = ""  # of a copy that waited in the later lane: what `later` returns
+    delay: str = ""  # of a copy that waited in a delay queue: what `delay` returns
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
     """Ask whether an attempt at a redelivered message may run, and open it. The limit is 1 at least; above 1001 it counts as that."""
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
-    args: list[bytes | str | int] = [Mode(mode).value, attempt.floor, ceil_millis(attempt.max_age)]
+    args: list[bytes | str | int] = [Mode(mode).value, attempt.fence, ceil_millis(attempt.max_age)]
     return _step("start", START, attempt, min(limit, MAX_LIMIT), args + _carried(attempt), options)
 
 
@@ -193,16 +193,16 @@ def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
     return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args + _carried(attempt), options)
 
 
-def later(hop: int, lease: float, body: str) -> str:
+def delay(copy_number: int, lease: float, body: str) -> str:
     """Name a copy for START and FAIL of a consumer that moves no message: its number, and the fingerprint of the message.
 
     For `lease` seconds an open attempt at the message counts as running.
     """
-    return f"later {hop} 0 {ceil_millis(lease)} {body}"
+    return f"delay {copy_number} 0 {ceil_millis(lease)} {body}"
 
 
 def _carried(a: Attempt) -> list[bytes | str | int]:
-    return [a.later] if a.later else []
+    return [a.delay] if a.delay else []
 
 
 def end(attempt: Attempt, succeeded: bool, options: Options) -> Call:
@@ -226,8 +226,8 @@ def _validate(a: Attempt) -> None:
         raise SettingError("queue", a.message.queue, "the name of the message's queue")
     if not a.message.id:
         raise SettingError("id", a.message.id, "the id of the message, which cannot be counted without one")
-    if not 0 <= a.floor <= MAX_FLOOR:
-        raise SettingError("floor", a.floor, f"0 to {MAX_FLOOR}")
+    if not 0 <= a.fence <= MAX_FENCE:
+        raise SettingError("fence", a.fence, f"0 to {MAX_FENCE}")
     if not a.max_age >= 0:
         raise SettingError("max_age", a.max_age, "0 at least")
     _validate_token(a.token)
@@ -240,7 +240,7 @@ def _validate_token(token: str) -> None:
 
 def parse_reply(reply: Any) -> Reply:
     """Read a script's reply to one step."""
-    if not isinstance(reply, list) or len(reply) not in (9, 10):  # that to a copy also has the hop
+    if not isinstance(reply, list) or len(reply) not in (9, 10):  # that to a copy also has the copy number
         raise ReplyError(f"got {reply!r:.80}, want 9 or 10 values")
     numbers = [reply[i] for i in (1, 2, 3, 4, 5, 8)]
     if any(not isinstance(n, int) or n < 0 for n in numbers):

@@ -100,7 +100,7 @@ func refusedValue(flag *pflag.Flag, called, value string, err error) error {
 var inFlags = strings.NewReplacer(
 	"(Management)", "(--management-url)", "(AllowDrop)", "(--allow-drop)",
 	"set HoldLanes and Lane to", "set --hold-lanes and --lane-header to",
-	"topology.Declare with Later", "strikes declare --later QUEUE",
+	"topology.Declare with DelayQueues", "strikes declare --delay-queues QUEUE",
 )
 
 var raised = regexp.MustCompile(`(declare it again with x-delivery-limit=(\d+))( \(strikes declare [^)]*\))?`)

@@ -41,7 +41,7 @@ func skipText(s records.Skip) string {
 		text += "; an attempt is under way: if it succeeds, the message is handled"
 	}
 	if !s.Due.IsZero() {
-		text += "; it was moved to the later lane, and is dead-lettered when it returns: " + s.Due.UTC().Format(time.RFC3339)
+		text += "; it was moved to a delay queue, and is dead-lettered when it returns: " + s.Due.UTC().Format(time.RFC3339)
 	}
 	return text
 }

@@ -28,7 +28,7 @@ type Command struct {
 	DeliveryLimit      int
 	Bind               []string
 	ExchangeType       string
-	Later              bool
+	DelayQueues        bool
 }
 
 // declared is what declare prints.
@@ -38,8 +38,8 @@ type declared struct {
 	DeadLetterExchange string `json:"dead_letter_exchange"`
 	DeadLetterQueue    string `json:"dead_letter_queue"`
 
-	Bindings []binding `json:"bindings,omitempty"`
-	Later    bool      `json:"later,omitempty"`
+	Bindings    []binding `json:"bindings,omitempty"`
+	DelayQueues bool      `json:"delay_queues,omitempty"`
 }
 
 type binding struct {
@@ -53,16 +53,16 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
-	if c.Later && c.SingleActive {
-		return cli.Misusef("--later cannot be used with --single-active-consumer: a delayed message would be overtaken")
+	if c.DelayQueues && c.SingleActive {
+		return cli.Misusef("--delay-queues cannot be used with --single-active-consumer: a delayed message would be overtaken")
 	}
 	spec := topology.Spec{
 		Queue: queue, Type: kind, SingleActiveConsumer: c.SingleActive,
 		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: c.DeliveryLimit,
-		ExchangeType: c.ExchangeType, Later: c.Later,
+		ExchangeType: c.ExchangeType, DelayQueues: c.DelayQueues,
 	}
 	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
-		DeadLetterQueue: spec.DeadLetterQueue, Later: c.Later}
+		DeadLetterQueue: spec.DeadLetterQueue, DelayQueues: c.DelayQueues}
 	for _, text := range c.Bind {
 		bind, hasKey := parseBinding(text)
 		if bind.Exchange == "" || !hasKey && (c.ExchangeType == amqp.ExchangeTopic || c.ExchangeType == amqp.ExchangeDirect) {
@@ -122,8 +122,8 @@ func (d declared) print(w io.Writer) error {
 	for _, b := range d.Bindings {
 		fmt.Fprintf(w, "messages from exchange %s, key %s\n", term.Shown(b.Exchange), term.Shown(b.Key))
 	}
-	if d.Later {
-		fmt.Fprintln(w, "long delays in the buckets strikes.later.1m, 10m, 1h, 6h and 24h")
+	if d.DelayQueues {
+		fmt.Fprintln(w, "long delays in the buckets strikes.delay.1m, 10m, 1h, 6h and 24h")
 	}
 	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange),
 		term.Shown(d.DeadLetterQueue))

@@ -179,7 +179,7 @@ func (c *Command) list(ctx context.Context, conn *amqp.Connection, need inspect.
 	case len(found.Queues) == 0:
 		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
-		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the later lane, or the dead-letter queue of "+
+		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the delay queues, or the dead-letter queue of "+
 			"another\n", printable.Plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil

@@ -45,7 +45,7 @@ func Overview(w io.Writer, o status.Overview, most int) error {
 			return err
 		}
 	}
-	for _, row := range later(o.Later) {
+	for _, row := range delayQueues(o.DelayQueues) {
 		if _, err := fmt.Fprintln(w, row.Text); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func Status(s status.Status) []term.Row {
 	}
 	rows = append(rows, deadLetters(s.Dead)...)
 	rows = append(rows, found(s)...)
-	rows = append(rows, later(s.Later)...)
+	rows = append(rows, delayQueues(s.DelayQueues)...)
 	for _, n := range s.Notes {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
@@ -154,7 +154,7 @@ func doing(m status.Message, now time.Time) string {
 	case status.Waiting:
 		text := "next attempt in " + term.Rough(m.Next.Sub(now))
 		if m.Moved {
-			text += ", moved to the later lane"
+			text += ", moved to a delay queue"
 		}
 		return text
 	case status.Left:

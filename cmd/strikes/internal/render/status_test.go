@@ -149,7 +149,7 @@ blocking   5 messages
       process died
       with web-2, pid 7
   19
-      attempt 2, next attempt in 60m, moved to the later lane, failing for 2s, skipped: dead-lettered at its next step
+      attempt 2, next attempt in 60m, moved to a delay queue, failing for 2s, skipped: dead-lettered at its next step
   20
       attempt 1 of 6, running for 1s
   and 1 more

@@ -23,7 +23,7 @@ type Options struct {
 	HTTP, HTTPCA, HTTPCert, HTTPKey, HTTPToken string // HTTP empty: a command handles the messages
 	HandlerTimeout, DrainTimeout               time.Duration
 	ConsumerTimeout, ExitWhenIdle, MaxAge      time.Duration
-	LaterAbove                                 time.Duration
+	DelayAbove                                 time.Duration
 }
 
 // MostRetries is what a consumer.Consumer takes.
@@ -42,7 +42,7 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 		Retry: retryModes[o.Retry], Isolation: isolations[o.Isolation],
 		HandlerTimeout: o.HandlerTimeout, DrainTimeout: o.DrainTimeout,
 		ConsumerTimeout: o.ConsumerTimeout, AllowDrop: o.AllowDrop,
-		Ordered: o.Ordered, HoldLanes: o.HoldLanes, AckEach: o.AckEach, LaterAbove: o.LaterAbove,
+		Ordered: o.Ordered, HoldLanes: o.HoldLanes, AckEach: o.AckEach, DelayAbove: o.DelayAbove,
 	}
 	var err error
 	if c.Management, err = o.Management(); err != nil {
@@ -124,12 +124,12 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
 		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
-	case k.LaterAbove > 0 && k.Ordered:
-		return cli.Misusef("--later-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
-	case k.LaterAbove > 0 && (k.LaterAbove < consumer.DefaultLaterAbove || k.LaterAbove > max(k.ConsumerTimeout/2,
-		consumer.DefaultLaterAbove)):
-		return cli.Refused("later-above", k.LaterAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative",
-			consumer.DefaultLaterAbove))
+	case k.DelayAbove > 0 && k.Ordered:
+		return cli.Misusef("--delay-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
+	case k.DelayAbove > 0 && (k.DelayAbove < consumer.DefaultDelayAbove || k.DelayAbove > max(k.ConsumerTimeout/2,
+		consumer.DefaultDelayAbove)):
+		return cli.Refused("delay-above", k.DelayAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative",
+			consumer.DefaultDelayAbove))
 	case k.HandlerTimeout > k.ConsumerTimeout/2:
 		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout",
 			k.ConsumerTimeout/2))

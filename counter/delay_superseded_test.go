@@ -13,12 +13,12 @@ func TestStaleFailureIsNoDeadLetter(t *testing.T) {
 			"skip": again} {
 			m := Message{VHost: "/", Queue: name, ID: "1"}
 			a := attempt(m, "a")
-			a.Later = Later{Body: "ab", Lease: rules.MoveLease}
+			a.Delay = Delay{Body: "ab", Lease: rules.MoveLease}
 			if _, err := s.Start(t.Context(), a, ModeShared, testLimit); err != nil {
 				t.Fatal(err)
 			}
 			copied := attempt(m, "b")
-			copied.Later = Later{Hop: 1, Body: "ab", Lease: rules.MoveLease}
+			copied.Delay = Delay{CopyNumber: 1, Body: "ab", Lease: rules.MoveLease}
 			if _, err := s.Start(t.Context(), copied, ModeShared, testLimit); err != nil {
 				t.Fatal(err)
 			}

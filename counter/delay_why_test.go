@@ -2,9 +2,9 @@ package counter
 
 import "testing"
 
-// What an operator writes is no argument of the later lane.
-func TestWhyIsNoLater(t *testing.T) {
-	note := Note{By: "op", Why: "later 5 0 0 ab"}
+// What an operator writes is no argument of the delay queues.
+func TestWhyIsNoDelay(t *testing.T) {
+	note := Note{By: "op", Why: "delay 5 0 0 ab"}
 	for _, s := range stores(t) {
 		changes := map[string]func(Message) error{
 			"limit": func(m Message) error { return s.LimitMessage(t.Context(), m, 9, note) },

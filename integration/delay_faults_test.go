@@ -11,11 +11,11 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestLaterIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they
+// TestDelayIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they
 // share one count.
-func TestLaterIDAgain(t *testing.T) {
+func TestDelayIDAgain(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	q := newShortLaterQueue(t, quick)
+	q := newShortDelayQueue(t, quick)
 	due := false
 	s := q.run(0, func(int) time.Duration {
 		if due {

@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// later shows the later lane of the virtual host, and the messages that it could not return.
-func later(all []status.LaterQueue) (rows []term.Row) {
+// delayQueues shows the delay queues of the virtual host, and the messages that it could not return.
+func delayQueues(all []status.DelayQueue) (rows []term.Row) {
 	var depths []string
 	waiting, lost := 0, 0
 	for _, q := range all {
@@ -20,16 +20,16 @@ func later(all []status.LaterQueue) (rows []term.Row) {
 			continue
 		}
 		waiting += q.Messages
-		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, queueinfo.LaterExchange+"."), q.Messages))
+		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, queueinfo.DelayExchange+"."), q.Messages))
 	}
 	if len(depths) > 0 {
-		text := fmt.Sprintf("later      %s of all queues: %s", printable.Plural(waiting, "message"),
+		text := fmt.Sprintf("delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
 			strings.Join(depths, ", "))
 		rows = append(rows, term.Row{Text: text})
 	}
 	if lost > 0 {
 		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md",
-			queueinfo.LaterLost, printable.Plural(lost, "message"))
+			queueinfo.DelayLost, printable.Plural(lost, "message"))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	return rows

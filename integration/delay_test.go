@@ -21,8 +21,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// laterQueue is a queue with a later lane whose shortest bucket returns messages after a few seconds.
-type laterQueue struct {
+// delayQueue is a queue with delay queues whose shortest bucket returns messages after a few seconds.
+type delayQueue struct {
 	topo
 	url   string
 	name  string
@@ -32,23 +32,23 @@ type laterQueue struct {
 // quick is the TTL of every bucket in these tests. A consumer refuses such buckets, so it begins where they are right.
 const quick = 2 * time.Second
 
-func newLaterQueue(t *testing.T) *laterQueue { return newShortLaterQueue(t, 0) }
+func newDelayQueue(t *testing.T) *delayQueue { return newShortDelayQueue(t, 0) }
 
-// newShortLaterQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as
+// newShortDelayQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as
 // declared.
-func newShortLaterQueue(t *testing.T, ttl time.Duration) *laterQueue {
+func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 	url := servertest.VirtualHost(t) // the buckets are those of all queues of a virtual host
 	b := topoDial(t, url)
 	if ttl > 0 {
 		shortenBuckets(t, managementURL(t), b.conn.Config.Vhost, ttl)
 	}
-	q := &laterQueue{b, url, b.name(), counter.NewMemory(nil)}
-	b.declare(topology.Spec{Queue: q.name, Later: true})
+	q := &delayQueue{b, url, b.name(), counter.NewMemory(nil)}
+	b.declare(topology.Spec{Queue: q.name, DelayQueues: true})
 	return q
 }
 
 // hasten declares the buckets again, so that they return what comes from now on soon.
-func (q *laterQueue) hasten() {
+func (q *delayQueue) hasten() {
 	for _, bucket := range queueinfo.Buckets {
 		q.must(func(ch *amqp.Channel) error {
 			_, err := ch.QueueDelete(bucket.Name, false, false, false)
@@ -83,11 +83,11 @@ func (s *seen) Observe(_ context.Context, e consumer.Event) {
 
 // run consumes until the test ends, with a handler that wants each message again after what delay returns; zero: it
 // succeeds.
-func (q *laterQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
+func (q *delayQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
 	s := &seen{changed: make(chan struct{}, 1)}
 	ready := make(chan bool, 1)
 	c := consumer.Consumer{
-		Queue: q.name, Counter: q.store, LaterAbove: above, Observer: s, MaxRetries: 9, Consuming: func(bool) {
+		Queue: q.name, Counter: q.store, DelayAbove: above, Observer: s, MaxRetries: 9, Consuming: func(bool) {
 			select {
 			case ready <- true:
 			default:
@@ -144,11 +144,11 @@ func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestLaterMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is
+// TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is
 // moved again.
-func TestLaterMoves(t *testing.T) {
+func TestDelayMoves(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
+	q := newDelayQueue(t)
 	calls := 0
 	s := q.run(0, func(int) time.Duration { // a reset begins the numbers anew
 		calls++
@@ -184,7 +184,7 @@ func TestLaterMoves(t *testing.T) {
 		t.Errorf("outcomes %v", s.outcomes)
 	}
 	last := s.headers[len(s.headers)-1]
-	if last["mine"] != "kept" || last["x-strikes-hop"] == nil || last["x-strikes-hop-generation"] == nil {
+	if last["mine"] != "kept" || last["x-strikes-copy"] == nil || last["x-strikes-copy-generation"] == nil {
 		t.Errorf("headers of the copy: %v", last)
 	}
 	q.wantEmpty()
@@ -199,7 +199,7 @@ func countOf[T comparable](all []T, one T) (n int) {
 	return n
 }
 
-func (q *laterQueue) send(id string, headers amqp.Table, priority uint8) {
+func (q *delayQueue) send(id string, headers amqp.Table, priority uint8) {
 	q.t.Helper()
 	q.must(func(ch *amqp.Channel) error {
 		if err := ch.Confirm(false); err != nil {
@@ -215,7 +215,7 @@ func (q *laterQueue) send(id string, headers amqp.Table, priority uint8) {
 	})
 }
 
-func (q *laterQueue) depth(queue string) int {
+func (q *delayQueue) depth(queue string) int {
 	q.t.Helper()
 	var n int
 	q.must(func(ch *amqp.Channel) error {
@@ -226,10 +226,10 @@ func (q *laterQueue) depth(queue string) int {
 	return n
 }
 
-func (q *laterQueue) wantEmpty() {
+func (q *delayQueue) wantEmpty() {
 	q.t.Helper()
 	got := map[string]int{}
-	for _, queue := range []string{q.name, q.name + ".dlq", queueinfo.LaterLost} {
+	for _, queue := range []string{q.name, q.name + ".dlq", queueinfo.DelayLost} {
 		if n := q.depth(queue); n > 0 {
 			got[queue] = n
 		}
@@ -239,12 +239,12 @@ func (q *laterQueue) wantEmpty() {
 	}
 }
 
-// TestLaterBuckets shows what a session makes of buckets that are missing, wrong or unbound.
-func TestLaterBuckets(t *testing.T) {
+// TestDelayBuckets shows what a session makes of buckets that are missing, wrong or unbound.
+func TestDelayBuckets(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
+	q := newDelayQueue(t)
 	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.later.6h", false, false, false)
+		_, err := ch.QueueDelete("strikes.delay.6h", false, false, false)
 		return err
 	})
 	conn, err := amqp.Dial(q.url)
@@ -253,9 +253,9 @@ func TestLaterBuckets(t *testing.T) {
 	}
 	defer conn.Close()
 	never := func(context.Context, amqp.Delivery) error { return nil }
-	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, LaterAbove: time.Minute, Handler: never}).
+	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, DelayAbove: time.Minute, Handler: never}).
 		Consume(t.Context(), conn)
-	if err == nil || !containsAll(err.Error(), `queue "strikes.later.6h" does not exist`, "topology.Declare with Later") {
+	if err == nil || !containsAll(err.Error(), `queue "strikes.delay.6h" does not exist`, "topology.Declare with DelayQueues") {
 		t.Errorf("a missing bucket: %v", err)
 	}
 	s := q.run(0, func(number int) time.Duration { // it has no lane, and holds
@@ -271,72 +271,72 @@ func TestLaterBuckets(t *testing.T) {
 	}
 }
 
-// TestLaterRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are
+// TestDelayRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are
 // held until it is back.
-func TestLaterRefuses(t *testing.T) {
+func TestDelayRefuses(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
+	q := newDelayQueue(t)
 	s := q.run(time.Minute, func(number int) time.Duration {
 		if number == 1 {
 			return 2 * time.Minute
 		}
 		return 0
 	})
-	q.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete("strikes.later.1m", false, false) })
+	q.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete("strikes.delay.1m", false, false) })
 	q.send("no exchange", nil, 0)
 	s.wait(t, "held without an exchange", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeHold) })
-	q.exchange("strikes.later.1m", "fanout")
+	q.exchange("strikes.delay.1m", "fanout")
 	q.send("no binding", nil, 0)
 	s.wait(t, "held without a binding", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) == 2 })
-	q.bind("strikes.later.1m", "", "strikes.later.1m")
+	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
 	args := queueinfo.Buckets[0].Arguments()
 	args[queueinfo.ArgMaxLength] = int64(1)
 	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.later.1m", false, false, false)
+		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
 		return err
 	})
-	q.queue("strikes.later.1m", args)
-	q.bind("strikes.later.1m", "", "strikes.later.1m")
+	q.queue("strikes.delay.1m", args)
+	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	for n := range 4 {
 		q.send(fmt.Sprint("full ", n), nil, 0)
 	}
 	s.wait(t, "held by a full bucket", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
 	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.later.1m", false, false, false)
+		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
 		return err
 	}) // with what was in it
-	q.declare(topology.Spec{Queue: q.name, Later: true})
+	q.declare(topology.Spec{Queue: q.name, DelayQueues: true})
 	s.wait(t, "moved after all", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 6 })
 }
 
-// TestLaterQueueGone: a message whose queue is gone when it comes back is in strikes.later.lost, and the others come
+// TestDelayQueueGone: a message whose queue is gone when it comes back is in strikes.delay.lost, and the others come
 // back.
-func TestLaterQueueGone(t *testing.T) {
+func TestDelayQueueGone(t *testing.T) {
 	t.Parallel()
-	q := newLaterQueue(t)
+	q := newDelayQueue(t)
 	other := q.topo.name()
-	q.declare(topology.Spec{Queue: other, Later: true})
+	q.declare(topology.Spec{Queue: other, DelayQueues: true})
 	q.hasten()
 	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueuePurge(queueinfo.LaterLost, false)
+		_, err := ch.QueuePurge(queueinfo.DelayLost, false)
 		return err
 	})
 	q.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(other, false, false, false); return err })
 	const gone, kept = 100, 20
 	for range gone {
-		q.publish("strikes.later.1h", other, "x")
+		q.publish("strikes.delay.1h", other, "x")
 	}
 	for range kept {
-		q.publish("strikes.later.1h", q.name, "x")
+		q.publish("strikes.delay.1h", q.name, "x")
 	}
-	for over := time.Now().Add(time.Minute); q.depth(queueinfo.LaterLost) < gone ||
+	for over := time.Now().Add(time.Minute); q.depth(queueinfo.DelayLost) < gone ||
 		q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(over) {
-			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(queueinfo.LaterLost), gone, q.depth(q.name), kept)
+			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(queueinfo.DelayLost), gone, q.depth(q.name), kept)
 		}
 	}
-	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queueinfo.LaterLost, false); return err })
+	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queueinfo.DelayLost, false); return err })
 }
 
 func containsAll(text string, parts ...string) bool {

@@ -19,15 +19,15 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// laterEnv makes this test binary a process that delays messages, told in JSON what to do.
-const laterEnv = "STRIKES_TEST_LATER"
+// delayEnv makes this test binary a process that delays messages, told in JSON what to do.
+const delayEnv = "STRIKES_TEST_DELAY"
 
-// laterPoints are where such a process kills itself.
-var laterPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
+// delayPoints are where such a process kills itself.
+var delayPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
 
-// laterWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see
-// readLaterLog.
-type laterWorker struct {
+// delayWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see
+// readDelayLog.
+type delayWorker struct {
 	AMQP, Redis, Prefix, Queue, Log string
 	Delay, Above                    time.Duration // of a failed message, and the wait that moves it, by the store's clock
 	Point                           string        // empty: it lives
@@ -35,8 +35,8 @@ type laterWorker struct {
 }
 
 func init() {
-	if spec := os.Getenv(laterEnv); spec != "" {
-		var w laterWorker
+	if spec := os.Getenv(delayEnv); spec != "" {
+		var w delayWorker
 		err := json.Unmarshal([]byte(spec), &w)
 		if err == nil {
 			err = w.run()
@@ -50,7 +50,7 @@ func init() {
 // a message that the consumer delays by minutes is due within seconds.
 type mortal struct {
 	*counter.Counter
-	laterWorker
+	delayWorker
 	log    *os.File
 	passed atomic.Int64
 }
@@ -69,14 +69,14 @@ func (m *mortal) write(event, id, token string) error {
 }
 
 func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	a.Later.Above = m.Above
+	a.Delay.Above = m.Above
 	reply, err := m.Counter.Start(ctx, a, mode, limit)
 	return m.stretch(reply), err
 }
 
 func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	m.pass("before FAIL")
-	a.Later.Above, f.Wait = m.Above, m.Delay
+	a.Delay.Above, f.Wait = m.Above, m.Delay
 	reply, err := m.Counter.Fail(ctx, a, f)
 	if err == nil {
 		err = m.write("failed", a.ID, a.Token)
@@ -98,10 +98,10 @@ func (m *mortal) stretch(r counter.Reply) counter.Reply {
 	return r
 }
 
-func (m *mortal) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
+func (m *mortal) Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error {
 	_ = m.write("moved", a.ID, a.Token) // without it the audit asks for less
 	m.pass("after the confirm")
-	err := m.Counter.Moved(ctx, a, hop)
+	err := m.Counter.Moved(ctx, a, copyNumber)
 	m.pass("after MOVED")
 	return err
 }
@@ -124,7 +124,7 @@ func (m *mortal) Observe(_ context.Context, e consumer.Event) {
 func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
 	a, _ := consumer.AttemptFrom(ctx)
 	event := "attempt"
-	if d.Headers[consumer.HopHeader] != nil {
+	if d.Headers[consumer.CopyHeader] != nil {
 		event = "copy"
 	}
 	if err := m.write(event, d.MessageId, a.Token); err != nil {
@@ -140,7 +140,7 @@ func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
 	return nil
 }
 
-func (w laterWorker) run() error {
+func (w delayWorker) run() error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3) // the test is gone
@@ -153,23 +153,23 @@ func (w laterWorker) run() error {
 	if err != nil {
 		return err
 	}
-	m := &mortal{Counter: store, laterWorker: w, log: log}
+	m := &mortal{Counter: store, delayWorker: w, log: log}
 	c := consumer.Consumer{
-		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, LaterAbove: time.Minute, MaxRetries: laterLimit - 1,
+		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, DelayAbove: time.Minute, MaxRetries: delayLimit - 1,
 		Concurrency: 4, Prefetch: 500,
 	}
 	return c.Run(context.Background(), func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
 }
 
 // start starts a worker, which is killed when the test ends.
-func (w laterWorker) start(t *testing.T) *exec.Cmd {
+func (w delayWorker) start(t *testing.T) *exec.Cmd {
 	t.Helper()
 	spec, err := json.Marshal(w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), laterEnv+"="+string(spec))
+	cmd.Env = append(os.Environ(), delayEnv+"="+string(spec))
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

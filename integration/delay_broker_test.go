@@ -23,21 +23,21 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// More: go test ./integration -run TestLaterBrokerKilled -later.broker.messages 5000 -later.broker.kills 10 -timeout
+// More: go test ./integration -run TestDelayBrokerKilled -delay.broker.messages 5000 -delay.broker.kills 10 -timeout
 // 30m
 var (
-	laterBrokerMessages = flag.Int("later.broker.messages", 300, "messages of TestLaterBrokerKilled for each kill")
-	laterBrokerKills    = flag.Int("later.broker.kills", 1, "kills of the broker in TestLaterBrokerKilled")
+	delayBrokerMessages = flag.Int("delay.broker.messages", 300, "messages of TestDelayBrokerKilled for each kill")
+	delayBrokerKills    = flag.Int("delay.broker.kills", 1, "kills of the broker in TestDelayBrokerKilled")
 )
 
 // shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them. A bucket
 // that is declared later has it from its beginning.
 func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
-	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`,
+	body := fmt.Sprintf(`{"pattern":"^strikes\\.delay\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`,
 		ttl.Milliseconds())
 	servertest.Administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+
-		"/strikes-later-short", body)
+		"/strikes-delay-short", body)
 }
 
 // fates counts what became of messages.
@@ -71,9 +71,9 @@ func (f *fates) count(of func() int) int {
 	return of()
 }
 
-// TestLaterBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is
+// TestDelayBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is
 // down, all become due.
-func TestLaterBrokerKilled(t *testing.T) {
+func TestDelayBrokerKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel() // most of it is waiting
 	broker := privateBroker(t, servers.RabbitMQOptions{Management: true})
@@ -82,7 +82,7 @@ func TestLaterBrokerKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Later: true}); err != nil {
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", DelayQueues: true}); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
@@ -94,15 +94,15 @@ func TestLaterBrokerKilled(t *testing.T) {
 	}
 	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
 	store := counter.NewMemory(nil)
-	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, LaterAbove: time.Minute,
+	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, DelayAbove: time.Minute,
 		MaxRetries: 3, Concurrency: 4, Prefetch: 40}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, dial) }()
 	var ids []string
 	held := 0
-	for kill := range *laterBrokerKills {
-		fresh := make([]string, *laterBrokerMessages)
+	for kill := range *delayBrokerKills {
+		fresh := make([]string, *delayBrokerMessages)
 		for n := range fresh {
 			fresh[n] = fmt.Sprintf("m%d-%d", kill, n)
 		}
@@ -112,7 +112,7 @@ func TestLaterBrokerKilled(t *testing.T) {
 		proctest.Eventually(t, time.Minute, "half of them moved", func() bool {
 			return f.count(func() int { return f.moved })-before >= len(fresh)/2
 		})
-		held += depthOf(dial, "strikes.later.1h")
+		held += depthOf(dial, "strikes.delay.1h")
 		if err := broker.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestLaterBrokerKilled(t *testing.T) {
 		})
 	}
 	proctest.Eventually(t, time.Minute, "the queues are empty", func() bool {
-		return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.later.1h") == 0
+		return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.delay.1h") == 0
 	})
 	stop()
 	if err := <-done; err != nil {
@@ -138,10 +138,10 @@ func TestLaterBrokerKilled(t *testing.T) {
 		twice += btoi(f.finished[id] > 1)
 		most = max(most, f.runs[id])
 	}
-	dead := depthOf(dial, "orders.dlq") + depthOf(dial, queueinfo.LaterLost)
+	dead := depthOf(dial, "orders.dlq") + depthOf(dial, queueinfo.DelayLost)
 	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d "+
 		"attempts at most",
-		len(ids), *laterBrokerKills, held, lost, twice, dead, most)
+		len(ids), *delayBrokerKills, held, lost, twice, dead, most)
 	if lost+twice+dead > 0 || most > c.MaxRetries+1 || held == 0 {
 		t.Fail()
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestLater: a status shows the depth of each bucket, and warns of messages that could not return.
-func TestLater(t *testing.T) {
-	lane := []status.LaterQueue{{Queue: "strikes.later.1m", Messages: 3}, {Queue: "strikes.later.24h", Messages: 1},
-		{Queue: "strikes.later.lost"}}
-	lost := []status.LaterQueue{{Queue: "strikes.later.lost", Messages: 2}}
-	const depths = "later      4 messages of all queues: 1m 3, 24h 1"
-	const warned = "lost       strikes.later.lost: 2 messages came back to a queue that was gone; see docs/operations.md"
+// TestDelay: a status shows the depth of each bucket, and warns of messages that could not return.
+func TestDelay(t *testing.T) {
+	lane := []status.DelayQueue{{Queue: "strikes.delay.1m", Messages: 3}, {Queue: "strikes.delay.24h", Messages: 1},
+		{Queue: "strikes.delay.lost"}}
+	lost := []status.DelayQueue{{Queue: "strikes.delay.lost", Messages: 2}}
+	const depths = "delayed    4 messages of all queues: 1m 3, 24h 1"
+	const warned = "lost       strikes.delay.lost: 2 messages came back to a queue that was gone; see docs/operations.md"
 	for _, tc := range []struct {
-		seen []status.LaterQueue
+		seen []status.DelayQueue
 		want []term.Row
 	}{
 		{nil, nil},
@@ -28,11 +28,11 @@ func TestLater(t *testing.T) {
 		{append(lane[:2:2], lost...), []term.Row{{Text: depths}, {Text: warned, Kind: term.Alarm}}},
 		{lost, []term.Row{{Text: warned, Kind: term.Alarm}}},
 	} {
-		if diff := cmp.Diff(tc.want, later(tc.seen)); diff != "" {
+		if diff := cmp.Diff(tc.want, delayQueues(tc.seen)); diff != "" {
 			t.Errorf("%v: %s", tc.seen, diff)
 		}
 		var out bytes.Buffer
-		if err := Overview(&out, status.Overview{Queues: []status.Summary{{Queue: "q"}, {Queue: "r"}}, Later: tc.seen},
+		if err := Overview(&out, status.Overview{Queues: []status.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
 			1); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestLater(t *testing.T) {
 // TestMoved: a message that waits says that it was moved.
 func TestMoved(t *testing.T) {
 	m := status.Message{State: status.Waiting, Next: noon.Add(2 * time.Hour), Moved: true}
-	if got, want := doing(m, noon), "next attempt in 2h, moved to the later lane"; got != want {
+	if got, want := doing(m, noon), "next attempt in 2h, moved to a delay queue"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/strikesmq/strikes/internal/management"
 )
 
-// TestLaterIsNoQueueOfItsOwn: the queues of the later lane are not summarised, and hide no queue to which they return
+// TestDelayQueuesAreNotSummarised: the delay queues are not summarised, and hide no queue to which they return
 // messages.
-func TestLaterIsNoQueueOfItsOwn(t *testing.T) {
+func TestDelayQueuesAreNotSummarised(t *testing.T) {
 	listed := map[string]management.Listed{}
-	for name, ready := range map[string]int{"strikes.later.lost": 2, "strikes.later.1m": 3, "orders": 4,
-		"strikes.later.of.mine": 5} {
+	for name, ready := range map[string]int{"strikes.delay.lost": 2, "strikes.delay.1m": 3, "orders": 4,
+		"strikes.delay.of.mine": 5} {
 		listed[name] = management.Listed{Load: management.Load{Ready: ready}}
 	}
-	seen := sight{listed: listed, routes: map[string]DeadLetterQueue{"strikes.later.1m": {Name: "orders"}}}
-	if diff := cmp.Diff([]string{"orders", "strikes.later.of.mine"}, (&Queues{}).wanted(seen)); diff != "" {
+	seen := sight{listed: listed, routes: map[string]DeadLetterQueue{"strikes.delay.1m": {Name: "orders"}}}
+	if diff := cmp.Diff([]string{"orders", "strikes.delay.of.mine"}, (&Queues{}).wanted(seen)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]LaterQueue{{"strikes.later.1m", 3}, {"strikes.later.lost", 2}}, laterOf(listed)); diff != "" {
+	if diff := cmp.Diff([]DelayQueue{{"strikes.delay.1m", 3}, {"strikes.delay.lost", 2}}, delayOf(listed)); diff != "" {
 		t.Error(diff)
 	}
-	if laterOf(listed)[0].Lost() || !laterOf(listed)[1].Lost() {
+	if delayOf(listed)[0].Lost() || !delayOf(listed)[1].Lost() {
 		t.Error("the wrong queue holds lost messages")
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDoctorExaminesTheLaterLane finds buckets that are missing, were declared otherwise, or are changed by a policy.
-func TestDoctorExaminesTheLaterLane(t *testing.T) {
+// TestDoctorExaminesTheDelayQueues finds buckets that are missing, were declared otherwise, or are changed by a policy.
+func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	t.Parallel() // most of it is waiting for the API
 	b, management := topoDial(t, servertest.VirtualHost(t)), managementURL(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -42,7 +42,7 @@ func TestDoctorExaminesTheLaterLane(t *testing.T) {
 		}
 	}
 	want("no lane")
-	spec := topology.Spec{Queue: b.name(), Later: true}
+	spec := topology.Spec{Queue: b.name(), DelayQueues: true}
 	b.declare(spec)
 	want("declared")
 
@@ -50,22 +50,22 @@ func TestDoctorExaminesTheLaterLane(t *testing.T) {
 	remove := func() {
 		b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	}
-	broken := "later-lane-broken: the later lane cannot be used: "
+	broken := "delay-queue-broken: the delay queues cannot be used: "
 	remove()
-	want("missing", broken+`queue "strikes.later.1h" does not exist`)
+	want("missing", broken+`queue "strikes.delay.1h" does not exist`)
 	for argument, value := range map[string]any{queueinfo.ArgTTL: int64(1), queueinfo.ArgDeadLetterExchange: "elsewhere"} {
 		args := hour.Arguments()
 		args[argument] = value
 		b.queue(hour.Name, args)
-		want(argument, broken+`queue "strikes.later.1h" has another `+argument)
+		want(argument, broken+`queue "strikes.delay.1h" has another `+argument)
 		remove()
 	}
 	b.declare(spec)
 
 	shortenBuckets(t, management, b.conn.Config.Vhost, 30*time.Minute)
-	policy := "later-lane-policy: a policy sets message-ttl 1800000 for "
-	shortened := []string{policy + `"strikes.later.1h", a queue of the later lane`, policy +
-		`"strikes.later.6h", a queue of the later lane`,
-		policy + `"strikes.later.24h", a queue of the later lane`} // the others return messages sooner anyway
+	policy := "delay-queue-policy: a policy sets message-ttl 1800000 for "
+	shortened := []string{policy + `"strikes.delay.1h", a delay queue`, policy +
+		`"strikes.delay.6h", a delay queue`,
+		policy + `"strikes.delay.24h", a delay queue`} // the others return messages sooner anyway
 	proctest.Eventually(t, time.Minute, "the policy is found", func() bool { return slices.Equal(seen(), shortened) })
 }

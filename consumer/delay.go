@@ -19,39 +19,39 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// HopHeader is the header with the number of a copy that waited in the later lane, an int64 from 1. Do not set it.
-const HopHeader = queueinfo.HopHeader
+// CopyHeader is the header with the number of a copy that waited in a delay queue, an int64 from 1. Do not set it.
+const CopyHeader = queueinfo.CopyHeader
 
-// DefaultLaterAbove is LaterAbove if that is zero: one minute.
-const DefaultLaterAbove = time.Minute
+// DefaultDelayAbove is DelayAbove if that is zero: one minute.
+const DefaultDelayAbove = time.Minute
 
-// laterLease is how long after the handler timeout an open attempt at a moved message still counts as running.
-const laterLease = 30 * time.Second
+// delayLease is how long after the handler timeout an open attempt at a moved message still counts as running.
+const delayLease = 30 * time.Second
 
 // mover is a Counter that can move messages.
 type mover interface {
-	Moved(ctx context.Context, a counter.Attempt, hop int64) error
+	Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error
 }
 
-// later is the later lane of a session: messages that must wait for longer than above are published to a bucket and
-// acked. A nil *later moves nothing.
-type later struct {
+// delayQueues are those of a session: messages that must wait for longer than above are published to a bucket and
+// acked. A nil *delayQueues moves nothing.
+type delayQueues struct {
 	above time.Duration
 	send  func(ctx context.Context, bucket, queue string, copied amqp.Publishing) error // returns nil once it is confirmed
 	close func()                                                                        // after the last send
 }
 
-// laterOf returns the arguments of a step for the later lane.
-func (s *session) laterOf(d *delivery) counter.Later {
-	if s.later == nil && d.hop == 0 {
-		return counter.Later{}
+// delayOf returns the arguments of a step for the delay queues.
+func (s *session) delayOf(d *delivery) counter.Delay {
+	if s.delayQueues == nil && d.copyNumber == 0 {
+		return counter.Delay{}
 	}
 	if d.body == "" {
 		d.body = fingerprintOf(d.Delivery)
 	}
-	l := counter.Later{Hop: d.hop, Lease: min(s.HandlerTimeout, s.ConsumerTimeout) + laterLease, Body: d.body}
-	if s.later != nil {
-		l.Above = s.later.above
+	l := counter.Delay{CopyNumber: d.copyNumber, Lease: min(s.HandlerTimeout, s.ConsumerTimeout) + delayLease, Body: d.body}
+	if s.delayQueues != nil {
+		l.Above = s.delayQueues.above
 	}
 	return l
 }
@@ -86,7 +86,7 @@ func (s *session) move(ctx context.Context, d *delivery, again step) step {
 	d.unmoved++
 	if d.unmoved == 1 {
 		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
-		s.Logger.Warn("the later lane did not take a message; it is held, and the move is repeated", "queue", s.Queue,
+		s.Logger.Warn("the delay queue did not take a message; it is held, and the move is repeated", "queue", s.Queue,
 			"error", err)
 	}
 	wait, next := decideWait(min(storeBackoff(d.unmoved), d.reply.Wait), time.Until(d.heldUntil), again)
@@ -99,15 +99,15 @@ func (s *session) move(ctx context.Context, d *delivery, again step) step {
 	return next
 }
 
-var errNoLater = errors.New("consumer: the store asks to move a message, but this consumer has no later lane")
+var errNoDelay = errors.New("consumer: the store asks to move a message, but this consumer has no delay queues")
 
 func (s *session) publishCopy(ctx context.Context, d *delivery) error {
 	bucket, fits := queueinfo.BucketFor(d.reply.Wait)
-	if s.later == nil || !fits {
-		return errNoLater
+	if s.delayQueues == nil || !fits {
+		return errNoDelay
 	}
-	if err := s.later.send(ctx, bucket.Name, s.Queue, s.copyOf(d)); err != nil {
-		return fmt.Errorf("consumer: queue %q: publishing a message to the later lane, exchange %q: %w", s.Queue,
+	if err := s.delayQueues.send(ctx, bucket.Name, s.Queue, s.copyOf(d)); err != nil {
+		return fmt.Errorf("consumer: queue %q: publishing a message to a delay queue, exchange %q: %w", s.Queue,
 			bucket.Name, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *session) publishCopy(ctx context.Context, d *delivery) error {
 // noteMoved reports once that the copy is confirmed. If the report is lost, the START of the copy replaces it.
 func (s *session) noteMoved(ctx context.Context, d *delivery) {
 	if m, ok := s.Counter.(mover); ok {
-		_ = sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return m.Moved(ctx, s.counted(d), d.reply.Hop) })
+		_ = sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return m.Moved(ctx, s.counted(d), d.reply.CopyNumber) })
 	}
 }
 
@@ -126,10 +126,10 @@ func (s *session) noteMoved(ctx context.Context, d *delivery) {
 func (s *session) copyOf(d *delivery) amqp.Publishing {
 	headers := d.ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
-	headers[queueinfo.HopHeader] = d.reply.Hop
-	delete(headers, queueinfo.HopGenerationHeader)
+	headers[queueinfo.CopyHeader] = d.reply.CopyNumber
+	delete(headers, queueinfo.CopyGenerationHeader)
 	if queueinfo.ReadKnown(headers, s.Queue, false).Generation() != d.message.Generation {
-		headers[queueinfo.HopGenerationHeader] = d.message.Generation
+		headers[queueinfo.CopyGenerationHeader] = d.message.Generation
 	}
 	if fence := max(carriedFence(d.ours), d.reply.Fence); fence > 0 {
 		headers[FenceHeader] = fence
@@ -151,63 +151,63 @@ func ofTheBroker(header string) bool {
 	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }
 
-// validateLater refuses a LaterAbove that would break the order, or that is longer than a delivery may be held.
-func (c *Consumer) validateLater() error {
-	most := max(cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2, DefaultLaterAbove)
+// validateDelay refuses a DelayAbove that would break the order, or that is longer than a delivery may be held.
+func (c *Consumer) validateDelay() error {
+	most := max(cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2, DefaultDelayAbove)
 	switch {
-	case c.LaterAbove > 0 && c.Ordered:
-		return refused(c.Queue, "LaterAbove", c.LaterAbove,
+	case c.DelayAbove > 0 && c.Ordered:
+		return refused(c.Queue, "DelayAbove", c.DelayAbove,
 			"0 when Ordered, because a message that waits elsewhere is overtaken")
-	case c.LaterAbove > 0 && (c.LaterAbove < DefaultLaterAbove || c.LaterAbove > most):
-		return refused(c.Queue, "LaterAbove", c.LaterAbove, fmt.Sprintf("%v to %v, half the consumer timeout; 0 for %v, "+
-			"negative for no later lane", DefaultLaterAbove, most, DefaultLaterAbove))
+	case c.DelayAbove > 0 && (c.DelayAbove < DefaultDelayAbove || c.DelayAbove > most):
+		return refused(c.Queue, "DelayAbove", c.DelayAbove, fmt.Sprintf("%v to %v, half the consumer timeout; 0 for %v, "+
+			"negative for no delay queues", DefaultDelayAbove, most, DefaultDelayAbove))
 	}
 	return nil
 }
 
-// openLater gives the session its later lane, if the buckets exist. A positive LaterAbove requires them.
-func (s *session) openLater(ctx context.Context, conn *amqp.Connection) error {
+// openDelayQueues gives the session its delay queues, if the buckets exist. A positive DelayAbove requires them.
+func (s *session) openDelayQueues(ctx context.Context, conn *amqp.Connection) error {
 	c := s.Consumer
-	if c.LaterAbove < 0 || c.Ordered {
+	if c.DelayAbove < 0 || c.Ordered {
 		return nil
 	}
-	why, found, err := s.laterTrouble(ctx, conn)
+	why, found, err := s.delayTrouble(ctx, conn)
 	switch {
 	case err != nil:
-		return fmt.Errorf("consumer: queue %q: checking the later lane: %w", s.Queue, err)
+		return fmt.Errorf("consumer: queue %q: checking the delay queues: %w", s.Queue, err)
 	case why == "":
 		sent := newCopies(conn)
-		s.later = &later{above: cmp.Or(c.LaterAbove, DefaultLaterAbove), send: sent.send, close: sent.close}
+		s.delayQueues = &delayQueues{above: cmp.Or(c.DelayAbove, DefaultDelayAbove), send: sent.send, close: sent.close}
 		return nil
-	case c.LaterAbove > 0:
-		return refusal{refused(s.Queue, "LaterAbove", c.LaterAbove,
-			"0 or negative, because the later lane cannot be used: "+why)}
+	case c.DelayAbove > 0:
+		return refusal{refused(s.Queue, "DelayAbove", c.DelayAbove,
+			"0 or negative, because the delay queues cannot be used: "+why)}
 	case found:
-		s.Logger.Warn("the later lane cannot be used; messages with long delays are held", "queue", s.Queue, "why", why)
+		s.Logger.Warn("the delay queues cannot be used; messages with long delays are held", "queue", s.Queue, "why", why)
 	}
 	return nil
 }
 
-// laterTrouble returns why the session cannot use the later lane, empty if it can, and whether the virtual host has
+// delayTrouble returns why the session cannot use the delay queues, empty if it can, and whether the virtual host has
 // one.
-func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
+func (s *session) delayTrouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
 	exist, wrong, unread, err := queueinfo.BucketsOf(ctx, conn)
 	if err != nil {
 		return "", false, err
 	}
 	found = exist == queueinfo.Yes
 	for _, one := range unread {
-		s.Logger.Warn("the later lane could not be checked", "queue", s.Queue, "seen", one)
+		s.Logger.Warn("the delay queues could not be checked", "queue", s.Queue, "seen", one)
 	}
 	least := queueinfo.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
 	keeper, keeps := s.Counter.(recordKeeper)
 	_, moves := s.Counter.(mover)
 	switch {
 	case !found:
-		return "its queues do not exist; declare them: topology.Declare with Later", false, nil
+		return "its queues do not exist; declare them: topology.Declare with DelayQueues", false, nil
 	case len(wrong) > 0:
 		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it again: topology.Declare " +
-			"with Later", true, nil
+			"with DelayQueues", true, nil
 	case !moves:
 		return "the Counter has no method Moved", true, nil
 	case keeps && keeper.TTL() < least:
@@ -215,14 +215,14 @@ func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why 
 			keeper.TTL(), least), true, nil
 	}
 	err = queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
-		return ch.QueueBind(s.Queue, s.Queue, queueinfo.LaterExchange, false, nil)
+		return ch.QueueBind(s.Queue, s.Queue, queueinfo.DelayExchange, false, nil)
 	})
 	if err != nil && queueinfo.UnlessRefused(err) == nil {
-		if s.LaterAbove > 0 {
+		if s.DelayAbove > 0 {
 			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w",
-				queueinfo.LaterExchange, err)}
+				queueinfo.DelayExchange, err)}
 		}
-		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.LaterExchange,
+		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.DelayExchange,
 			err), true, nil
 	}
 	return "", true, err

@@ -22,16 +22,16 @@ type simWaiting struct {
 	due time.Time
 }
 
-// simLaterTimeout is a minute and more with the later lane: a delivery is held for half of it.
-const simLaterTimeout = 10 * time.Minute
+// simDelayTimeout is a minute and more with the delay queues: a delivery is held for half of it.
+const simDelayTimeout = 10 * time.Minute
 
-// simDelays are the backoffs with a later lane.
+// simDelays are the backoffs with delay queues.
 var simDelays = []time.Duration{200 * time.Millisecond, 61 * time.Second, 90 * time.Second, 3 * time.Minute,
 	25 * time.Minute, 2 * time.Hour, 30 * time.Hour}
 
 // delay is the backoff after so many failed attempts.
 func (p *simPlan) delay(failed int) time.Duration {
-	if !p.later {
+	if !p.delayQueues {
 		return time.Duration(failed) * 200 * time.Millisecond
 	}
 	return simDelays[(p.firstDelay+failed*5)%len(simDelays)]
@@ -39,22 +39,22 @@ func (p *simPlan) delay(failed int) time.Duration {
 
 // consumerTimeout is that of the broker.
 func (p *simPlan) consumerTimeout() time.Duration {
-	if p.later {
-		return simLaterTimeout
+	if p.delayQueues {
+		return simDelayTimeout
 	}
 	return simConsumerTimeout
 }
 
-// laterLane is that of a session; nil: the consumer has none.
-func (s *simSession) laterLane() *later {
-	if !s.world.plan.later || s.world.plan.oldProcess && s.proc.id%2 == 0 {
+// delays returns the delay queues of a session; nil: the consumer has none.
+func (s *simSession) delays() *delayQueues {
+	if !s.world.plan.delayQueues || s.world.plan.oldProcess && s.proc.id%2 == 0 {
 		return nil
 	}
-	above := DefaultLaterAbove
+	above := DefaultDelayAbove
 	if s.world.plan.differ && s.proc.id%2 == 0 {
 		above = 4 * time.Minute
 	}
-	return &later{above: above, send: s.sendCopy}
+	return &delayQueues{above: above, send: s.sendCopy}
 }
 
 // sendCopy publishes to a bucket, as copies does. What is refused is not there; after other errors it may be.
@@ -93,7 +93,7 @@ func (s *simSession) sendCopy(ctx context.Context, bucket, _ string, copied amqp
 // numberOfCopy tells the copies apart that one session sends.
 func numberOfCopy(copied amqp.Publishing) int64 {
 	sum := fnv.New32()
-	fmt.Fprint(sum, copied.CorrelationId, copied.Headers[HopHeader], copied.Headers[FenceHeader])
+	fmt.Fprint(sum, copied.CorrelationId, copied.Headers[CopyHeader], copied.Headers[FenceHeader])
 	return int64(sum.Sum32())
 }
 
@@ -130,7 +130,7 @@ func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
 		body: copied.Body}
 	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(queueinfo.Buckets[i].TTL)})
 	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id,
-		Seq: int(copied.Headers[HopHeader].(int64)), Err: bucket})
+		Seq: int(copied.Headers[CopyHeader].(int64)), Err: bucket})
 }
 
 // expired is what a bucket returns now; nil: nothing.
@@ -160,11 +160,11 @@ func (b *simBroker) nextExpiry() (time.Duration, bool) {
 }
 
 // Moved is sent once.
-func (l *simLink) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
+func (l *simLink) Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error {
 	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context,
 		c Counter) (counter.Reply, error) {
 		if m, ok := c.(mover); ok {
-			return counter.Reply{}, m.Moved(ctx, a, hop)
+			return counter.Reply{}, m.Moved(ctx, a, copyNumber)
 		}
 		return counter.Reply{}, nil
 	}})

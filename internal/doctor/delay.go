@@ -13,32 +13,32 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// laterLane examines the later lane that all queues of the virtual host share. Without a lane it finds nothing. Only
+// delayQueues examines the delay queues that all queues of the virtual host share. Without a lane it finds nothing. Only
 // the management API shows policies.
-func (c *Checkup) laterLane(ctx context.Context) ([]inspect.Finding, error) {
+func (c *Checkup) delayQueues(ctx context.Context) ([]inspect.Finding, error) {
 	found, wrong, unread, err := queueinfo.BucketsOf(ctx, c.Conn)
 	if err != nil {
-		return nil, fmt.Errorf("examining the later lane: %w", err)
+		return nil, fmt.Errorf("examining the delay queues: %w", err)
 	}
 	if found != queueinfo.Yes {
 		return nil, nil
 	}
 	var all []inspect.Finding
 	for _, one := range wrong {
-		all = append(all, inspect.Say("later-lane-broken", inspect.Vars{"seen": one}))
+		all = append(all, inspect.Say("delay-queue-broken", inspect.Vars{"seen": one}))
 	}
 	for _, one := range unread {
-		all = append(all, inspect.Say("later-lane-unread", inspect.Vars{"seen": one}))
+		all = append(all, inspect.Say("delay-queue-unread", inspect.Vars{"seen": one}))
 	}
-	policies, err := c.laterPolicies(ctx)
+	policies, err := c.delayPolicies(ctx)
 	if err != nil {
 		policies = append(policies, inspect.Say("management-unreachable", inspect.Vars{"reason": err}))
 	}
 	return append(all, policies...), ctx.Err()
 }
 
-// laterPolicies examines the policies of the buckets.
-func (c *Checkup) laterPolicies(ctx context.Context) ([]inspect.Finding, error) {
+// delayPolicies examines the policies of the buckets.
+func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) {
 	api, err := c.Need.API()
 	if err != nil || api == nil {
 		return nil, err
@@ -50,10 +50,10 @@ func (c *Checkup) laterPolicies(ctx context.Context) ([]inspect.Finding, error) 
 		case errors.Is(err, management.ErrNotFound):
 			continue
 		case err != nil:
-			return all, fmt.Errorf("examining the later lane, queue %q: %w", b.Name, err)
+			return all, fmt.Errorf("examining the delay queues, queue %q: %w", b.Name, err)
 		}
 		for _, key := range changedByPolicy(b, q.Policy) {
-			all = append(all, inspect.Say("later-lane-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key,
+			all = append(all, inspect.Say("delay-queue-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key,
 				"value": q.Policy[key]}))
 		}
 	}

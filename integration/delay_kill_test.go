@@ -19,19 +19,19 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// The full run: make later
+// The full run: make delay
 var (
-	laterMessages = flag.Int("later.messages", 40, "messages of TestLaterKilled")
-	laterKills    = flag.Int("later.kills", 1, "kills of TestLaterKilled at each of five points")
-	laterDelay    = flag.Duration("later.delay", 5*time.Second,
-		"delay of each message of TestLaterKilled; over 38s, leases of moves end before it")
+	delayMessages = flag.Int("delay.messages", 40, "messages of TestDelayKilled")
+	delayKills    = flag.Int("delay.kills", 1, "kills of TestDelayKilled at each of five points")
+	delayWait     = flag.Duration("delay.wait", 5*time.Second,
+		"delay of each message of TestDelayKilled; over 38s, leases of moves end before it")
 )
 
-// laterLimit is how many counted attempts a message gets.
-const laterLimit = 4
+// delayLimit is how many counted attempts a message gets.
+const delayLimit = 4
 
-// laterLog is what the processes did with a message.
-type laterLog struct {
+// delayLog is what the processes did with a message.
+type delayLog struct {
 	attempts       int             // all
 	failed, copies map[string]bool // the tokens of those that were counted, and of those at copies
 	moved          bool
@@ -40,10 +40,10 @@ type laterLog struct {
 	again          int  // attempts that should not have been
 }
 
-// readLaterLog reads the lines of laterWorkers: an event, the id of a message, and the token of the attempt. The
+// readDelayLog reads the lines of delayWorkers: an event, the id of a message, and the token of the attempt. The
 // processes ran one after the other, so the lines are in order.
-func readLaterLog(from io.Reader) (map[string]*laterLog, error) {
-	all := map[string]*laterLog{}
+func readDelayLog(from io.Reader) (map[string]*delayLog, error) {
+	all := map[string]*delayLog{}
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -52,7 +52,7 @@ func readLaterLog(from io.Reader) (map[string]*laterLog, error) {
 		}
 		m := all[words[1]]
 		if m == nil {
-			m = &laterLog{failed: map[string]bool{}, copies: map[string]bool{}}
+			m = &delayLog{failed: map[string]bool{}, copies: map[string]bool{}}
 			all[words[1]] = m
 		}
 		if !m.add(words[0], words[2]) {
@@ -63,9 +63,9 @@ func readLaterLog(from io.Reader) (map[string]*laterLog, error) {
 }
 
 // add reports false if it does not know the event.
-func (m *laterLog) add(event, token string) bool {
+func (m *delayLog) add(event, token string) bool {
 	switch event {
-	case "attempt": // at an original, which is handled again if its ack was lost, as without the later lane
+	case "attempt": // at an original, which is handled again if its ack was lost, as without the delay queues
 		m.attempts++
 		m.again += btoi(m.byCopy)
 	case "copy":
@@ -85,8 +85,8 @@ func (m *laterLog) add(event, token string) bool {
 	return true
 }
 
-// laterAudit counts messages.
-type laterAudit struct {
+// delayAudit counts messages.
+type delayAudit struct {
 	Lost    int // never finished
 	Again   int // handled by a copy after a success, or by the original after that of a copy
 	TooMany int // counted failures beyond the first, after which the handler succeeds
@@ -94,7 +94,7 @@ type laterAudit struct {
 	Moved   int
 }
 
-func auditLater(log map[string]*laterLog, messages int) (a laterAudit) {
+func auditDelay(log map[string]*delayLog, messages int) (a delayAudit) {
 	a.Lost = messages
 	for _, m := range log {
 		a.Lost -= btoi(m.finished)
@@ -106,58 +106,58 @@ func auditLater(log map[string]*laterLog, messages int) (a laterAudit) {
 	return a
 }
 
-func TestLaterAudit(t *testing.T) {
+func TestDelayAudit(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, log string
-		want      laterAudit
+		want      delayAudit
 	}{
 		{"as it should be", "attempt m a\nfailed m a\nmoved m a\nmoved m x\ncopy m b\nsucceeded m b",
-			laterAudit{Most: 2, Moved: 1}},
+			delayAudit{Most: 2, Moved: 1}},
 		{"processes died in attempts", "attempt m a\nattempt m b\nfailed m b\nmoved m b\ncopy m c\ncopy m d\nsucceeded m d",
-			laterAudit{Most: 4, Moved: 1}},
-		{"FAIL sent twice", "attempt m a\nfailed m a\nfailed m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
-		{"lost", "attempt m a\nfailed m a\nmoved m a", laterAudit{Lost: 1, Most: 1, Moved: 1}},
-		{"never seen", "", laterAudit{Lost: 1}},
-		{"two copies", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3,
+			delayAudit{Most: 4, Moved: 1}},
+		{"FAIL sent twice", "attempt m a\nfailed m a\nfailed m a\nattempt m b\nsucceeded m b", delayAudit{Most: 2}},
+		{"lost", "attempt m a\nfailed m a\nmoved m a", delayAudit{Lost: 1, Most: 1, Moved: 1}},
+		{"never seen", "", delayAudit{Lost: 1}},
+		{"two copies", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nsucceeded m b\ncopy m c", delayAudit{Again: 1, Most: 3,
 			Moved: 1}},
 		{"the original after its copy", "attempt m a\nmoved m a\ncopy m b\nsucceeded m b\nattempt m c",
-			laterAudit{Again: 1, Most: 3, Moved: 1}},
+			delayAudit{Again: 1, Most: 3, Moved: 1}},
 		{"a copy after the original", "attempt m a\nmoved m a\nattempt m b\nsucceeded m b\ncopy m c",
-			laterAudit{Again: 1, Most: 3, Moved: 1}},
+			delayAudit{Again: 1, Most: 3, Moved: 1}},
 		{"the count began anew", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nfailed m b\ncopy m c\nsucceeded m c",
-			laterAudit{TooMany: 1, Most: 3, Moved: 1}},
-		{"its ack was lost", "attempt m a\nsucceeded m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
+			delayAudit{TooMany: 1, Most: 3, Moved: 1}},
+		{"its ack was lost", "attempt m a\nsucceeded m a\nattempt m b\nsucceeded m b", delayAudit{Most: 2}},
 	} {
-		log, err := readLaterLog(strings.NewReader(tc.log))
+		log, err := readDelayLog(strings.NewReader(tc.log))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(tc.want, auditLater(log, 1)); diff != "" {
+		if diff := cmp.Diff(tc.want, auditDelay(log, 1)); diff != "" {
 			t.Errorf("%s: %s", tc.name, diff)
 		}
 	}
 }
 
-// TestLaterKilled kills processes while they move messages. No message is lost, handled again after the success of a
+// TestDelayKilled kills processes while they move messages. No message is lost, handled again after the success of a
 // copy, or dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the buckets work
 // with shorter times than the consumer.
-func TestLaterKilled(t *testing.T) {
+func TestDelayKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	bucket := *laterDelay / 5
-	q := newShortLaterQueue(t, bucket)
-	w := laterWorker{
-		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "later"), Queue: q.name, Log: filepath.Join(t.TempDir(),
-			"log"), Delay: *laterDelay, Above: bucket,
+	bucket := *delayWait / 5
+	q := newShortDelayQueue(t, bucket)
+	w := delayWorker{
+		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "delay"), Queue: q.name, Log: filepath.Join(t.TempDir(),
+			"log"), Delay: *delayWait, Above: bucket,
 	}
-	ids := make([]string, *laterMessages)
+	ids := make([]string, *delayMessages)
 	for n := range ids {
 		ids[n] = fmt.Sprint("m", n)
 	}
 	publishIDs(t, consumer.Dialer(q.url, amqp.Config{}), q.name, ids)
 	begin, deaths := time.Now(), map[string]int{}
-	for n := range *laterKills {
-		for _, point := range laterPoints {
+	for n := range *delayKills {
+		for _, point := range delayPoints {
 			w.Point, w.After = point, int64(n%3)
 			deaths[point] += btoi(w.dies(t))
 		}
@@ -168,59 +168,59 @@ func TestLaterKilled(t *testing.T) {
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	audit := w.audit(t)
 	for over := time.Now().Add(15 * time.Minute); audit.Lost > 0 && time.Now().Before(over); audit = w.audit(t) {
-		time.Sleep(max(*laterDelay/20, time.Second/4)) // of a poll
+		time.Sleep(max(*delayWait/20, time.Second/4)) // of a poll
 	}
 	for over := time.Now().Add(time.Minute); q.held(t) > 0 && time.Now().Before(over); { // copies that are left
 		time.Sleep(time.Second / 4)
 	}
 	audit = w.audit(t)
-	dead := q.depth(q.name+".dlq") + q.depth("strikes.later.lost")
+	dead := q.depth(q.name+".dlq") + q.depth("strikes.delay.lost")
 	t.Logf("%d messages, processes killed %v; %d moved, %d lost, %d handled after their success, %d dead-lettered, %d "+
 		"attempts too many, %d at most at one message",
 		len(ids), deaths, audit.Moved, audit.Lost, audit.Again, dead, audit.TooMany, audit.Most)
 	if audit.Lost+audit.Again+audit.TooMany+dead > 0 || audit.Moved == 0 {
 		t.Fail()
 	}
-	for _, point := range laterPoints {
-		if deaths[point] < *laterKills {
-			t.Errorf("%d of %d processes died %s", deaths[point], *laterKills, point)
+	for _, point := range delayPoints {
+		if deaths[point] < *delayKills {
+			t.Errorf("%d of %d processes died %s", deaths[point], *delayKills, point)
 		}
 	}
 }
 
 // held counts the messages that are ready in the queue and its bucket.
-func (q *laterQueue) held(t *testing.T) int {
+func (q *delayQueue) held(t *testing.T) int {
 	t.Helper()
-	return q.depth(q.name) + q.depth("strikes.later.1m")
+	return q.depth(q.name) + q.depth("strikes.delay.1m")
 }
 
 // dies starts a worker and reports whether it killed itself.
-func (w laterWorker) dies(t *testing.T) bool {
+func (w delayWorker) dies(t *testing.T) bool {
 	t.Helper()
 	cmd := w.start(t)
 	// no message passes that point now
-	over := time.AfterFunc(*laterDelay+30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	over := time.AfterFunc(*delayWait+30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer over.Stop()
 	_ = cmd.Wait()
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-func (w laterWorker) audit(t *testing.T) laterAudit {
+func (w delayWorker) audit(t *testing.T) delayAudit {
 	t.Helper()
 	log, err := os.Open(w.Log)
 	if errors.Is(err, os.ErrNotExist) {
-		return auditLater(nil, *laterMessages)
+		return auditDelay(nil, *delayMessages)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	all, err := readLaterLog(log)
+	all, err := readDelayLog(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return auditLater(all, *laterMessages)
+	return auditDelay(all, *delayMessages)
 }
 
 func btoi(b bool) int {

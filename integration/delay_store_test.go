@@ -23,21 +23,21 @@ type hurried struct {
 	wait, above time.Duration
 }
 
-func (h hurried) later(a counter.Attempt) counter.Attempt {
-	if a.Later.Above > 0 {
-		a.Later.Above = h.above
+func (h hurried) delayed(a counter.Attempt) counter.Attempt {
+	if a.Delay.Above > 0 {
+		a.Delay.Above = h.above
 	}
 	return a
 }
 
 func (h hurried) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	reply, err := h.Counter.Start(ctx, h.later(a), mode, limit)
+	reply, err := h.Counter.Start(ctx, h.delayed(a), mode, limit)
 	return fitBucket(reply), err
 }
 
 func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	f.Wait = h.wait
-	reply, err := h.Counter.Fail(ctx, h.later(a), f)
+	reply, err := h.Counter.Fail(ctx, h.delayed(a), f)
 	return fitBucket(reply), err
 }
 
@@ -87,7 +87,7 @@ func (v *visits) is(f func() bool) func() bool {
 }
 
 // consume consumes until the test ends. Each consumer may have an observer of its own.
-func (q *laterQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer) {
+func (q *delayQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer) {
 	c.Queue, c.Observer, c.Handler, c.Concurrency = q.name, o, v.handle, 4
 	ctx, cancel := context.WithCancel(q.t.Context())
 	done := make(chan error, 1)
@@ -100,7 +100,7 @@ func (q *laterQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer
 	})
 }
 
-func (q *laterQueue) publishMany(n int) (ids []string) {
+func (q *delayQueue) publishMany(n int) (ids []string) {
 	for i := range n {
 		ids = append(ids, fmt.Sprint("m", i))
 	}
@@ -110,7 +110,7 @@ func (q *laterQueue) publishMany(n int) (ids []string) {
 
 // wantOnce waits for the success of each message, and reports those with more than one success or more than most
 // attempts.
-func (q *laterQueue) wantOnce(v *visits, ids []string, most int) {
+func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 	q.t.Helper()
 	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool {
 		return len(v.succeeded) == len(ids)
@@ -126,14 +126,14 @@ func (q *laterQueue) wantOnce(v *visits, ids []string, most int) {
 	q.wantEmpty()
 }
 
-// TestLaterStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed
+// TestDelayStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed
 // attempt and is handled once.
-func TestLaterStoreForgets(t *testing.T) {
+func TestDelayStoreForgets(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := privateStore(t, servers.RedisOptions{})
-	q, v := newShortLaterQueue(t, quick), newVisits()
+	q, v := newShortDelayQueue(t, quick), newVisits()
 	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2},
-		LaterAbove: time.Minute}, v, v)
+		DelayAbove: time.Minute}, v, v)
 	ids := q.publishMany(20)
 	proctest.Eventually(t, time.Minute, "all moved", v.is(func() bool {
 		return v.outcomes[consumer.OutcomeMove] >= len(ids)
@@ -142,18 +142,18 @@ func TestLaterStoreForgets(t *testing.T) {
 	q.wantOnce(v, ids, 2)
 }
 
-// TestLaterMixedConsumers: consumers that move sooner, later or never share a queue. Each message gets two attempts,
+// TestDelayMixedConsumers: consumers that move sooner, later or never share a queue. Each message gets two attempts,
 // and is handled once.
-func TestLaterMixedConsumers(t *testing.T) {
+func TestDelayMixedConsumers(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := dialCounter(t, privateStore(t, servers.RedisOptions{}).URL)
-	q, v := newShortLaterQueue(t, quick), newVisits()
+	q, v := newShortDelayQueue(t, quick), newVisits()
 	seen := []*visits{newVisits(), newVisits(), newVisits()}
 	wait := 2 * quick
 	for i, c := range []consumer.Consumer{
-		{Counter: hurried{store, wait, quick / 2}, LaterAbove: time.Minute},
-		{Counter: hurried{store, wait, 2 * wait}, LaterAbove: 10 * time.Minute},
-		{Counter: hurried{store, wait, 0}, LaterAbove: -1}, // as a consumer without the later lane
+		{Counter: hurried{store, wait, quick / 2}, DelayAbove: time.Minute},
+		{Counter: hurried{store, wait, 2 * wait}, DelayAbove: 10 * time.Minute},
+		{Counter: hurried{store, wait, 0}, DelayAbove: -1}, // as a consumer without the delay queues
 	} {
 		c.Prefetch = 4 // a share of the messages for each
 		q.consume(c, v, seen[i])

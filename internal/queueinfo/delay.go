@@ -10,32 +10,32 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// LaterExchange is the direct exchange to which the buckets return messages. Each queue with a later lane is bound to
+// DelayExchange is the direct exchange to which the buckets return messages. Each queue with delay queues is bound to
 // it by its name.
-const LaterExchange = "strikes.later"
+const DelayExchange = "strikes.delay"
 
-// LaterLost is the fanout exchange, and its quorum queue, for messages that come back after their queue was deleted.
+// DelayLost is the fanout exchange, and its quorum queue, for messages that come back after their queue was deleted.
 // Without it they stay in their bucket, and 32 of them keep the bucket from returning others (measured with 3.10.8 and
 // 4.3.6).
-const LaterLost = "strikes.later.lost"
+const DelayLost = "strikes.delay.lost"
 
-// LaterArguments are those of the LaterExchange.
-func LaterArguments() amqp.Table { return amqp.Table{"alternate-exchange": LaterLost} }
+// DelayArguments are those of the DelayExchange.
+func DelayArguments() amqp.Table { return amqp.Table{"alternate-exchange": DelayLost} }
 
 // Bucket is a fanout exchange and a quorum queue of the same name, in which messages wait for a time. Then the broker
-// returns each to the LaterExchange, with the routing key it was published with.
+// returns each to the DelayExchange, with the routing key it was published with.
 type Bucket struct {
 	Name string
 	TTL  time.Duration
 }
 
-// Buckets are those of the later lane, the shortest first. All queues of a virtual host share them.
+// Buckets are delay queues, the shortest first. All queues of a virtual host share them.
 var Buckets = []Bucket{
-	{"strikes.later.1m", time.Minute},
-	{"strikes.later.10m", 10 * time.Minute},
-	{"strikes.later.1h", time.Hour},
-	{"strikes.later.6h", 6 * time.Hour},
-	{"strikes.later.24h", 24 * time.Hour},
+	{"strikes.delay.1m", time.Minute},
+	{"strikes.delay.10m", 10 * time.Minute},
+	{"strikes.delay.1h", time.Hour},
+	{"strikes.delay.6h", 6 * time.Hour},
+	{"strikes.delay.24h", 24 * time.Hour},
 }
 
 // LongestBucket is the TTL of the last of the Buckets.
@@ -56,15 +56,15 @@ func BucketFor(wait time.Duration) (b Bucket, ok bool) {
 // is for people who look into it.
 func (b Bucket) Arguments() amqp.Table {
 	return amqp.Table{
-		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: LaterExchange, ArgStrategy: "at-least-once",
+		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: DelayExchange, ArgStrategy: "at-least-once",
 		ArgOverflow:      "reject-publish",
 		ArgDeliveryLimit: int64(DeadLetterLimit),
 	}
 }
 
-// IsLater reports whether a queue is one of the later lane: no consumer retries from it.
-func IsLater(queue string) bool {
-	return queue == LaterLost || slices.ContainsFunc(Buckets, func(b Bucket) bool { return b.Name == queue })
+// IsDelayQueue reports whether a queue is a delay queue: no consumer retries from it.
+func IsDelayQueue(queue string) bool {
+	return queue == DelayLost || slices.ContainsFunc(Buckets, func(b Bucket) bool { return b.Name == queue })
 }
 
 // BucketsOf says whether the virtual host of a connection has the buckets. Wrong lists each that is missing, is bound
@@ -72,7 +72,7 @@ func IsLater(queue string) bool {
 // show.
 func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	missing := 0
-	for _, exchange := range []string{LaterExchange, LaterLost} {
+	for _, exchange := range []string{DelayExchange, DelayLost} {
 		exists, err := FindExchange(ctx, conn, exchange)
 		if UnlessRefused(err) != nil {
 			return Unknown, nil, nil, err

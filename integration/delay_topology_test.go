@@ -12,23 +12,23 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestLaterTopology declares the buckets, and finds what is wrong with them.
-func TestLaterTopology(t *testing.T) {
+// TestDelayTopology declares the buckets, and finds what is wrong with them.
+func TestDelayTopology(t *testing.T) {
 	t.Parallel()
 	b := topoDial(t, servertest.VirtualHost(t))
 	b.wantBuckets("before", queueinfo.No)
-	spec := topology.Spec{Queue: b.name(), Later: true}
+	spec := topology.Spec{Queue: b.name(), DelayQueues: true}
 	b.declare(spec)
 	b.declare(spec) // again: nothing changes
 	b.wantBuckets("declared", queueinfo.Yes)
 
 	hour := queueinfo.Buckets[2]
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
-	b.wantBuckets("a queue is missing", queueinfo.Yes, `queue "strikes.later.1h" does not exist`)
+	b.wantBuckets("a queue is missing", queueinfo.Yes, `queue "strikes.delay.1h" does not exist`)
 	args := hour.Arguments()
 	args["x-message-ttl"] = int64(1)
 	b.queue(hour.Name, args)
-	b.wantBuckets("another TTL", queueinfo.Yes, `queue "strikes.later.1h" has another x-message-ttl`)
+	b.wantBuckets("another TTL", queueinfo.Yes, `queue "strikes.delay.1h" has another x-message-ttl`)
 	if err := topology.Declare(t.Context(), b.conn, spec); err == nil || !strings.Contains(err.Error(),
 		"x-message-ttl 1, not 3600000") {
 		t.Errorf("declare over another TTL: %v", err)
@@ -38,11 +38,11 @@ func TestLaterTopology(t *testing.T) {
 	delete(args, "x-dead-letter-exchange")
 	delete(args, "x-dead-letter-strategy")
 	b.queue(hour.Name, args)
-	b.wantBuckets("no dead-letter exchange", queueinfo.Yes, `queue "strikes.later.1h" has another x-dead-letter-exchange`)
+	b.wantBuckets("no dead-letter exchange", queueinfo.Yes, `queue "strikes.delay.1h" has another x-dead-letter-exchange`)
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	b.declare(spec)
 	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(hour.Name, false, false) })
-	b.wantBuckets("an exchange is missing", queueinfo.Yes, `exchange "strikes.later.1h" does not exist`)
+	b.wantBuckets("an exchange is missing", queueinfo.Yes, `exchange "strikes.delay.1h" does not exist`)
 	b.declare(spec)
 	b.wantBuckets("declared again", queueinfo.Yes)
 }
