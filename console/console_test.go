@@ -157,7 +157,7 @@ func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
 	for {
 		state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name)
 		if err != nil {
-			done.Released = errors.Is(err, counter.ErrNotHeld)
+			done.Released = errors.Is(err, counter.ErrNotBlocked)
 			return done, nil
 		}
 		lane.Progress(len(state.Open))
@@ -226,7 +226,7 @@ func hostileStatus() status.Status {
 	return status.Status{
 		Time: now, VHost: "/", Queue: "orders", Ready: 3, Consumers: 1, Blocked: 1,
 		Blocking: []status.Message{{ID: hostile, State: status.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
-			Failures: 1, LastError: hostile, Holder: hostile}},
+			Failures: 1, LastError: hostile, Consumer: hostile}},
 		Dead: status.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,
 			Reasons: []status.Reason{{Reason: hostile, Messages: 2}}},
 	}

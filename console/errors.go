@@ -29,7 +29,7 @@ func codeOf(err error) int {
 		return http.StatusForbidden
 	case errors.As(err, new(formError)), errors.As(err, &field):
 		return http.StatusUnprocessableEntity
-	case errors.Is(err, records.ErrNone), errors.Is(err, counter.ErrNotHeld), errors.Is(err, queueinfo.ErrNotFound),
+	case errors.Is(err, records.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, queueinfo.ErrNotFound),
 		errors.Is(err, errNoPage):
 		return http.StatusNotFound
 	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver),

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// laneChange is what a visitor is about to do with a held lane: replay it, release it without the message that holds
+// laneChange is what a visitor is about to do with a blocked lane: replay it, release it without the message that holds
 // it, or drop all its messages.
 type laneChange struct {
 	Queue   string
@@ -26,7 +26,7 @@ type laneChange struct {
 type laneView struct {
 	laneChange
 	Messages int
-	By       string // id of the message that holds the lane, if it is a dead letter with an id
+	By       string // id of the message that blocks the lane, if it is a dead letter with an id
 	Dead     bool   // it is a dead letter; else it was replayed, and is not handled yet
 	First    string // its position, which a form carries
 	Reason   string
@@ -106,7 +106,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 		c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
 		return
 	case state.First() != first:
-		c.refuseLane(w, r, http.StatusConflict, "Another message holds the lane now, so nothing was done. The page now "+
+		c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page now "+
 			"shows what would be done.")
 		return
 	}
@@ -198,7 +198,7 @@ func (j *job) laneProgress(open int) {
 }
 
 func outcomeOfLane(r deadletter.LaneResult) outcome {
-	state := "the lane is still held"
+	state := "the lane is still blocked"
 	if r.Released {
 		state = "the lane is released"
 	}
@@ -245,10 +245,10 @@ func headlineOfLane(v replayView) string {
 	case v.State.OK:
 		return lane + " is released"
 	}
-	return fmt.Sprintf("%s: %s ended, the lane is still held", lane, v.Job.Lane.Verb)
+	return fmt.Sprintf("%s: %s ended, the lane is still blocked", lane, v.Job.Lane.Verb)
 }
 
-// heldError refuses a replay or drop that would lose the order of held lanes.
+// heldError refuses a replay or drop that would lose the order of blocked lanes.
 type heldError struct {
 	queue string
 	lanes int
@@ -256,11 +256,11 @@ type heldError struct {
 
 func (e heldError) Error() string {
 	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane "+
-		"from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
+		"from the page of lanes", shown(e.queue), plural(e.lanes, "blocked lane"))
 }
 
-// refuseHeld refuses to take the dead letters of a queue out of the order of its held lanes.
-func (c *Console) refuseHeld(r *http.Request, queue string) error {
+// refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.
+func (c *Console) refuseBlocked(r *http.Request, queue string) error {
 	_, held, err := c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0)
 	if err == nil && held > 0 {
 		err = heldError{queue, held}

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// lanesPerPage is how many held lanes a page lists.
+	// lanesPerPage is how many blocked lanes a page lists.
 	lanesPerPage = 100
 	// lanesOfQueue is how many the page of their queue lists.
 	lanesOfQueue = 5
 )
 
-// laneList are held lanes, longest held first.
+// laneList are blocked lanes, longest blocked first.
 type laneList struct {
 	Queue string
-	Lanes []counter.HeldLane
+	Lanes []counter.BlockedLane
 	Of    int // that are held
 	Now   time.Time
 }
 
-// lanesView is what the page of held lanes shows.
+// lanesView is what the page of blocked lanes shows.
 type lanesView struct {
 	laneList
 	From int
@@ -37,13 +37,13 @@ func (v lanesView) First() int { return v.From + 1 }
 // Last is the number of the last lane of the page.
 func (v lanesView) Last() int { return v.From + len(v.Lanes) }
 
-// HeldFor is for how long a lane is held.
-func (v laneList) HeldFor(l counter.HeldLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
+// BlockedFor is for how long a lane is blocked.
+func (v laneList) BlockedFor(l counter.BlockedLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
 
-// Behind is how many messages of a lane wait for the one that holds it.
-func (laneList) Behind(l counter.HeldLane) int { return l.Messages - 1 }
+// Blocked is how many messages of a lane wait for the one that blocks it.
+func (laneList) Blocked(l counter.BlockedLane) int { return l.Messages - 1 }
 
-// lanesPage shows the held lanes of a queue.
+// lanesPage shows the blocked lanes of a queue.
 func (c *Console) lanesPage(r *http.Request) (page, error) {
 	queue, err := queueOf(r)
 	if err != nil {
@@ -68,9 +68,9 @@ func (c *Console) lanesPage(r *http.Request) (page, error) {
 func headlineOfLanes(v lanesView) string {
 	switch {
 	case v.Of == 0:
-		return shown(v.Queue) + ": no lane is held"
+		return shown(v.Queue) + ": no lane is blocked"
 	case len(v.Lanes) == 0 || v.From > 0:
-		return fmt.Sprintf("%s: %s", shown(v.Queue), plural(v.Of, "held lane"))
+		return fmt.Sprintf("%s: %s", shown(v.Queue), plural(v.Of, "blocked lane"))
 	}
-	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "held lane"), v.HeldFor(v.Lanes[0]))
+	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "blocked lane"), v.BlockedFor(v.Lanes[0]))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// hold parks messages of a lane: the first holds it.
+// hold blocks messages of a lane: the first holds it.
 func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	t.Helper()
 	if _, err := f.opts.Store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {
@@ -26,7 +26,7 @@ func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	}
 	for i, id := range ids {
 		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
-		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LanePark,
+		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LaneBlock,
 			Owner: "owner", Number: int64(i + 1)}); err != nil {
 			t.Fatal(err)
 		}
@@ -47,10 +47,10 @@ func (f *fixture) plan(t *testing.T, lane string) url.Values {
 func TestLaneIsReplayed(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.hold(t, "a1", "m-1", "m-2", "m-3")
-	f.broker.change(func(s *status.Status) { s.HeldLanes, s.Dead.Behind = 1, 2 })
+	f.broker.change(func(s *status.Status) { s.BlockedLanes, s.Dead.Blocked = 1, 2 })
 	for _, path := range []string{query("queue"), query("lanes"), query("lane", "lane", "a1", "verb", "replay")} {
 		if body := checkPage(t, f, path); !strings.Contains(body, "m-1") || !strings.Contains(body, "a1") {
-			t.Errorf("%s does not show what holds the lane: %s", path, body)
+			t.Errorf("%s does not show what blocks the lane: %s", path, body)
 		}
 	}
 	replay, form := query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")
@@ -79,25 +79,25 @@ func TestLaneIsReplayed(t *testing.T) {
 		t.Errorf("audit %+v, %v", log, err)
 	}
 	if w := f.get(replay); w.Code != http.StatusNotFound {
-		t.Errorf("a lane that is not held any more: %d", w.Code)
+		t.Errorf("a lane that is not blocked any more: %d", w.Code)
 	}
 }
 
-func TestLaneStaysHeld(t *testing.T) {
+func TestLaneStaysBlocked(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.hold(t, "a1", "m-1", "m-2")
 	f.broker.dead.fails = fmt.Errorf("message m-1: %w", deadletter.ErrLaneFailed)
 	f.follow(t, f.post(query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")))
 	f.jobs.wait()
 	body := checkPage(t, f, query("replay", "of", "job"))
-	for _, want := range []string{"the lane is still held", "failed again", "release the lane without it"} {
+	for _, want := range []string{"the lane is still blocked", "failed again", "release the lane without it"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the result does not say %q: %s", want, body)
 		}
 	}
 }
 
-// TestLaneIsDropped: a release drops the message that holds the lane to a file, a drop all of them.
+// TestLaneIsDropped: a release drops the message that blocks the lane to a file, a drop all of them.
 func TestLaneIsDropped(t *testing.T) {
 	for _, tt := range []struct{ verb, result, file string }{
 		{"release", "2 replayed, 1 dropped", "kept\n"},
@@ -130,7 +130,7 @@ func TestLaneIsDropped(t *testing.T) {
 	}
 }
 
-// TestLaneOfAnotherPlan: a page that shows another message than the one that holds the lane now changes nothing.
+// TestLaneOfAnotherPlan: a page that shows another message than the one that blocks the lane now changes nothing.
 func TestLaneOfAnotherPlan(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing) ([]byte, error) {
 		return nil, nil
@@ -146,7 +146,7 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	}
 	for _, verb := range []string{"replay", "release", "drop"} {
 		w := f.post(query("lane", "lane", "a1", "verb", verb), form)
-		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message holds the lane now") ||
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message blocks the lane now") ||
 			!strings.Contains(w.Body.String(), "m-2") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
 		}
@@ -212,8 +212,8 @@ func TestLaneDropNeedsAFile(t *testing.T) {
 	}
 }
 
-// TestReplayOfHeldLanes: a replay or drop by filter would lose the order of held lanes.
-func TestReplayOfHeldLanes(t *testing.T) {
+// TestReplayOfBlockedLanes: a replay or drop by filter would lose the order of blocked lanes.
+func TestReplayOfBlockedLanes(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "no stock", "m-1")
 	f.hold(t, "a1", "m-1")
@@ -223,7 +223,7 @@ func TestReplayOfHeldLanes(t *testing.T) {
 			t.Errorf("preview: %s", body)
 		}
 		if w := f.post(query(verb), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusConflict ||
-			!strings.Contains(w.Body.String(), "held lane") {
+			!strings.Contains(w.Body.String(), "blocked lane") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
 		}
 	}
@@ -236,7 +236,7 @@ func TestHostileLanes(t *testing.T) {
 	for _, lane := range lanes {
 		f.hold(t, lane, hostile)
 	}
-	f.broker.change(func(s *status.Status) { s.HeldLanes = len(lanes) })
+	f.broker.change(func(s *status.Status) { s.BlockedLanes = len(lanes) })
 	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue",
 		"orders")} {
 		checkPage(t, f, path)
@@ -258,7 +258,7 @@ func TestHostileLanes(t *testing.T) {
 	checkPage(t, f, query("replay"))
 }
 
-// TestLanePages: each held lane is on one page, longest held first.
+// TestLanePages: each blocked lane is on one page, longest blocked first.
 func TestLanePages(t *testing.T) {
 	f := newFixture(t, Options{})
 	for i := range lanesPerPage + 1 {
@@ -266,7 +266,7 @@ func TestLanePages(t *testing.T) {
 	}
 	first, second := checkPage(t, f, query("lanes")), checkPage(t, f, query("lanes", "from", fmt.Sprint(lanesPerPage)))
 	rows := func(body string) int { return strings.Count(body, `<th role="rowheader"`) }
-	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 held lanes") ||
+	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 blocked lanes") ||
 		!strings.Contains(first, "1 to 100 of 101") || !strings.Contains(second, "101 to 101 of 101") {
 		t.Errorf("%d and %d rows: %s", rows(first), rows(second), second)
 	}

@@ -185,7 +185,7 @@ func TestHeadlines(t *testing.T) {
 		"paused for 3 min": {Status: status.Status{Time: now},
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
 		"paused, but 1 consumer not stopped yet": {Status: status.Status{Time: now},
-			Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
+			Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Consumer: "a", Seen: now}}},
 		"blocked: no consumer, 2 messages ready": {Status: status.Status{Time: now, Ready: 2}},
 		"1 dead letter unaccounted for": {Status: status.Status{Time: now, Consumers: 1,
 			Dead: status.DeadLetters{Missing: 1, Still: 1}}},
@@ -196,7 +196,7 @@ func TestHeadlines(t *testing.T) {
 		"no dead-letter exchange: rejected messages are lost": {Status: status.Status{Time: now, Consumers: 1,
 			Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
 		"3 messages held, not counted": {Status: status.Status{Time: now, Consumers: 2,
-			Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
+			Waiting: []status.WaitingMessages{{Messages: 1}, {Messages: 2}}}},
 		"nothing blocks it": {Status: status.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {

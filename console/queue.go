@@ -66,8 +66,8 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 		return queueView{}, err
 	}
 	c.history.add(name, sampleOf(s))
-	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.HeldLanes, Now: s.Time}}
-	if s.HeldLanes > 0 {
+	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
+	if s.BlockedLanes > 0 {
 		if v.Lanes.Lanes, v.Lanes.Of, err = c.store.LanePage(ctx, c.opts.VHost, name, 0, lanesOfQueue); err != nil {
 			return v, err
 		}
@@ -155,11 +155,11 @@ func headline(s queueView) string {
 		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)),
 			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
-	if n := heldMessages(s.Held); n > 0 {
+	if n := waitingMessages(s.Waiting); n > 0 {
 		add(true, "%s held, not counted", plural(n, "message"))
 	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
-	add(s.HeldLanes > 0, "%s", plural(s.HeldLanes, "held lane"))
+	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))
 	if s.Consumers == 0 && s.Paused == nil {
 		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
 		add(s.Ready > 0 && len(blocking) == 0, "blocked: %s", waiting)
@@ -173,7 +173,7 @@ func headline(s queueView) string {
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
 }
 
-func heldMessages(all []status.Held) (n int) {
+func waitingMessages(all []status.WaitingMessages) (n int) {
 	for _, h := range all {
 		n += h.Messages
 	}
@@ -263,7 +263,7 @@ func (v queueView) Holding() string {
 		n    int64
 		text string
 	}{
-		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting),
+		{d.Blocked, "in blocked lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting),
 			"waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"}, {d.TakenByOthers(), "removed by others"},
 		{d.Expired, "whose records expired"}, {d.Unclear, "on the way or in use"},
@@ -332,7 +332,7 @@ func noticeOf(n status.Note) string {
 	case status.ForeignRecord:
 		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
 	case status.LanesDenied:
-		return "The dead letters behind held lanes could not be counted, so others may be missing unseen" + why
+		return "The dead letters in blocked lanes could not be counted, so others may be missing unseen" + why
 	case status.LocalClock:
 		return "The store's clock may not be read: times are by the clock of the console."
 	case status.ManyRecords:

@@ -50,7 +50,7 @@ func (l line) Facts() (all []fact) {
 		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
 	}
 	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
-	add(l.HeldLanes > 0, "warn", "%s, %s behind", plural(l.HeldLanes, "held lane"), digits(l.Dead.Behind))
+	add(l.BlockedLanes > 0, "warn", "%s, %s behind", plural(l.BlockedLanes, "blocked lane"), digits(l.Dead.Blocked))
 	if l.Paused != nil {
 		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Reason))
 	} else if idle(l.Summary) {

@@ -211,7 +211,7 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.refuseJob(w, r, verb, wrong)
 			return
 		}
-		if err := c.refuseHeld(r, queue); err != nil {
+		if err := c.refuseBlocked(r, queue); err != nil {
 			c.fail(w, r, err)
 			return
 		}

@@ -60,7 +60,7 @@ func AttemptFrom(ctx context.Context) (Attempt, bool) {
 var (
 	process     = newProcess()
 	tokens      atomic.Uint64
-	thisProcess = holder()
+	thisProcess = processName()
 )
 
 // newProcess is short, because the store keeps it with every failed attempt. It distinguishes the processes that handle
@@ -80,7 +80,7 @@ func (t token) String() string {
 	return string(strconv.AppendUint(append(append(b[:0], process...), '-'), uint64(t), 36))
 }
 
-func holder() string {
+func processName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"

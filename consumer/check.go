@@ -97,10 +97,10 @@ func (s *session) checkStore(ctx context.Context) error {
 	return nil
 }
 
-// ErrLanesHeld says that a queue with held lanes was refused to a consumer without HoldLanes.
-var ErrLanesHeld = errors.New("lanes are held")
+// ErrLanesBlocked says that a queue with blocked lanes was refused to a consumer without HoldLanes.
+var ErrLanesBlocked = errors.New("lanes are blocked")
 
-// checkLanes refuses a queue with held lanes to a consumer that would not hold them. If the store is away, its last
+// checkLanes refuses a queue with blocked lanes to a consumer that would not hold them. If the store is away, its last
 // number stands; without one it is no reason to refuse.
 func (s *session) checkLanes(ctx context.Context) error {
 	store, ok := s.Counter.(LaneKeeper)
@@ -109,26 +109,26 @@ func (s *session) checkLanes(ctx context.Context) error {
 	}
 	var held int
 	err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-		held, err = store.HeldLanes(ctx, s.vhost, s.Queue)
+		held, err = store.BlockedLanes(ctx, s.vhost, s.Queue)
 		return err
 	})
 	var failed *counter.StoreError
 	switch {
 	case errors.As(err, &failed) && neverServes(err):
-		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are held: %w", s.Queue, err)}
+		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are blocked: %w", s.Queue, err)}
 	case err == nil:
 		s.control.noteLanes(held)
 	default:
-		held = s.control.heldLanes()
-		s.Logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", s.Queue,
-			"held", held, "error", err)
+		held = s.control.blockedLanes()
+		s.Logger.Warn("whether lanes of the queue are blocked is not known: the last number stands", "queue", s.Queue,
+			"blocked", held, "error", err)
 	}
 	if held == 0 {
 		return nil
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
 		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", s.Queue, held,
-		ErrLanesHeld)}
+		ErrLanesBlocked)}
 }
 
 // neverServes reports whether no waiting will make this store count.

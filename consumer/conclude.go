@@ -139,8 +139,8 @@ func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Fai
 	var next step
 	err := s.send(context.WithoutCancel(ctx), d, func(ctx context.Context) (err error) {
 		reply, err = s.Counter.Fail(ctx, s.counted(d), failure)
-		if next = decideFailed(reply.Verdict); err == nil && next == 0 {
-			err = fmt.Errorf("%w: FAIL got %v", errVerdict, reply.Verdict)
+		if next = decideFailed(reply.Code); err == nil && next == 0 {
+			err = fmt.Errorf("%w: FAIL got %v", errReplyCode, reply.Code)
 		}
 		return err
 	})
@@ -265,7 +265,7 @@ func (s *session) hold(ctx context.Context, d *delivery, sending step, err error
 	}
 	switch {
 	case next == stepGiveUp:
-		d.err = fmt.Errorf("%w: queue %q: %w", ErrHeldTooLong, s.Queue, err)
+		d.err = fmt.Errorf("%w: queue %q: %w", ErrWaitedTooLong, s.Queue, err)
 		return stepLeave
 	case next == sending && !pause.For(ctx, wait):
 		return decideStopped(sending)
@@ -306,7 +306,7 @@ func (s *session) failDelay(d *delivery) {
 // counted returns the attempt as the store counts it.
 func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
-		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
+		Message: d.message, Token: d.token.String(), Consumer: s.Name, First: d.isFirst(), Received: d.received,
 		Fence: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.crash, Delay: s.delayOf(d),
 		HoldsQueue: s.holdsQueue(),
 	}
@@ -315,4 +315,4 @@ func (s *session) counted(d *delivery) counter.Attempt {
 var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it; " +
 	"lower the prefetch or the backoff, or raise the timeout here and on the broker")
 
-var errVerdict = errors.New("consumer: the counter gave a verdict that its step does not have")
+var errReplyCode = errors.New("consumer: the counter gave a reply that its step does not have")

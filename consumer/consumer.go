@@ -62,8 +62,8 @@ type Consumer struct {
 	Lane func(amqp.Delivery) string
 
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered
-	// holds its lane: later messages of the lane are dead-lettered too, without an attempt and in their order
-	// (counter.CauseBehind). Other lanes go on. deadletter.Queue.ReplayLane publishes them again in their order, and the
+	// blocks its lane: later messages of the lane are dead-lettered too, without an attempt and in their order
+	// (counter.CauseBlocked). Other lanes go on. deadletter.Queue.ReplayLane publishes them again in their order, and the
 	// lane is released once all are handled or dropped. It needs a Counter that is a LaneKeeper, and all consumers of the
 	// queue must set it. It costs one request to the store for each session, one for each dead letter, and two for each
 	// replayed message; a session that does not reach the store begins no attempt.
@@ -100,7 +100,7 @@ type Consumer struct {
 	DelayAbove time.Duration
 
 	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil,
-	// DefaultBackoff. The wait continues if its holder dies. A negative one is none.
+	// DefaultBackoff. The wait continues if its consumer dies. A negative one is none.
 	Backoff func(failed int) time.Duration
 
 	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the
@@ -143,7 +143,7 @@ type Consumer struct {
 
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 
-	Holder   string   // names this process to operators; if empty, the host's name and the process id
+	Name     string   // names this process to operators; if empty, the host's name and the process id
 	Observer Observer // gets every outcome; if nil, none
 	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
 
@@ -203,7 +203,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 // When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
 // that is left comes back when its channel is closed, so close it.
 //
-// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrHeldTooLong,
+// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrWaitedTooLong,
 // or ErrSettlement.
 func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (Outcome, error) {
 	err := c.validateFields()

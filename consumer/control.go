@@ -22,7 +22,7 @@ type controller interface {
 }
 
 // control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or
-// skipped messages, and whether lanes are held that a session would not hold. If the store does not reply, its last
+// skipped messages, and whether lanes are blocked that a session would not hold. If the store does not reply, its last
 // reply stands. A nil control has neither.
 type control struct {
 	store        controller
@@ -47,7 +47,7 @@ type control struct {
 func newControl(s *session, store controller) *control {
 	return &control{
 		store: store, vhost: s.vhost, queue: s.Queue, logger: s.Logger,
-		reader:   counter.Reader{Token: token(tokens.Add(1)).String(), Holder: s.Holder},
+		reader:   counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: s.Name},
 		changed:  make(chan struct{}),
 		sessions: map[*context.CancelFunc]bool{},
 		first:    make(chan struct{}), again: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
@@ -83,7 +83,7 @@ func (k *control) read(reached bool) bool {
 	k.mu.Lock()
 	reader, paused := k.reader, k.reply.Paused
 	reader.Stopped = paused && len(k.sessions) == 0
-	reader.Held = k.holds(time.Now())
+	reader.Waiting = k.holds(time.Now())
 	k.mu.Unlock()
 	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
 	switch {
@@ -100,14 +100,14 @@ func (k *control) read(reached bool) bool {
 	return err == nil
 }
 
-// lookForLanes ends the sessions that hold no lanes once a lane is held. The check before their next sessions refuses
+// lookForLanes ends the sessions that hold no lanes once a lane is blocked. The check before their next sessions refuses
 // the queue.
 func (k *control) lookForLanes(ctx context.Context) {
 	store, ok := k.store.(LaneKeeper)
 	if !ok || len(k.holdingNoLanes()) == 0 {
 		return
 	}
-	held, err := store.HeldLanes(ctx, k.vhost, k.queue)
+	held, err := store.BlockedLanes(ctx, k.vhost, k.queue)
 	if err != nil {
 		k.lanesUnknown(err)
 		return
@@ -137,12 +137,12 @@ func (k *control) lanesUnknown(err error) {
 	k.unknown = true
 	k.mu.Unlock()
 	if !logged {
-		k.logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", k.queue,
-			"held", held, "error", err)
+		k.logger.Warn("whether lanes of the queue are blocked is not known: the last number stands", "queue", k.queue,
+			"blocked", held, "error", err)
 	}
 }
 
-func (k *control) heldLanes() int {
+func (k *control) blockedLanes() int {
 	if k == nil {
 		return 0
 	}
@@ -197,7 +197,7 @@ func (k *control) current() (counter.Control, <-chan struct{}) {
 	return k.reply, k.changed
 }
 
-// consuming returns a context for a session, which ends with ctx and with a pause, and once a lane is held that the
+// consuming returns a context for a session, which ends with ctx and with a pause, and once a lane is blocked that the
 // session would not hold. The caller calls end once the session holds no delivery any more.
 func (k *control) consuming(ctx context.Context, holdsLanes bool) (session context.Context, end func()) {
 	session, cancel := context.WithCancel(ctx)

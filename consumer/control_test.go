@@ -53,7 +53,7 @@ func TestControlIsShared(t *testing.T) {
 		if n := s.controls.Load(); n != 11 {
 			t.Errorf("%d reads in ten seconds", n)
 		}
-		if got := s.states(t); len(got) != 1 || got[0].Holder != thisProcess {
+		if got := s.states(t); len(got) != 1 || got[0].Consumer != thisProcess {
 			t.Errorf("the store knows %+v", got)
 		}
 		for i := range held {

@@ -23,10 +23,10 @@ const (
 	stepHeld                    // keep the delivery, which holds its queue, until the pause of the queue ends the session
 	// leave the attempt open, as if this process had died, and hold the delivery before another
 	stepSuspect
-	stepOverdue // the delivery was held for as long as it may be
-	stepMove    // publish a copy that waits elsewhere
-	stepMoved   // ack: the copy is confirmed
-	stepStale   // ack: a copy takes the place of the delivery
+	stepOverdue    // the delivery was held for as long as it may be
+	stepMove       // publish a copy that waits elsewhere
+	stepMoved      // ack: the copy is confirmed
+	stepSuperseded // ack: a copy takes the place of the delivery
 	stepAck
 	stepRequeue
 	stepDeadLetter
@@ -50,22 +50,22 @@ func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 	return stepRun
 }
 
-// decideStarted returns the step for the store's verdict on START, and zero for one that START does not have.
-func decideStarted(v counter.Verdict) step {
+// decideStarted returns the step for the store's reply to START, and zero for one that START does not have.
+func decideStarted(v counter.ReplyCode) step {
 	switch v {
-	case counter.VerdictRun:
+	case counter.ReplyRun:
 		return stepRun
-	case counter.VerdictSuspect:
+	case counter.ReplySuspect:
 		return stepIsolate
-	case counter.VerdictExhausted:
+	case counter.ReplyExhausted:
 		return stepDeadLetter
-	case counter.VerdictWait:
+	case counter.ReplyWait:
 		return stepWait
-	case counter.VerdictMove:
+	case counter.ReplyMove:
 		return stepMove
-	case counter.VerdictStale:
-		return stepStale
-	case counter.VerdictHeld:
+	case counter.ReplySuperseded:
+		return stepSuperseded
+	case counter.ReplyHeld:
 		return stepHeld
 	default:
 		return 0
@@ -81,7 +81,7 @@ func decideMode(abandoned int64) counter.Mode {
 	return counter.ModeIsolated
 }
 
-// decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a verdict that lets the
+// decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a reply that lets the
 // handler run. If the attempt is isolated and may be open, it must be closed first.
 func decideUnstarted(sending step, open bool) step {
 	if sending == stepIsolate && open {
@@ -121,18 +121,18 @@ func decideEnded(e ended) step {
 	return stepFail
 }
 
-// decideFailed returns the step for the store's verdict on FAIL, and zero for one that FAIL does not have.
-func decideFailed(v counter.Verdict) step {
+// decideFailed returns the step for the store's reply to FAIL, and zero for one that FAIL does not have.
+func decideFailed(v counter.ReplyCode) step {
 	switch v {
-	case counter.VerdictExhausted:
+	case counter.ReplyExhausted:
 		return stepDeadLetter
-	case counter.VerdictRequeue:
+	case counter.ReplyRequeue:
 		return stepWait
-	case counter.VerdictMove:
+	case counter.ReplyMove:
 		return stepMove
-	case counter.VerdictStale:
-		return stepStale
-	case counter.VerdictHeld:
+	case counter.ReplySuperseded:
+		return stepSuperseded
+	case counter.ReplyHeld:
 		return stepHeld
 	default:
 		return 0
@@ -147,16 +147,16 @@ func decideRetry(mode RetryMode) step {
 	return stepRequeue
 }
 
-// decideLane returns the step for the store's verdict on a step of a lane: stepRun if the message may run.
-func decideLane(act counter.LaneAct, v counter.LaneVerdict) step {
+// decideLane returns the step for the store's reply to a step of a lane: stepRun if the message may run.
+func decideLane(act counter.LaneAct, v counter.LaneCode) step {
 	switch {
 	case v == counter.LaneUnowned || v == counter.LaneUnknown:
 		return stepLeave
-	case act == counter.LanePark:
+	case act == counter.LaneBlock:
 		return stepDeadLetter
-	case act == counter.LaneLeave, v == counter.LaneStale:
+	case act == counter.LaneLeave, v == counter.LaneSuperseded:
 		return stepAck
-	case v == counter.LaneHeld:
+	case v == counter.LaneBlocked:
 		return stepDeadLetter
 	}
 	return stepRun

@@ -30,12 +30,12 @@ func TestDecideReceived(t *testing.T) {
 }
 
 func TestDecideStarted(t *testing.T) {
-	for verdict, want := range map[counter.Verdict]step{
-		counter.VerdictRun: stepRun, counter.VerdictSuspect: stepIsolate, counter.VerdictExhausted: stepDeadLetter,
-		counter.VerdictWait: stepWait, counter.VerdictHeld: stepHeld, counter.VerdictRequeue: 0, 0: 0,
+	for code, want := range map[counter.ReplyCode]step{
+		counter.ReplyRun: stepRun, counter.ReplySuspect: stepIsolate, counter.ReplyExhausted: stepDeadLetter,
+		counter.ReplyWait: stepWait, counter.ReplyHeld: stepHeld, counter.ReplyRequeue: 0, 0: 0,
 	} {
-		if got := decideStarted(verdict); got != want {
-			t.Errorf("%v: got %d, want %d", verdict, got, want)
+		if got := decideStarted(code); got != want {
+			t.Errorf("%v: got %d, want %d", code, got, want)
 		}
 	}
 }
@@ -96,10 +96,10 @@ func TestDecideEnded(t *testing.T) {
 }
 
 func TestDecideFailed(t *testing.T) {
-	for verdict, want := range map[counter.Verdict]step{counter.VerdictRequeue: stepWait,
-		counter.VerdictExhausted: stepDeadLetter, counter.VerdictRun: 0} {
-		if got := decideFailed(verdict); got != want {
-			t.Errorf("%v: got %d, want %d", verdict, got, want)
+	for code, want := range map[counter.ReplyCode]step{counter.ReplyRequeue: stepWait,
+		counter.ReplyExhausted: stepDeadLetter, counter.ReplyRun: 0} {
+		if got := decideFailed(code); got != want {
+			t.Errorf("%v: got %d, want %d", code, got, want)
 		}
 	}
 	for mode, want := range map[RetryMode]step{RetryRequeue: stepRequeue, RetryInPlace: stepAgain} {

@@ -68,7 +68,7 @@ func fingerprintOf(d amqp.Delivery) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// move publishes the copy of a message after the verdict MOVE. It returns stepMoved once the copy is confirmed, else
+// move publishes the copy of a message after the reply MOVE. It returns stepMoved once the copy is confirmed, else
 // the step that asks the store again, because the copy may no longer be needed.
 func (s *session) move(ctx context.Context, d *delivery, again step) step {
 	if ctx.Err() != nil {

@@ -158,26 +158,26 @@ func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery 
 	case next == stepAck && s.holds != nil: // a dead letter of the lane must not be sent before this ack
 		s.acks.Settle(&d.entry, acks.Ack, false)
 		return s.following(ctx, d)
-	case next == stepMoved || next == stepStale:
+	case next == stepMoved || next == stepSuperseded:
 		d.instead = instead[next]
 		fallthrough
 	case next == stepAck || s.lanes == nil:
 		following := s.following(ctx, d)
-		s.acks.Settle(&d.entry, verdicts[next], false)
+		s.acks.Settle(&d.entry, methods[next], false)
 		return following
 	default:
-		return s.settleInOrder(ctx, d, verdicts[next])
+		return s.settleInOrder(ctx, d, methods[next])
 	}
 }
 
 // instead are the outcomes of acks after which a copy goes on.
-var instead = map[step]Outcome{stepMoved: OutcomeMove, stepStale: OutcomeStale}
+var instead = map[step]Outcome{stepMoved: OutcomeMove, stepSuperseded: OutcomeSuperseded}
 
-var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepMoved: acks.Ack, stepStale: acks.Ack,
+var methods = map[step]acks.Method{stepAck: acks.Ack, stepMoved: acks.Ack, stepSuperseded: acks.Ack,
 	stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
 
 // settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back after it.
-func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict) *delivery {
+func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Method) *delivery {
 	d.sent = make(chan struct{})
 	s.acks.Settle(&d.entry, v, s.lanes.awaited(d))
 	<-d.sent
@@ -222,7 +222,7 @@ func (s *session) following(ctx context.Context, d *delivery) *delivery {
 
 // settled is called after the ack or nack of d was sent, or could not be.
 func (s *session) settled(ctx context.Context, d *delivery, err error) {
-	switch d.entry.Verdict {
+	switch d.entry.Method {
 	case acks.Ack:
 		d.outcome = cmp.Or(d.instead, OutcomeAck)
 	case acks.Requeue:
@@ -236,7 +236,7 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	}
 	s.observe(ctx, d, Event{Outcome: d.outcome, Err: d.err})
 	switch {
-	case d.entry.Verdict == acks.Ack && d.open: // its END was not answered
+	case d.entry.Method == acks.Ack && d.open: // its END was not answered
 		s.endDelay(d, true) //nolint:contextcheck // late steps outlive every context here
 	case d.unrecorded:
 		s.failDelay(d) //nolint:contextcheck // late steps outlive every context here

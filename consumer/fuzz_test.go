@@ -29,7 +29,7 @@ func FuzzFields(f *testing.F) {
 			return
 		}
 		switch set := s.Consumer; {
-		case set.Queue == "" || s.vhost == "" || set.Holder == "":
+		case set.Queue == "" || s.vhost == "" || set.Name == "":
 			t.Errorf("a name is empty: %+v", set)
 		case set.Concurrency < 1 || set.Prefetch < 1 || set.Concurrency > 65535 || set.Prefetch > 65535:
 			t.Errorf("%d handlers, a prefetch of %d", set.Concurrency, set.Prefetch)

@@ -21,12 +21,12 @@ import (
 // See Consumer.HoldLanes.
 const PositionHeader = queueinfo.PositionHeader
 
-// LaneKeeper is a Counter that keeps which lanes are held. *counter.Counter and *counter.Memory are LaneKeepers.
+// LaneKeeper is a Counter that keeps which lanes are blocked. *counter.Counter and *counter.Memory are LaneKeepers.
 type LaneKeeper interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
-	NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (counter.HeldPage, error)
-	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
+	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
+	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
 // unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that
@@ -94,7 +94,7 @@ func (h *holds) note(lane string, blocked bool) (changed bool) {
 }
 
 // add notes a page of blocked lanes. A lane that a step of this session has released since stays free.
-func (h *holds) add(page counter.HeldPage) {
+func (h *holds) add(page counter.BlockedPage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, hash := range page.Lanes {
@@ -153,7 +153,7 @@ func (h *holds) own(ctx context.Context, alive func(context.Context) error) erro
 	if before.Owner == "" {
 		h.log.Warn(unknownLanes, "queue", h.queue)
 	}
-	if now.Held == 0 {
+	if now.Blocked == 0 {
 		h.finishRead()
 	}
 	close(h.owned)
@@ -188,9 +188,9 @@ func (h *holds) keep(ctx context.Context) {
 }
 
 func (h *holds) readAll(ctx context.Context) error {
-	for page := (counter.HeldPage{}); !page.Last; {
+	for page := (counter.BlockedPage{}); !page.Last; {
 		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-			page, err = h.store.NextHeld(ctx, h.vhost, h.queue, page)
+			page, err = h.store.NextBlocked(ctx, h.vhost, h.queue, page)
 			return err
 		})
 		if err != nil {
@@ -216,14 +216,14 @@ func (s *session) keepHolds(ctx context.Context) <-chan struct{} {
 
 // inLane is the position of a delivery in its lane.
 type inLane struct {
-	carried  counter.Position // by the message
-	position counter.Position // the same, if the store knows it
-	entered  bool             // it may run
-	parked   bool             // it may be dead-lettered
-	stale    bool             // its position is not open any more
+	carried    counter.Position // by the message
+	position   counter.Position // the same, if the store knows it
+	entered    bool             // it may run
+	blocked    bool             // it may be dead-lettered
+	superseded bool             // its position is not open any more
 }
 
-// enterLane asks whether a message may run, where its lane may be held. It returns stepRun if it may.
+// enterLane asks whether a message may run, where its lane may be blocked. It returns stepRun if it may.
 func (s *session) enterLane(ctx context.Context, d *delivery) step {
 	if s.holds == nil || d.entered {
 		return stepRun
@@ -236,7 +236,7 @@ func (s *session) enterLane(ctx context.Context, d *delivery) step {
 		return stepRun
 	}
 	next := s.stepLane(ctx, d, counter.LaneEnter)
-	if _, died := d.ours.NewestDeath(); !died || !d.stale {
+	if _, died := d.ours.NewestDeath(); !died || !d.superseded {
 		return next
 	}
 	// It has died here since it got its position, and another tool has moved it back: it was not handled in that position.
@@ -254,9 +254,9 @@ func (s *session) alive(ctx context.Context) error {
 // its ack.
 func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 	switch {
-	case s.holds == nil || d.parked || d.stale:
+	case s.holds == nil || d.blocked || d.superseded:
 	case next == stepDeadLetter:
-		if next = s.stepLane(ctx, d, counter.LanePark); next == stepDeadLetter {
+		if next = s.stepLane(ctx, d, counter.LaneBlock); next == stepDeadLetter {
 			<-s.acks.Sent() // else a message before it could return, and find its position taken
 		}
 		return next
@@ -287,33 +287,33 @@ func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct
 	return s.decidedLane(d, act, reply)
 }
 
-// decidedLane returns the step for the store's verdict on a step of a lane.
+// decidedLane returns the step for the store's reply to a step of a lane.
 func (s *session) decidedLane(d *delivery, act counter.LaneAct, reply counter.LaneReply) step {
-	next := decideLane(act, reply.Verdict)
+	next := decideLane(act, reply.Code)
 	d.position = reply.Position
 	switch {
 	case next == stepLeave:
-		d.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Verdict], s.Queue, d.lane)
+		d.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Code], s.Queue, d.lane)
 	case act != counter.LaneEnter:
 	case next == stepRun:
 		d.entered = true
 	case next == stepAck:
-		d.stale = true
+		d.superseded = true
 	default:
-		d.cause, d.failure, d.parked = counter.CauseBehind, errBehind, true
+		d.cause, d.failure, d.blocked = counter.CauseBlocked, errLaneBlocked, true
 	}
 	return next
 }
 
 func (s *session) noteLane(d *delivery, reply counter.LaneReply) {
-	switch reply.Verdict {
+	switch reply.Code {
 	case counter.LaneFree:
 		if s.holds.note(d.lane, false) {
 			s.Logger.Info("the lane is released", "queue", s.Queue, "lane", d.lane)
 		}
-	case counter.LaneHeld, counter.LaneRun:
+	case counter.LaneBlocked, counter.LaneRun:
 		if s.holds.note(d.lane, true) {
-			s.Logger.Warn("the lane is held: its later messages are dead-lettered without an attempt until this one is "+
+			s.Logger.Warn("the lane is blocked: its later messages are dead-lettered without an attempt until this one is "+
 				"handled or dropped; see strikes lane list",
 				"queue", s.Queue, "lane", d.lane, "id", d.message.ID)
 		}
@@ -321,11 +321,11 @@ func (s *session) noteLane(d *delivery, reply counter.LaneReply) {
 	}
 }
 
-var laneErrors = map[counter.LaneVerdict]error{counter.LaneUnowned: errLaneUnowned, counter.LaneUnknown: errLaneUnknown}
+var laneErrors = map[counter.LaneCode]error{counter.LaneUnowned: errLaneUnowned, counter.LaneUnknown: errLaneUnknown}
 
 var (
-	errBehind      = errors.New("an earlier message holds the lane")
+	errLaneBlocked = errors.New("an earlier message blocks the lane")
 	errLaneUnowned = errors.New("consumer: another session consumes the queue, or an operator changed the lane meanwhile")
-	errLaneUnknown = errors.New("consumer: the store has lost its memory of held lanes: dead letters of a lane may be " +
+	errLaneUnknown = errors.New("consumer: the store has lost its memory of blocked lanes: dead letters of a lane may be " +
 		"overtaken; replay them before its new messages")
 )

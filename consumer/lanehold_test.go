@@ -17,26 +17,26 @@ import (
 
 func TestDecideLane(t *testing.T) {
 	for _, tc := range []struct {
-		act     counter.LaneAct
-		verdict counter.LaneVerdict
-		want    step
+		act  counter.LaneAct
+		code counter.LaneCode
+		want step
 	}{
 		{counter.LaneEnter, counter.LaneFree, stepRun},
 		{counter.LaneEnter, counter.LaneRun, stepRun},
-		{counter.LaneEnter, counter.LaneHeld, stepDeadLetter},
-		{counter.LaneEnter, counter.LaneStale, stepAck},
+		{counter.LaneEnter, counter.LaneBlocked, stepDeadLetter},
+		{counter.LaneEnter, counter.LaneSuperseded, stepAck},
 		{counter.LaneEnter, counter.LaneUnowned, stepLeave},
 		{counter.LaneEnter, counter.LaneUnknown, stepLeave},
-		{counter.LanePark, counter.LaneHeld, stepDeadLetter},
-		{counter.LanePark, counter.LaneStale, stepDeadLetter},
-		{counter.LanePark, counter.LaneUnowned, stepLeave},
+		{counter.LaneBlock, counter.LaneBlocked, stepDeadLetter},
+		{counter.LaneBlock, counter.LaneSuperseded, stepDeadLetter},
+		{counter.LaneBlock, counter.LaneUnowned, stepLeave},
 		{counter.LaneLeave, counter.LaneFree, stepAck},
-		{counter.LaneLeave, counter.LaneHeld, stepAck},
-		{counter.LaneLeave, counter.LaneStale, stepAck},
+		{counter.LaneLeave, counter.LaneBlocked, stepAck},
+		{counter.LaneLeave, counter.LaneSuperseded, stepAck},
 		{counter.LaneLeave, counter.LaneUnknown, stepLeave},
 	} {
-		if got := decideLane(tc.act, tc.verdict); got != tc.want {
-			t.Errorf("%v, verdict %d: got %d, want %d", tc.act, tc.verdict, got, tc.want)
+		if got := decideLane(tc.act, tc.code); got != tc.want {
+			t.Errorf("%v, code %d: got %d, want %d", tc.act, tc.code, got, tc.want)
 		}
 	}
 }
@@ -70,16 +70,16 @@ func holdLane(t *testing.T, store *counter.Memory, lane string) {
 		t.Fatal(err)
 	}
 	reply, err := store.StepLane(t.Context(), counter.LaneStep{
-		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LanePark, Owner: "owner",
+		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LaneBlock, Owner: "owner",
 		Number: 1,
 	})
-	if err != nil || reply.Verdict != counter.LaneHeld {
+	if err != nil || reply.Code != counter.LaneBlocked {
 		t.Fatal(reply, err)
 	}
 }
 
-// A consumer that would let messages overtake the dead letters of held lanes does not begin.
-func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
+// A consumer that would let messages overtake the dead letters of blocked lanes does not begin.
+func TestBlockedLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 	for _, tc := range []struct {
 		store   Counter
 		holds   bool
@@ -90,21 +90,21 @@ func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 			return ""
 		}}).checkLanes(t.Context())
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(),
-			"1 of its lanes are held") {
+			"1 of its lanes are blocked") {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
 }
 
-// lanesFail is a store that does not tell which lanes are held.
+// lanesFail is a store that does not tell which lanes are blocked.
 type lanesFail struct {
 	*counter.Memory
 	err error
 }
 
-func (l lanesFail) HeldLanes(context.Context, string, string) (int, error) { return 0, l.err }
+func (l lanesFail) BlockedLanes(context.Context, string, string) (int, error) { return 0, l.err }
 
-// A store that will never tell which lanes are held is refused. If it may tell later, the consumer begins, with a
+// A store that will never tell which lanes are blocked is refused. If it may tell later, the consumer begins, with a
 // warning.
 func TestUnknownLanes(t *testing.T) {
 	for _, tc := range []struct {
@@ -125,23 +125,23 @@ func TestUnknownLanes(t *testing.T) {
 	}
 }
 
-// After a held lane was seen, a store that is away does not let the next session overtake it.
-func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
+// After a blocked lane was seen, a store that is away does not let the next session overtake it.
+func TestTheLastNumberOfBlockedLanesStands(t *testing.T) {
 	s := sessionOn(lanesFail{counter.NewMemory(nil), errors.New("away")}, Consumer{})
 	s.control = &control{lanes: 2}
 	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(),
-		"2 of its lanes are held") {
+		"2 of its lanes are blocked") {
 		t.Error(err)
 	}
 	s.Counter = held(t, "a")
-	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || s.control.heldLanes() != 1 {
-		t.Errorf("%v, %d held", err, s.control.heldLanes())
+	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || s.control.blockedLanes() != 1 {
+		t.Errorf("%v, %d held", err, s.control.blockedLanes())
 	}
 }
 
-// TestALaneHeldDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on,
+// TestALaneBlockedDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on,
 // as do both if the store does not reply.
-func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
+func TestALaneBlockedDuringASessionEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		var controls heldControl
@@ -156,7 +156,7 @@ func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
 		holdLane(t, s.Memory, "a")
 		time.Sleep(3 * time.Second)
 		if none.Err() != nil {
-			t.Error("a session ended although no lane was known to be held")
+			t.Error("a session ended although no lane was known to be blocked")
 		}
 		s.down.Store(false)
 		time.Sleep(2 * time.Second)
@@ -182,7 +182,7 @@ func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// A session learns which lanes are held before its first attempt, from the session that owned them before. One that has
+// A session learns which lanes are blocked before its first attempt, from the session that owned them before. One that has
 // lost the queue meanwhile does not get them.
 func TestOwningLanes(t *testing.T) {
 	store := held(t, "a")
@@ -216,7 +216,7 @@ func TestOwningLanes(t *testing.T) {
 
 // A dead letter whose position was given up, and that another tool moved back, is attempted: it is no copy of a handled
 // message.
-func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
+func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 	for died, want := range map[bool]step{true: stepRun, false: stepAck} {
 		store := held(t, "a")
 		state, err := store.Lane(t.Context(), "/", "orders", "a")
@@ -240,8 +240,8 @@ func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
 		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"},
 			inLane: &inLane{carried: position}}
 		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
-		if got := s.enterLane(t.Context(), d); got != want || d.stale != (want == stepAck) {
-			t.Errorf("died %v: step %v, stale %v; want step %v", died, got, d.stale, want)
+		if got := s.enterLane(t.Context(), d); got != want || d.superseded != (want == stepAck) {
+			t.Errorf("died %v: step %v, superseded %v; want step %v", died, got, d.superseded, want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func sometimesUncounted() func(int) error {
 	}
 }
 
-// TestRetryAtMostAfterALostReply: the delivery comes back, and gets the verdict that was lost.
+// TestRetryAtMostAfterALostReply: the delivery comes back, and gets the reply that was lost.
 func TestRetryAtMostAfterALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

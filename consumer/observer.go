@@ -34,10 +34,10 @@ const (
 	// the handler said so (NotCounted); the next attempt begins here after Event.Wait
 	OutcomeNotCounted Outcome = "not-counted"
 	// the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
-	OutcomeCrash Outcome = "crash"
-	OutcomeMove  Outcome = "move"  // acked: a confirmed copy waits in a delay queue
-	OutcomeStale Outcome = "stale" // acked: a copy that waited in a delay queue takes its place
-	OutcomeLeave Outcome = "leave" // not settled: it returns to the queue when its channel closes
+	OutcomeCrash      Outcome = "crash"
+	OutcomeMove       Outcome = "move"       // acked: a confirmed copy waits in a delay queue
+	OutcomeSuperseded Outcome = "superseded" // acked: a copy that waited in a delay queue takes its place
+	OutcomeLeave      Outcome = "leave"      // not settled: it returns to the queue when its channel closes
 
 	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it
 	// is.
@@ -57,7 +57,7 @@ type Event struct {
 	Limit    int           // failed attempts at which the message is dead-lettered
 	Failures int           // counted so far in this generation, as far as known
 	Crashes  int           // counted so far in this generation, as far as known
-	Held     time.Duration // since this process received the delivery
+	Elapsed  time.Duration // since this process received the delivery
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry, NotCounted, Crash: until the next attempt
 	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
@@ -153,7 +153,7 @@ func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Even
 
 func (s *session) completed(d *delivery, e Event) Event {
 	e.VHost, e.Queue, e.ID, e.Token = s.vhost, s.Queue, d.message.ID, d.token.String()
-	e.Redelivered, e.Held, e.Ran = d.Redelivered, time.Since(d.received), d.ran
+	e.Redelivered, e.Elapsed, e.Ran = d.Redelivered, time.Since(d.received), d.ran
 	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
 	e.Attempt = d.number
 	return e

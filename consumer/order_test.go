@@ -179,7 +179,7 @@ func TestOrderedStopsAtOneThatIsLeft(t *testing.T) {
 			"the store is away for too long",
 			func(o *orderly) func(string, int) (time.Duration, error) {
 				return func(string, int) (time.Duration, error) { o.store.down.Store(true); return 0, errBoom }
-			}, ErrHeldTooLong,
+			}, ErrWaitedTooLong,
 		},
 		{
 			"its nack cannot be sent",

@@ -57,7 +57,7 @@ func TestOutageTooLongDecidesNothing(t *testing.T) {
 			b.store.down.Store(true)
 			began := time.Now()
 			outcome, err := b.Handle(t.Context(), b.delivery(tc.redelivered), tc.handler)
-			if outcome != OutcomeLeave || !errors.Is(err, ErrHeldTooLong) || !errors.Is(err, errDown) {
+			if outcome != OutcomeLeave || !errors.Is(err, ErrWaitedTooLong) || !errors.Is(err, errDown) {
 				t.Errorf("%v, %v", outcome, err)
 			}
 			if held := time.Since(began); held < 14*time.Minute || held > 15*time.Minute+3*time.Second {
@@ -117,7 +117,7 @@ func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 		held    time.Duration
 	}{
 		{40 * time.Second, OutcomeRequeue, nil, 40 * time.Second},
-		{time.Hour, OutcomeLeave, ErrHeldTooLong, 45 * time.Second},
+		{time.Hour, OutcomeLeave, ErrWaitedTooLong, 45 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()

@@ -50,7 +50,7 @@ func (s *session) holdUncountable(ctx context.Context, d *delivery) step {
 	store := s.Counter.(interface { // a QueueHolder, see validateOrder
 		HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
 	})
-	why := counter.Note{By: s.Holder, Why: "a message without an id failed: resume the queue to try it again, or take " +
+	why := counter.Note{By: s.Name, Why: "a message without an id failed: resume the queue to try it again, or take " +
 		"it off the queue"}
 	pause := func(ctx context.Context) error { return store.HoldQueue(ctx, s.vhost, s.Queue, why) }
 	if instead := s.insist(ctx, d, stepStart, func() error { return sendOnce(ctx, stepTimeout, pause) }); instead != 0 {

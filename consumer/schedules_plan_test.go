@@ -160,7 +160,7 @@ type scheduleReplies struct {
 }
 
 type scheduleReply struct {
-	Verdict  string `json:"verdict"`
+	Code     string `json:"code"`
 	Failures int    `json:"failures"`
 	Crashes  int    `json:"crashes"`
 	Limit    int    `json:"limit"`
@@ -181,12 +181,12 @@ func (s scheduleReplies) draw(e conductEntry, n int) json.RawMessage {
 		}
 		return encoded(faultKinds[kind.IntN(4)])
 	}
-	reply := scheduleReply{Verdict: s.verdict(rng, e, n), Failures: min(n, s.limit-1), Crashes: rng.IntN(4) / 3,
+	reply := scheduleReply{Code: s.code(rng, e, n), Failures: min(n, s.limit-1), Crashes: rng.IntN(4) / 3,
 		Limit: s.limit}
 	if rng.IntN(6) == 0 {
 		reply.Limit = 1 + rng.IntN(6) // an override
 	}
-	switch reply.Verdict {
+	switch reply.Code {
 	case "RUN":
 		reply.Fence = 1_700_000_001_000_000 + int64(n)
 	case "WAIT", "REQUEUE":
@@ -197,8 +197,8 @@ func (s scheduleReplies) draw(e conductEntry, n int) json.RawMessage {
 	return encoded(reply)
 }
 
-// verdict draws one that the step can have.
-func (s scheduleReplies) verdict(rng *rand.Rand, e conductEntry, n int) string {
+// code draws one that the step can have.
+func (s scheduleReplies) code(rng *rand.Rand, e conductEntry, n int) string {
 	switch {
 	case e.Do == "END":
 		return "ENDED"

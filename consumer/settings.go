@@ -65,10 +65,10 @@ const (
 	maxMaxRetries          = 1000
 )
 
-// ErrHeldTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the
+// ErrWaitedTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the
 // ConsumerTimeout. Nothing was counted, and the delivery is not settled: close its channel, which returns it to the
 // queue.
-var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too long")
+var ErrWaitedTooLong = errors.New("consumer: the store was out of reach for too long")
 
 // ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to
 // the queue. What was counted stays counted, and is acted on when it comes back.
@@ -205,7 +205,7 @@ func (c *Consumer) withDefaults() Consumer {
 	}
 	out.ConsumerTimeout = cmp.Or(out.ConsumerTimeout, DefaultConsumerTimeout)
 	out.DrainTimeout = cmp.Or(out.DrainTimeout, DefaultDrainTimeout)
-	out.Holder = cmp.Or(out.Holder, thisProcess)
+	out.Name = cmp.Or(out.Name, thisProcess)
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -29,7 +29,7 @@ type simMessage struct {
 type simBroker struct {
 	queue   []*simMessage
 	waiting []*simWaiting // in the buckets
-	dead    []*simMessage // dead letters, in schedules with held lanes
+	dead    []*simMessage // dead letters, in schedules with blocked lanes
 }
 
 func (w *simWorld) publish(m simMessagePlan, n int) {

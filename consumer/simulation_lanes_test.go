@@ -74,7 +74,7 @@ type laneJudge struct {
 	skipped        map[string]bool // by an operator, in schedules in which a message holds the whole queue
 	broken         []string
 	early          int // attempts
-	stuck          int // 1 if a lane is still held at the end
+	stuck          int // 1 if a lane is still blocked at the end
 	replays        int
 	releases       int
 	behind         int
@@ -140,7 +140,7 @@ func (j *laneJudge) finish(w *simWorld) {
 	}
 	if w.plan.hold && !w.released() {
 		j.stuck++
-		j.broken = append(j.broken, "a lane is still held")
+		j.broken = append(j.broken, "a lane is still blocked")
 	}
 }
 
@@ -167,7 +167,7 @@ func (w *simWorld) bury(m *simMessage, what string) {
 // simLaned is a store that keeps lanes, as operators use it: a Memory.
 type simLaned interface {
 	LaneKeeper
-	Lanes(ctx context.Context, vhost, queue string) ([]counter.HeldLane, error)
+	Lanes(ctx context.Context, vhost, queue string) ([]counter.BlockedLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
@@ -209,19 +209,19 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		if first {
 			reply = got
 		}
-		return fmt.Sprintf("of %q, %d held", got.Owner, got.Held), err
+		return fmt.Sprintf("of %q, %d blocked", got.Owner, got.Blocked), err
 	})
 	return reply, err
 }
 
-func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (reply counter.HeldPage,
+func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (reply counter.BlockedPage,
 	err error) {
 	l.session.world.mu.Lock()
 	l.asked++
 	number := l.asked
 	l.session.world.mu.Unlock()
-	err = l.lane(ctx, number, "reads the held lanes", func(s simLaned, first bool) (string, error) {
-		got, err := s.NextHeld(context.Background(), vhost, queue, after)
+	err = l.lane(ctx, number, "reads the blocked lanes", func(s simLaned, first bool) (string, error) {
+		got, err := s.NextBlocked(context.Background(), vhost, queue, after)
 		if first {
 			reply = got
 		}
@@ -230,8 +230,8 @@ func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after count
 	return reply, err
 }
 
-// HeldLanes is asked by no consumer of the simulation: all of them hold lanes.
-func (l *simLink) HeldLanes(context.Context, string, string) (int, error) { panic("not asked") }
+// BlockedLanes is asked by no consumer of the simulation: all of them hold lanes.
+func (l *simLink) BlockedLanes(context.Context, string, string) (int, error) { panic("not asked") }
 
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
@@ -240,7 +240,7 @@ func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply co
 		if first {
 			reply = got
 		}
-		return fmt.Sprintf("%d, %v", got.Verdict, got.Position), err
+		return fmt.Sprintf("%d, %v", got.Code, got.Position), err
 	})
 	return reply, err
 }
@@ -303,7 +303,7 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 	return fmt.Errorf("%w: %w", errSimDown, ctx.Err())
 }
 
-// simLaneOperator replays held lanes, a step at a time. It may die between any two.
+// simLaneOperator replays blocked lanes, a step at a time. It may die between any two.
 type simLaneOperator struct {
 	todo     []func() bool                  // false: the rest is given up
 	rests    time.Time                      // until then
@@ -463,7 +463,7 @@ func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers
 		return
 	}
 	o.todo = append(o.todo, func() bool {
-		w.tell("the operator gives up %v of lane %q, which were parked again", positions, lane)
+		w.tell("the operator gives up %v of lane %q, which were blocked again", positions, lane)
 		return w.onLanes(func(s simLaned) error {
 			_, err := s.DropPositions(context.Background(), "/", "orders", lane, positions)
 			return err

@@ -120,18 +120,18 @@ func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
 			r.answer, r.err = answer, err
 		}
 	}
-	e.Record, e.Verdict = s.record(r), r.verdict()
+	e.Record, e.Code = s.record(r), r.code()
 	w.note(e)
 }
 
-func (r *simRequest) verdict() string {
+func (r *simRequest) code() string {
 	switch {
 	case r.err != nil:
 		return r.err.Error()
 	case r.name == audit.StepEnd:
 		return "ended"
 	}
-	return strings.ToLower(r.answer.Verdict.String())
+	return strings.ToLower(r.answer.Code.String())
 }
 
 func (s *simStore) record(r *simRequest) *audit.Record {
@@ -203,7 +203,7 @@ func (s *simStore) serve(w *simWorld, r *simRequest) {
 	}
 	if r.err == nil {
 		e := r.event(audit.Stepped)
-		e.Verdict = r.verdict()
+		e.Code = r.code()
 		w.note(e)
 	}
 }
@@ -291,7 +291,7 @@ type eagerStore struct{ *counter.Memory }
 
 func (s eagerStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	reply, err := s.Memory.Start(ctx, a, mode, limit)
-	if err == nil && reply.Verdict == counter.VerdictRun && mode == counter.ModeIsolated {
+	if err == nil && reply.Code == counter.ReplyRun && mode == counter.ModeIsolated {
 		_, err = s.Begun(ctx, a)
 	}
 	return reply, err
@@ -304,20 +304,20 @@ func newPlainCount() simCounting { return &plainCount{map[string]int{}} }
 
 func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Reply, error) {
 	if p.counts[a.ID] >= limit {
-		return counter.Reply{Verdict: counter.VerdictExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
+		return counter.Reply{Code: counter.ReplyExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
 	}
-	return counter.Reply{Verdict: counter.VerdictRun, Failures: p.counts[a.ID], Limit: limit}, nil
+	return counter.Reply{Code: counter.ReplyRun, Failures: p.counts[a.ID], Limit: limit}, nil
 }
 
 func (p *plainCount) Begun(context.Context, counter.Attempt) (counter.Reply, error) {
-	return counter.Reply{Verdict: counter.VerdictBegun}, nil
+	return counter.Reply{Code: counter.ReplyBegun}, nil
 }
 
 func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	p.counts[a.ID]++
-	answer := counter.Reply{Verdict: counter.VerdictRequeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
+	answer := counter.Reply{Code: counter.ReplyRequeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
 	if p.counts[a.ID] >= f.Limit {
-		answer.Verdict = counter.VerdictExhausted
+		answer.Code = counter.ReplyExhausted
 	}
 	return answer, nil
 }

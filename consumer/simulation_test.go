@@ -62,7 +62,7 @@ func TestSimulation(t *testing.T) {
 		report := audit.Check(history)
 		unbegun += len(report.Unbegun)
 		for _, e := range history {
-			if e.Kind == audit.Written && e.Verdict == audit.VerdictBegun {
+			if e.Kind == audit.Written && e.Code == audit.ReplyBegun {
 				isolated++
 			}
 		}

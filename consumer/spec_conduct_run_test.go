@@ -263,7 +263,7 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 		return counter.Reply{}, errConduct
 	}
 	var reply struct {
-		Verdict                         string
+		Code                            string
 		Failures, Crashes, Limit, Fence int64
 		Wait                            int64
 		Cause, Reason                   string
@@ -277,13 +277,13 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	e.answered = true
 	r.note(e)
 	r.dawdle()
-	verdicts := map[string]counter.Verdict{
-		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect,
-		"REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
-		"STALE": counter.VerdictStale, "BEGUN": counter.VerdictBegun, "GONE": counter.VerdictGone,
+	replyCodes := map[string]counter.ReplyCode{
+		"RUN": counter.ReplyRun, "WAIT": counter.ReplyWait, "SUSPECT": counter.ReplySuspect,
+		"REQUEUE": counter.ReplyRequeue, "EXHAUSTED": counter.ReplyExhausted,
+		"SUPERSEDED": counter.ReplySuperseded, "BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
 	}
 	return counter.Reply{
-		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),
+		Code: replyCodes[reply.Code], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),
 		Fence: reply.Fence,
 		Wait:  time.Duration(reply.Wait) * time.Millisecond, Cause: counter.Cause(reply.Cause), Reason: reply.Reason,
 	}, nil
@@ -326,9 +326,9 @@ func (r *conductRun) next(e conductEntry) json.RawMessage {
 	if len(script) == 0 {
 		switch e.Do {
 		case "BEGUN":
-			return json.RawMessage(`{"verdict": "BEGUN"}`)
+			return json.RawMessage(`{"code": "BEGUN"}`)
 		case "END":
-			return json.RawMessage(`{"verdict": "ENDED"}`)
+			return json.RawMessage(`{"code": "ENDED"}`)
 		}
 		return json.RawMessage(`"unexpected"`)
 	}
@@ -405,17 +405,17 @@ func (r *conductRun) pause(yes bool) {
 	r.paused = yes
 }
 
-// HeldLanes is for the check before a session. The other methods, of which none is called, make it a LaneKeeper.
-func (r *conductRun) HeldLanes(context.Context, string, string) (int, error) {
-	return r.of.Settings.HeldLanes, nil
+// BlockedLanes is for the check before a session. The other methods, of which none is called, make it a LaneKeeper.
+func (r *conductRun) BlockedLanes(context.Context, string, string) (int, error) {
+	return r.of.Settings.BlockedLanes, nil
 }
 
 func (r *conductRun) OwnLanes(context.Context, string, string, string, string) (counter.OwnedLanes, error) {
 	return counter.OwnedLanes{}, errConduct
 }
 
-func (r *conductRun) NextHeld(context.Context, string, string, counter.HeldPage) (counter.HeldPage, error) {
-	return counter.HeldPage{}, errConduct
+func (r *conductRun) NextBlocked(context.Context, string, string, counter.BlockedPage) (counter.BlockedPage, error) {
+	return counter.BlockedPage{}, errConduct
 }
 
 func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneReply, error) {

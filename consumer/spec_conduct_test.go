@@ -36,7 +36,7 @@ type conductSettings struct {
 	Drain           int64  `json:"drain,omitempty"`
 	Reconnected     bool   `json:"reconnected,omitempty"`
 	Paused          bool   `json:"paused,omitempty"`
-	HeldLanes       int    `json:"held_lanes,omitempty"`
+	BlockedLanes    int    `json:"blocked_lanes,omitempty"`
 }
 
 type conductDelivery struct {

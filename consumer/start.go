@@ -114,7 +114,7 @@ func (s *session) obey(ctx context.Context, d *delivery, next, again step) step 
 	}
 }
 
-// sendStart sends START, and returns the step for its verdict. Unless that is stepRun, no attempt is open and d holds
+// sendStart sends START, and returns the step for its code. Unless that is stepRun, no attempt is open and d holds
 // no slot.
 func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	var reply counter.Reply
@@ -122,8 +122,8 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	d.open = true
 	err := s.send(ctx, d, func(ctx context.Context) (err error) {
 		reply, err = s.Counter.Start(ctx, s.counted(d), d.mode, s.limit())
-		if next = decideStarted(reply.Verdict); err == nil && next == 0 {
-			err = fmt.Errorf("%w: START got %v", errVerdict, reply.Verdict)
+		if next = decideStarted(reply.Code); err == nil && next == 0 {
+			err = fmt.Errorf("%w: START got %v", errReplyCode, reply.Code)
 		}
 		d.doubt = d.doubt || err != nil && !notTaken(err)
 		return err
@@ -160,12 +160,12 @@ func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 	var reply counter.Reply
 	err := s.send(ctx, d, func(ctx context.Context) (err error) {
 		reply, err = s.Counter.Begun(ctx, s.counted(d))
-		if err == nil && reply.Verdict != counter.VerdictBegun && reply.Verdict != counter.VerdictGone {
-			err = fmt.Errorf("%w: BEGUN got %v", errVerdict, reply.Verdict)
+		if err == nil && reply.Code != counter.ReplyBegun && reply.Code != counter.ReplyGone {
+			err = fmt.Errorf("%w: BEGUN got %v", errReplyCode, reply.Code)
 		}
 		return err
 	})
-	if err == nil && reply.Verdict == counter.VerdictGone {
+	if err == nil && reply.Code == counter.ReplyGone {
 		return errGone
 	}
 	return err

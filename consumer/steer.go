@@ -35,8 +35,8 @@ type rejection struct{ error }
 func (r *rejection) Unwrap() error { return r.error }
 
 // RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait
-// of a counted attempt outlives its holder. The delivery is held unacked meanwhile, and a wait beyond half the
-// ConsumerTimeout passes from one holder to the next. If d is longer than Consumer.DelayAbove, the message waits in the
+// of a counted attempt outlives its consumer. The delivery is held unacked meanwhile, and a wait beyond half the
+// ConsumerTimeout passes from one consumer to the next. If d is longer than Consumer.DelayAbove, the message waits in the
 // delay queues instead. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
@@ -95,7 +95,7 @@ func fewestRetries(err error) (n int, found bool) {
 // NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
 // message. The delivery is held unacked, for the Backoff or what RetryAfter says, and then the handler is called again
 // in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the wait
-// is 100 ms at least. It ends with its holder. A delivery that was held for half the ConsumerTimeout returns to the
+// is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout returns to the
 // queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
 func NotCounted(err error) error {
 	if err == nil {

@@ -45,7 +45,7 @@ func TestStopInTheBackoffLeavesTheWaitToTheNext(t *testing.T) {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		if waited := time.Since(began); waited != 40*time.Second {
-			t.Errorf("the next holder waited %v, want the 40 s that were left", waited)
+			t.Errorf("the next consumer waited %v, want the 40 s that were left", waited)
 		}
 	})
 }
@@ -61,10 +61,10 @@ func TestLongWaitIsHandedOnBeforeTheConsumerTimeout(t *testing.T) {
 				want = OutcomeAck
 			}
 			if outcome, err := b.Handle(t.Context(), b.delivery(i > 0), h); outcome != want || err != nil {
-				t.Fatalf("holder %d: %v, %v", i+1, outcome, err)
+				t.Fatalf("consumer %d: %v, %v", i+1, outcome, err)
 			}
 			if i < 2 && time.Since(began) != time.Duration(i+1)*15*time.Minute {
-				t.Errorf("holder %d let go after %v", i+1, time.Since(began))
+				t.Errorf("consumer %d let go after %v", i+1, time.Since(began))
 			}
 		}
 		if waited := time.Since(began); waited != 40*time.Minute {

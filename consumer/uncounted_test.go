@@ -284,7 +284,7 @@ func TestCrashedBesideAnother(t *testing.T) {
 	})
 }
 
-// TestOtherProcessGoesOn: a holder that dies after a crash leaves the suspicion, and the crash, to the next.
+// TestOtherProcessGoesOn: a consumer that dies after a crash leaves the suspicion, and the crash, to the next.
 func TestOtherProcessGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -249,14 +249,14 @@ func TestNotesAreKept(t *testing.T) {
 		if err != nil || o == nil {
 			t.Fatalf("%s: limit: %v, %v", s.name, o, err)
 		}
-		if r.Limit != testLimit || r.OwnLimit != 5 || r.InForce(nil) != 5 || r.InForce(o) != 5 || r.Holder != "test" {
+		if r.Limit != testLimit || r.OwnLimit != 5 || r.InForce(nil) != 5 || r.InForce(o) != 5 || r.Consumer != "test" {
 			t.Errorf("%s: %+v under %+v", s.name, r, o)
 		}
 		if err := s.Reset(t.Context(), m, hostile); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 		clean := s.look(t, m)
-		if clean.indexed || clean.OwnLimit != 0 || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
+		if clean.indexed || clean.OwnLimit != 0 || clean.TTL < DefaultTTL-time.Minute || clean.Consumer != "test" {
 			t.Errorf("%s: after the reset: %+v", s.name, clean)
 		}
 		for what, got := range map[string]Note{"limit": o.Note, "reset": clean.Reset} {
@@ -290,7 +290,7 @@ func TestUnreadableRecord(t *testing.T) {
 	notes := "skip 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
 	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
-	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" ||
+	if r.ID != "i" || r.Generation != "d" || r.Consumer != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" ||
 		r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
 	}
@@ -421,16 +421,16 @@ func TestOperatorsLimit(t *testing.T) {
 					t.Errorf("start: %+v, %v, want limit %d", got, err, tc.want)
 				}
 				got, err = c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})
-				verdict := VerdictRequeue
+				code := ReplyRequeue
 				if tc.want == 1 {
-					verdict = VerdictExhausted
+					code = ReplyExhausted
 				}
-				if err != nil || got.Limit != tc.want || got.Verdict != verdict {
-					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, verdict)
+				if err != nil || got.Limit != tc.want || got.Code != code {
+					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, code)
 				}
 				m.ID += " rejected"
 				got, err = c.Fail(t.Context(), attempt(m, "b"), reject)
-				if err != nil || got.Limit != 0 || got.Verdict != VerdictExhausted {
+				if err != nil || got.Limit != 0 || got.Code != ReplyExhausted {
 					t.Errorf("a Reject is not the operator's to overrule: %+v, %v", got, err)
 				}
 			}

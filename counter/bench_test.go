@@ -46,7 +46,7 @@ func benchID(i int64) string { return fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x
 
 func benchFail(b *testing.B, c *Counter, id, run int64) {
 	a := Attempt{Message: message(benchID(id)), Token: "Ab1Cd2Ef" + strconv.FormatInt(run, 36),
-		Holder: "worker-1.example.com, pid 12345"}
+		Consumer: "worker-1.example.com, pid 12345"}
 	if _, err := c.Fail(context.Background(), a, Failure{Limit: 1000, Wait: time.Second,
 		Reason: "connection refused by upstream service 1"}); err != nil {
 		b.Error(err)
@@ -220,7 +220,7 @@ func BenchmarkMemorySuccess(b *testing.B) {
 		each(4*benchCallers, messages, func() {
 			n := at.Add(1)
 			a := Attempt{Message: message(benchID(n)), Token: "Ab1Cd2Ef-" + strconv.FormatInt(n, 36),
-				Holder: "worker-1.example.com, pid 12345"}
+				Consumer: "worker-1.example.com, pid 12345"}
 			if _, err := c.Start(b.Context(), a, ModeShared, 4); err != nil {
 				b.Error(err)
 			}

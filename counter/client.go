@@ -76,7 +76,7 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 		return Reply{}, err
 	}
 	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, rules.MaxStoredID),
-		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Holder, rules.MaxStoredID), limit, ageOf(a))
+		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Consumer, rules.MaxStoredID), limit, ageOf(a))
 	all = append(all, args...)
 	if a.HoldsQueue && (s == stepStart || s == stepFail) {
 		all = append(all, "hold")

@@ -11,7 +11,7 @@ import (
 
 func TestParseReply(t *testing.T) {
 	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom", int64(0)}
-	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond,
+	want := Reply{Code: ReplyRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond,
 		Cause: CausePanicked, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -29,8 +29,8 @@ func TestParseReply(t *testing.T) {
 		"eight values":      good[:8],
 		"ten values":        append(with(0, "RUN"), "more"),
 		"duplicate is nil":  with(8, nil),
-		"unknown verdict":   with(0, "PERHAPS"),
-		"verdict is nil":    with(0, nil),
+		"unknown code":      with(0, "PERHAPS"),
+		"code is nil":       with(0, nil),
 		"lower case":        with(0, "requeue"),
 		"failures as text":  with(1, "2"),
 		"crashes below 0":   with(2, int64(-1)),
@@ -65,8 +65,8 @@ func FuzzParseReply(f *testing.F) {
 	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(8))
 	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(8))
 	f.Add("", int64(-1), int64(0), int64(0), int64(0), int64(0), "x", uint(3))
-	f.Fuzz(func(t *testing.T, verdict string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
-		reply := []any{verdict, failures, crashes, limit, starts, wait, "failed", reason, nil}
+	f.Fuzz(func(t *testing.T, code string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
+		reply := []any{code, failures, crashes, limit, starts, wait, "failed", reason, nil}
 		got, err := parseReply(reply[:min(n, uint(len(reply)))])
 		if err != nil {
 			if !errors.Is(err, ErrReply) || got != (Reply{}) {
@@ -74,8 +74,8 @@ func FuzzParseReply(f *testing.F) {
 			}
 			return
 		}
-		known, _ := rules.ParseVerdict(verdict)
-		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 ||
+		known, _ := rules.ParseReplyCode(code)
+		if known == 0 || got.Code != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 ||
 			got.Fence < 0 || n != 8 {
 			t.Errorf("%q of %d values was read as %+v", reply, n, got)
 		}
@@ -98,11 +98,11 @@ func TestLargest(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
 		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
-		if err != nil || got.Verdict != VerdictRequeue || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Code != ReplyRequeue || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
 		}
 		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
-		if err != nil || got.Verdict != VerdictWait || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Code != ReplyWait || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: start: %+v, %v", s.name, got, err)
 		}
 	}

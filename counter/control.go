@@ -17,11 +17,11 @@ const skipAnnounced = 10 * time.Minute
 
 // Reader is a process that reads the Control of a queue, as it reports itself.
 type Reader struct {
-	Token   string // unique to the process and queue, like Attempt.Token
-	Holder  string // the process, shown to operators
-	Stopped bool   // it takes no deliveries of the queue and holds none
-	Left    bool   // this is its last read: it is no longer among the Consumers
-	Held    Held   // the zero value: none
+	Token    string  // unique to the process and queue, like Attempt.Token
+	Consumer string  // the process, shown to operators
+	Stopped  bool    // it takes no deliveries of the queue and holds none
+	Left     bool    // this is its last read: it is no longer among the Consumers
+	Waiting  Waiting // the zero value: none
 }
 
 func (r Reader) state() string {
@@ -63,10 +63,10 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 		return Control{}, err
 	}
 	keys := c.opts.controlKeys(vhost, queue)
-	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, rules.MaxStoredID), r.state(),
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Consumer, rules.MaxStoredID), r.state(),
 		rules.PauseTTL.Milliseconds()).StringSlice()
 	if err == nil {
-		_ = c.reportHeld(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
+		_ = c.reportWaiting(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
 	}
 	if err == nil && len(words) < 4 {
 		err = fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words))

@@ -36,7 +36,7 @@ func TestPauseAndResume(t *testing.T) {
 			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || time.Since(n.At).Abs() > time.Minute {
 				t.Fatalf("%s: %+v, %v", s.name, n, err)
 			}
-			c, err := s.Control(ctx, "/", "orders", Reader{Token: "a", Holder: "host"})
+			c, err := s.Control(ctx, "/", "orders", Reader{Token: "a", Consumer: "host"})
 			if err != nil || !c.Paused || c.Note != *n {
 				t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
 			}
@@ -46,7 +46,7 @@ func TestPauseAndResume(t *testing.T) {
 			if err := s.Resume(ctx, "/", "orders", Note{By: "night"}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
-			c, err = s.Control(ctx, "/", "orders", Reader{Token: "a", Holder: "host"})
+			c, err = s.Control(ctx, "/", "orders", Reader{Token: "a", Consumer: "host"})
 			if err != nil || c.Paused || c.Note.By != "night" {
 				t.Errorf("%s: after the resume: %+v, %v", s.name, c, err)
 			}
@@ -70,7 +70,7 @@ func TestConsumers(t *testing.T) {
 			}
 			var got []string
 			for _, c := range all {
-				got = append(got, fmt.Sprint(c.Holder, " ", c.Paused))
+				got = append(got, fmt.Sprint(c.Consumer, " ", c.Paused))
 				if time.Since(c.Seen).Abs() > time.Minute {
 					t.Errorf("%s: seen %v", s.name, c.Seen)
 				}
@@ -80,19 +80,19 @@ func TestConsumers(t *testing.T) {
 			}
 		}
 		want()
-		report(Reader{Token: "b", Holder: "host b, pid 1"})
-		report(Reader{Token: "a", Holder: "host a, pid 1"})
-		report(Reader{Token: "c", Holder: "host a, pid 1"}) // another container of that name
+		report(Reader{Token: "b", Consumer: "host b, pid 1"})
+		report(Reader{Token: "a", Consumer: "host a, pid 1"})
+		report(Reader{Token: "c", Consumer: "host a, pid 1"}) // another container of that name
 		want("host a, pid 1 false", "host a, pid 1 false", "host b, pid 1 false")
 		if err := s.Pause(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
 			t.Fatal(err)
 		}
-		report(Reader{Token: "b", Holder: "host b, pid 1", Stopped: true})
-		report(Reader{Token: "c", Holder: "host a, pid 1", Left: true})
+		report(Reader{Token: "b", Consumer: "host b, pid 1", Stopped: true})
+		report(Reader{Token: "c", Consumer: "host a, pid 1", Left: true})
 		want("host a, pid 1 false", "host b, pid 1 true")
-		report(Reader{Token: "b", Holder: "host b, pid 1"})
+		report(Reader{Token: "b", Consumer: "host b, pid 1"})
 		want("host a, pid 1 false", "host b, pid 1 false")
-		report(Reader{Token: "b", Holder: "host b, pid 1", Stopped: true})
+		report(Reader{Token: "b", Consumer: "host b, pid 1", Stopped: true})
 		for _, change := range []func(context.Context, string, string, Note) error{s.Resume, s.Pause} {
 			time.Sleep(2 * time.Millisecond)
 			if err := change(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
@@ -172,7 +172,7 @@ func TestSkip(t *testing.T) {
 		}
 		why = Note{By: "op", Why: "known bad"}
 		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed ||
-			r.Holder != "test" {
+			r.Consumer != "test" {
 			t.Errorf("%s: %+v", s.name, r.Record)
 		}
 		if err := s.LimitMessage(ctx, m, 9, why); !errors.Is(err, ErrOver) {
@@ -184,7 +184,7 @@ func TestSkip(t *testing.T) {
 		}
 		for range 2 {
 			reply, err := s.Start(ctx, attempt(m, "b"), ModeShared, testLimit)
-			if err != nil || reply.Verdict != VerdictExhausted || reply.Cause != CauseSkipped || reply.Reason != why.Why {
+			if err != nil || reply.Code != ReplyExhausted || reply.Cause != CauseSkipped || reply.Reason != why.Why {
 				t.Errorf("%s: %+v, %v", s.name, reply, err)
 			}
 		}
@@ -215,7 +215,7 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 		}
 		for range 2 {
 			reply, err := s.Fail(ctx, attempt(fails, "a"), again)
-			if err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped ||
+			if err != nil || reply.Code != ReplyExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped ||
 				reply.Reason != "why\nremoved 1 0 0" {
 				t.Errorf("%s: fails: %+v, %v", s.name, reply, err)
 			}
@@ -228,11 +228,11 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		reply, err := s.Start(ctx, attempt(succeeds, "b"), ModeShared, testLimit) // the ack was lost
-		if err != nil || reply.Verdict != VerdictRun || s.look(t, succeeds).Skipped != (Note{}) {
+		if err != nil || reply.Code != ReplyRun || s.look(t, succeeds).Skipped != (Note{}) {
 			t.Errorf("%s: succeeds: %+v, %v", s.name, reply, err)
 		}
 		if reply, err := s.Start(ctx, attempt(stops, "b"), ModeShared, testLimit); err != nil ||
-			reply.Verdict != VerdictExhausted || reply.Failures != 0 {
+			reply.Code != ReplyExhausted || reply.Failures != 0 {
 			t.Errorf("%s: stops: %+v, %v", s.name, reply, err)
 		}
 	}

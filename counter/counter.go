@@ -121,7 +121,7 @@ func (c *Counter) Close() error {
 
 // Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this
 // process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger
-// one counts as 1001. The Reply's Verdict is VerdictRun, VerdictWait, VerdictSuspect or VerdictExhausted. After an
+// one counts as 1001. The Reply's ReplyCode is ReplyRun, ReplyWait, ReplySuspect or ReplyExhausted. After an
 // error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
 // the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
@@ -140,14 +140,14 @@ func checkLimit(limit int) error {
 }
 
 // Begun makes an attempt countable that Start with ModeIsolated let run. From now on, the next Start counts a crash
-// if the attempt is still open. Call it immediately before the handler, and call the handler only if the Verdict is
-// VerdictBegun. After VerdictGone the attempt is not open: call End, and begin another one. After an error it may or
+// if the attempt is still open. Call it immediately before the handler, and call the handler only if the Code is
+// ReplyBegun. After ReplyGone the attempt is not open: call End, and begin another one. After an error it may or
 // may not be countable: call Begun again with the same token, or End.
 func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 	return c.step(ctx, stepBegun, a, 0)
 }
 
-// Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may
+// Fail counts a failed attempt. The Reply's ReplyCode is ReplyRequeue or ReplyExhausted. After an error it may or may
 // not be counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := checkFailure(f); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// A stale failure writes no tombstone: its copy takes its place, and is dead-lettered once.
-func TestStaleFailureIsNoDeadLetter(t *testing.T) {
+// A superseded failure writes no tombstone: its copy takes its place, and is dead-lettered once.
+func TestSupersededFailureIsNoDeadLetter(t *testing.T) {
 	for _, s := range stores(t) {
 		for name, f := range map[string]Failure{"limit": reject, "at most": {Limit: testLimit, AtMost: 1, Reason: "boom"},
 			"skip": again} {
@@ -28,16 +28,16 @@ func TestStaleFailureIsNoDeadLetter(t *testing.T) {
 				}
 			}
 			reply, err := s.Fail(t.Context(), a, f)
-			if err != nil || reply.Verdict != VerdictStale {
-				t.Errorf("%s: %s: a failure of the original: %v, %v", s.name, name, reply.Verdict, err)
+			if err != nil || reply.Code != ReplySuperseded {
+				t.Errorf("%s: %s: a failure of the original: %v, %v", s.name, name, reply.Code, err)
 			}
 			if got := s.look(t, m); got.tombstones.Count != 0 || got.State == StateDeadLetter || got.Failures != 1 {
-				t.Errorf("%s: %s: after a stale failure: state %q, %d failures, %d tombstones", s.name, name, got.State,
+				t.Errorf("%s: %s: after a superseded failure: state %q, %d failures, %d tombstones", s.name, name, got.State,
 					got.Failures, got.tombstones.Count)
 			}
 			reply, err = s.Fail(t.Context(), copied, reject)
-			if got := s.look(t, m); err != nil || reply.Verdict != VerdictExhausted || got.tombstones.Count != 1 {
-				t.Errorf("%s: %s: a failure of the copy: %v, %d tombstones, %v", s.name, name, reply.Verdict,
+			if got := s.look(t, m); err != nil || reply.Code != ReplyExhausted || got.tombstones.Count != 1 {
+				t.Errorf("%s: %s: a failure of the copy: %v, %d tombstones, %v", s.name, name, reply.Code,
 					got.tombstones.Count, err)
 			}
 		}

@@ -53,7 +53,7 @@ func ExampleMemory() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(reply.Counted(), reply.Verdict)
+		fmt.Println(reply.Counted(), reply.Code)
 	}
 	// Output:
 	// 1 REQUEUE
@@ -101,7 +101,7 @@ func ExampleAdmin_SetLimit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(reply.Verdict, "with a limit of", reply.Limit)
+	fmt.Println(reply.Code, "with a limit of", reply.Limit)
 	// Output: RUN with a limit of 6
 }
 

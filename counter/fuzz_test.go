@@ -28,7 +28,7 @@ func FuzzSteps(f *testing.F) {
 		"0", strings.Repeat("\xe2\x82", 600), -1, int64(math.MinInt64))
 	f.Add("nil", "-0", "nan", "inf", "1e9", "false", "0x10", math.MaxInt, int64(time.Hour))
 	server := miniredis.RunT(f)
-	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, token, holder, reason string, limit int, wait int64) {
+	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, token, consumer, reason string, limit int, wait int64) {
 		server.FlushAll()
 		memory := NewMemory(nil)
 		redis, err := Dial("redis://"+server.Addr(), nil)
@@ -37,7 +37,7 @@ func FuzzSteps(f *testing.F) {
 		}
 		defer redis.Close()
 		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}, Token: token,
-			Holder: holder}
+			Consumer: consumer}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
 		for i, take := range []func(attempts) (Reply, error){
 			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
@@ -68,8 +68,8 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
 	want := memory.look(t, m).Record
-	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation,
-		rules.MaxStoredID), printable.Cut(want.Holder, rules.MaxStoredID)
+	want.ID, want.Generation, want.Consumer = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation,
+		rules.MaxStoredID), printable.Cut(want.Consumer, rules.MaxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
 		t.Errorf("-memory +redis:\n%s", diff)
 	}
@@ -97,7 +97,7 @@ func FuzzReplies(f *testing.F) {
 		if err != nil && (!errors.Is(err, ErrReply) || got != (Reply{}) || len(err.Error()) > 1000) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err == nil && (got.Verdict == 0 || got.Wait < 0 || got.Counted() < 0) {
+		if err == nil && (got.Code == 0 || got.Wait < 0 || got.Counted() < 0) {
 			t.Errorf("read as %+v", got)
 		}
 	})
@@ -133,7 +133,7 @@ func FuzzRecord(f *testing.F) {
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {
 			t.Errorf("%q is of %q, %q, for %v", text, r.VHost, r.Queue, r.TTL)
 		}
-		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Holder)+len(r.Reason) > len(text) {
+		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Consumer)+len(r.Reason) > len(text) {
 			t.Errorf("%q was read as %+v", text, r)
 		}
 		if r.State != StateForeign {
@@ -162,5 +162,5 @@ func canonical(r Record) bool {
 	}
 	texts := []string{string(r.State), string(r.Cause), r.OpenToken, r.Move.Mover, r.Move.Body}
 	return !slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsAny(s, " .:\n\t") }) &&
-		len(r.ID) <= rules.MaxStoredID && len(r.Generation) <= rules.MaxStoredID && len(r.Holder) <= rules.MaxStoredID
+		len(r.ID) <= rules.MaxStoredID && len(r.Generation) <= rules.MaxStoredID && len(r.Consumer) <= rules.MaxStoredID
 }

@@ -14,7 +14,7 @@ import (
 // told is a history in short.
 func told(r Record) (out []string) {
 	for _, n := range r.History {
-		out = append(out, fmt.Sprintf("%d %s %v %s: %s", n.Number, n.Cause, n.Ran, n.Holder, n.Reason))
+		out = append(out, fmt.Sprintf("%d %s %v %s: %s", n.Number, n.Cause, n.Ran, n.Consumer, n.Reason))
 	}
 	return out
 }
@@ -23,24 +23,24 @@ func TestHistory(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	crash := "the process died while this message ran isolated"
 	for _, s := range stores(t) {
-		fail := func(token, holder, reason string, ran time.Duration) {
+		fail := func(token, consumer, reason string, ran time.Duration) {
 			t.Helper()
-			a := Attempt{Message: m, Token: token, Holder: holder}
+			a := Attempt{Message: m, Token: token, Consumer: consumer}
 			if _, err := s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran,
 				Cause: CausePanicked}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
-		start := func(token, holder string, mode Mode) {
+		start := func(token, consumer string, mode Mode) {
 			t.Helper()
-			a := Attempt{Message: m, Token: token, Holder: holder}
+			a := Attempt{Message: m, Token: token, Consumer: consumer}
 			if _, err := s.Start(t.Context(), a, mode, 100); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			if mode != ModeIsolated {
 				return
 			}
-			if reply, err := s.Begun(t.Context(), a); err != nil || reply.Verdict != VerdictBegun {
+			if reply, err := s.Begun(t.Context(), a); err != nil || reply.Code != ReplyBegun {
 				t.Fatalf("%s: %+v, %v", s.name, reply, err)
 			}
 		}
@@ -59,7 +59,7 @@ func TestHistory(t *testing.T) {
 			"3 panicked 0s web-2: down for\x00 a while"}
 		want("three", three...)
 		start("d", "web-3", ModeIsolated)
-		start("e", "web-4", ModeShared) // a suspect: the holder stays that of the open attempt
+		start("e", "web-4", ModeShared) // a suspect: the consumer stays that of the open attempt
 		start("e", "web-4", ModeIsolated)
 		want("a crash", append(three, "4 crashed 0s web-3: "+crash)...)
 		fail("e", "web-4", "down\tfor\x00 a while", time.Second)
@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while",
 			"5 panicked 1m0s web-5: it was not dead")...)
 		start("crashing", "web-5", ModeIsolated)
-		saw := Attempt{Message: m, Token: "seen", Holder: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
+		saw := Attempt{Message: m, Token: "seen", Consumer: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
 		for range 2 { // a repeated START changes nothing
 			if _, err := s.Start(t.Context(), saw, ModeIsolated, 100); err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestHistory(t *testing.T) {
 			first.Reason != "16"+strings.Repeat("\u00e9", 58) || last.At.Before(first.At) {
 			t.Errorf("%s: of many: %+v", s.name, got)
 		}
-		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Holder: "web-8"},
+		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Consumer: "web-8"},
 			Failure{Reason: "hopeless"}); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestPossibleDuplicate(t *testing.T) {
 	later := func(token string) func(store, Message) (Reply, error) {
 		return func(s store, m Message) (Reply, error) {
 			if reply, err := s.Start(t.Context(), attempt(m, token), ModeUntracked, 9); err != nil ||
-				reply.Verdict != VerdictRun {
+				reply.Code != ReplyRun {
 				return reply, err
 			}
 			return s.Fail(t.Context(), attempt(m, token), again)

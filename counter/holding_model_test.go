@@ -44,21 +44,21 @@ func (d *taken) wrongHold() string {
 	holds := d.holding != nil && d.holding.Message == d.Message
 	live := d.after.State == StateLive
 	switch {
-	case d.reply.Verdict == VerdictHeld && !d.HoldsQueue:
+	case d.reply.Code == ReplyHeld && !d.HoldsQueue:
 		return "a message holds its queue for a consumer that does not ask for it"
-	case d.reply.Verdict == VerdictHeld && d.after.tombstones.Count > d.before.tombstones.Count:
+	case d.reply.Code == ReplyHeld && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a message that holds its queue got a tombstone"
-	case d.reply.Verdict == VerdictHeld && live && d.before.Tokens.Of(d.Token) != KindNotCounted &&
+	case d.reply.Code == ReplyHeld && live && d.before.Tokens.Of(d.Token) != KindNotCounted &&
 		(!holds || d.paused == nil):
 		return "the queue of a message that holds it is not paused"
-	case d.HoldsQueue && d.reply.Verdict == VerdictExhausted && d.before.State != StateSkip &&
+	case d.HoldsQueue && d.reply.Code == ReplyExhausted && d.before.State != StateSkip &&
 		d.before.State != StateDeadLetter:
 		return "a message was dead-lettered instead of holding its queue"
-	case d.reply.Verdict == VerdictRun && d.HoldsQueue && d.step == "start" && holds && live &&
+	case d.reply.Code == ReplyRun && d.HoldsQueue && d.step == "start" && holds && live &&
 		d.before.Tokens.Of(d.Token) == 0 && d.before.OpenToken != d.Token && d.after.Counted() > 0:
 		return "a message that holds its queue may run"
-	case holds && (d.reply.Verdict == rules.VerdictLimited || d.reply.Verdict == rules.VerdictSkipped ||
-		d.reply.Verdict == rules.VerdictReset):
+	case holds && (d.reply.Code == rules.ReplyLimited || d.reply.Code == rules.ReplySkipped ||
+		d.reply.Code == rules.ReplyReset):
 		return "a message that was decided about still holds its queue"
 	}
 	return ""

@@ -17,12 +17,12 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers renew held lanes once an
+// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers renew blocked lanes once an
 // hour.
 const laneTTL = 30 * 24 * time.Hour
 
-// Position is the position of a message in its lane. A message gets it when it is first parked, and keeps it through
-// replays. The zero value is that of a message which was never parked.
+// Position is the position of a message in its lane. A message gets it when it is first blocked, and keeps it through
+// replays. The zero value is that of a message which was never blocked.
 type Position struct {
 	Since  int64 // when the store began to number the lane, in µs since 1970: a store that lost its memory begins again
 	Number int64 // from 1
@@ -49,13 +49,13 @@ type LaneAct int
 
 // The acts.
 const (
-	LaneEnter LaneAct = iota + 1 // may it run? If not, it is parked
-	LanePark                     // it is about to be dead-lettered, which holds its lane
+	LaneEnter LaneAct = iota + 1 // may it run? If not, it is blocked
+	LaneBlock                    // it is about to be dead-lettered, which blocks its lane
 	LaneLeave                    // it succeeded, and is about to be acked; only of a message with a Position
 )
 
 func (a LaneAct) String() string {
-	return map[LaneAct]string{LaneEnter: "enter", LanePark: "park", LaneLeave: "leave"}[a]
+	return map[LaneAct]string{LaneEnter: "enter", LaneBlock: "block", LaneLeave: "leave"}[a]
 }
 
 // LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one
@@ -73,7 +73,7 @@ type LaneStep struct {
 func (s LaneStep) validate() error {
 	switch {
 	case s.Act < LaneEnter || s.Act > LaneLeave:
-		return fmt.Errorf("counter: lane: %w", setting.New("Act", int(s.Act), "LaneEnter, LanePark or LaneLeave"))
+		return fmt.Errorf("counter: lane: %w", setting.New("Act", int(s.Act), "LaneEnter, LaneBlock or LaneLeave"))
 	case s.Number < 1:
 		return fmt.Errorf("counter: lane: %w", setting.New("Number", s.Number, "1 at least"))
 	}
@@ -84,45 +84,45 @@ func checkOwner(queue, owner string) error {
 	return checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner})
 }
 
-// LaneVerdict is the store's reply to a LaneStep.
-type LaneVerdict int
+// LaneCode is the store's reply to a LaneStep.
+type LaneCode int
 
-// The verdicts.
+// The reply.
 const (
-	LaneFree LaneVerdict = iota + 1 // the lane is not held. LaneEnter: the message may run
-	LaneRun                         // LaneEnter: the lane is held, and it is the turn of this message, which may run
-	// LaneEnter: the message is parked: dead-letter it. LanePark, LaneLeave: done; the lane is held
-	LaneHeld
+	LaneFree LaneCode = iota + 1 // the lane is not blocked. LaneEnter: the message may run
+	LaneRun                      // LaneEnter: the lane is blocked, and it is the turn of this message, which may run
+	// LaneEnter: the message is blocked: dead-letter it. LaneBlock, LaneLeave: done; the lane is blocked
+	LaneBlocked
 	// the position of the message was left or dropped. LaneEnter: ack it without an attempt
-	LaneStale
+	LaneSuperseded
 	LaneUnowned // nothing is done: another consumer owns the lanes now. End the session
 	LaneUnknown // nothing is done: the store has lost its memory of the lanes. End the session
 )
 
-var laneVerdicts = map[string]LaneVerdict{
-	"FREE": LaneFree, "RUN": LaneRun, "HELD": LaneHeld, "STALE": LaneStale, "UNOWNED": LaneUnowned, "UNKNOWN": LaneUnknown,
+var laneCodes = map[string]LaneCode{
+	"FREE": LaneFree, "RUN": LaneRun, "BLOCKED": LaneBlocked, "SUPERSEDED": LaneSuperseded, "UNOWNED": LaneUnowned, "UNKNOWN": LaneUnknown,
 }
 
 // LaneReply is the store's reply to a LaneStep.
 type LaneReply struct {
-	Verdict  LaneVerdict
+	Code     LaneCode
 	Position Position // of the message, if it has one
 }
 
 // OwnedLanes says who owns the lanes of a queue.
 type OwnedLanes struct {
-	Owner string // empty: no session has owned them yet
-	Held  int    // lanes that are held
+	Owner   string // empty: no session has owned them yet
+	Blocked int    // lanes
 }
 
-// HeldPage is a page of the held lanes of a queue.
-type HeldPage struct {
+// BlockedPage is a page of the blocked lanes of a queue.
+type BlockedPage struct {
 	Lanes []string // as LaneHash names them
 	Last  bool     // no other page follows
 	since string   // of the last lane
 }
 
-// LaneHash is the name of a lane in a HeldPage.
+// LaneHash is the name of a lane in a BlockedPage.
 func LaneHash(lane string) string { return hashID(lane) }
 
 //go:embed scripts/lanes.lua
@@ -142,7 +142,7 @@ var (
 
 // OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no
 // session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
-// may be another. If owner is empty, it only reads. It costs the same however many lanes are held.
+// may be another. If owner is empty, it only reads. It costs the same however many lanes are blocked.
 //
 // Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure
 // that it still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile
@@ -161,9 +161,9 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	}
 	if len(reply) == 2 {
 		now, isText := reply[0].(string)
-		held, isNumber := reply[1].(int64)
+		blocked, isNumber := reply[1].(int64)
 		if isText && isNumber {
-			return OwnedLanes{Owner: now, Held: int(held)}, nil
+			return OwnedLanes{Owner: now, Blocked: int(blocked)}, nil
 		}
 	}
 	return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w: got %.80q, want the owner and a number", queue,
@@ -173,11 +173,11 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 // lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
 const lanesRenewed = 200
 
-// NextHeld returns the page of held lanes after another; the zero value comes before the first. It also renews what
-// the store keeps of these lanes. The pages together have each lane that is held from the first of them to the last.
-func (c *Counter) NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error) {
+// NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews what
+// the store keeps of these lanes. The pages together have each lane that is blocked from the first of them to the last.
+func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
 	if c.refuse != nil {
-		return HeldPage{}, c.refuse
+		return BlockedPage{}, c.refuse
 	}
 	last := ""
 	if n := len(after.Lanes); n > 0 {
@@ -189,20 +189,20 @@ func (c *Counter) NextHeld(ctx context.Context, vhost, queue string, after HeldP
 		err = fmt.Errorf("%w: got nothing, want a page", ErrReply)
 	}
 	if err != nil {
-		return HeldPage{}, fmt.Errorf("counter: held lanes, queue %q: %w", queue, c.laneError(keys, err))
+		return BlockedPage{}, fmt.Errorf("counter: blocked lanes, queue %q: %w", queue, c.laneError(keys, err))
 	}
-	return HeldPage{Lanes: reply[1:], Last: len(reply) <= lanesRenewed, since: reply[0]}, nil
+	return BlockedPage{Lanes: reply[1:], Last: len(reply) <= lanesRenewed, since: reply[0]}, nil
 }
 
-// HeldLanes returns how many lanes of a queue are held. It costs the same however many they are.
-func (c *Counter) HeldLanes(ctx context.Context, vhost, queue string) (int, error) {
+// BlockedLanes returns how many lanes of a queue are blocked. It costs the same however many they are.
+func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, error) {
 	if c.refuse != nil {
 		return 0, c.refuse
 	}
-	return c.heldLanes(ctx, vhost, queue)
+	return c.blockedLanes(ctx, vhost, queue)
 }
 
-func (c *client) heldLanes(ctx context.Context, vhost, queue string) (int, error) {
+func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, error) {
 	keys := c.opts.lanesKeys(vhost, queue)
 	n, err := c.rdb.ZCard(ctx, keys[0]).Result()
 	if err != nil {
@@ -235,11 +235,11 @@ func parseLaneReply(reply []any) (LaneReply, error) {
 		word, _ := reply[0].(string)
 		since, _ := reply[1].(string)
 		number, _ := reply[2].(string)
-		if v := laneVerdicts[word]; v != 0 {
-			return LaneReply{Verdict: v, Position: ParsePosition(since + "." + number)}, nil
+		if v := laneCodes[word]; v != 0 {
+			return LaneReply{Code: v, Position: ParsePosition(since + "." + number)}, nil
 		}
 	}
-	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a verdict and a position", ErrReply, fmt.Sprint(reply))
+	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a reply and a position", ErrReply, fmt.Sprint(reply))
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.
@@ -258,7 +258,7 @@ func LaneName(lane string) string {
 // lanesKeys are the keys of all lanes of a queue, and laneKeys those of one as well; scripts/lane.lua describes them.
 func (o Options) lanesKeys(vhost, queue string) []string {
 	q := o.queueKey(vhost, queue)
-	return []string{q + "lanes", q + "lanes:owner", q + "lanes:behind"}
+	return []string{q + "lanes", q + "lanes:owner", q + "lanes:blocked"}
 }
 
 func (o Options) laneKeys(vhost, queue, lane string) []string {
@@ -275,5 +275,5 @@ func (c *client) laneError(keys []string, err error) error {
 	return c.storeError(err)
 }
 
-// ErrNotHeld is wrapped by Lane, and by the operators' changes of a lane, if the lane is not held.
-var ErrNotHeld = errors.New("the lane is not held")
+// ErrNotBlocked is wrapped by Lane, and by the operators' changes of a lane, if the lane is not blocked.
+var ErrNotBlocked = errors.New("the lane is not blocked")

@@ -16,13 +16,13 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// HeldLane is a lane of a queue that is held: its messages are dead-lettered without an attempt until those before them
+// BlockedLane is a lane of a queue that is blocked: its messages are dead-lettered without an attempt until those before them
 // are handled or dropped.
-type HeldLane struct {
+type BlockedLane struct {
 	Lane     string    // its name, of which the store keeps 1 KiB
 	By       string    // id of the message that holds it now; empty if that has none, or is being replayed
 	Since    time.Time // by the store's clock
-	Messages int       // not handled, the one that holds the lane included
+	Messages int       // not handled, the one that blocks the lane included
 }
 
 //go:embed scripts/lane_list.lua
@@ -47,22 +47,22 @@ var (
 // lanesListed is how many lanes the store examines in one round trip, which occupies it for about 2 ms.
 const lanesListed = 150
 
-// Lanes returns the held lanes of a queue, longest held first.
-func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error) {
+// Lanes returns the blocked lanes of a queue, longest blocked first.
+func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
 	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }
 
-// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most
-// limits its length. It also returns how many lanes are held. It costs less than Lanes if a queue has many held lanes.
-func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, all int,
+// LanePage returns a page of the blocked lanes of a queue, in the order of Lanes: it begins after skip lanes, and most
+// limits its length. It also returns how many lanes are blocked. It costs less than Lanes if a queue has many blocked lanes.
+func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, all int,
 	err error) {
 	if a.refuse != nil {
 		return nil, 0, a.refuse
 	}
-	n, err := a.heldLanes(ctx, vhost, queue)
+	n, err := a.blockedLanes(ctx, vhost, queue)
 	if err != nil || skip < 0 || most < 1 || skip >= n {
 		return nil, n, err
 	}
@@ -72,7 +72,7 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 
 // someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the
 // store for long.
-func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []HeldLane, err error) {
+func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
 	for most > 0 {
 		part := min(most, lanesListed)
 		some, read, err := a.listLanes(ctx, vhost, queue, skip, part)
@@ -89,7 +89,7 @@ func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most i
 }
 
 // listLanes also returns how many entries it read: lanes lacks the expired ones.
-func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, read int,
+func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, read int,
 	err error) {
 	keys := a.opts.lanesKeys(vhost, queue)
 	reply, err := listLanes.Run(ctx, a.rdb, keys, skip, most).Slice()
@@ -97,27 +97,27 @@ func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most i
 		return nil, 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, a.laneError(keys, err))
 	}
 	for _, entry := range reply {
-		if lane, ok := parseHeldLane(entry); ok {
+		if lane, ok := parseBlockedLane(entry); ok {
 			lanes = append(lanes, lane)
 		}
 	}
 	return lanes, len(reply), nil
 }
 
-func parseHeldLane(entry any) (HeldLane, bool) {
+func parseBlockedLane(entry any) (BlockedLane, bool) {
 	words, _ := entry.([]any)
 	if len(words) != 4 {
-		return HeldLane{}, false
+		return BlockedLane{}, false
 	}
 	name, ok := words[0].(string) // of an expired lane it is nil
 	by, _ := words[1].(string)
 	since, _ := words[2].(string)
 	n, _ := words[3].(int64)
-	return HeldLane{Lane: name, By: by, Since: millis(since), Messages: int(n)}, ok
+	return BlockedLane{Lane: name, By: by, Since: millis(since), Messages: int(n)}, ok
 }
 
 func laneRefused(doing, queue, lane string) error {
-	return fmt.Errorf("counter: %s, queue %q, lane %q: %w", doing, queue, lane, ErrNotHeld)
+	return fmt.Errorf("counter: %s, queue %q, lane %q: %w", doing, queue, lane, ErrNotBlocked)
 }
 
 const (
@@ -130,7 +130,7 @@ const (
 	namesRead = 32
 )
 
-// Lane returns the state of a held lane: its first 500 open positions. It returns an error that wraps ErrNotHeld for any
+// Lane returns the state of a blocked lane: its first 500 open positions. It returns an error that wraps ErrNotBlocked for any
 // other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	if a.refuse != nil {
@@ -147,21 +147,21 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 	since, _ := reply[0].(string)
 	last, _ := reply[1].(string)
 	messages, _ := reply[2].(int64)
-	s := &LaneState{Since: number(since), Last: number(last), Messages: int(messages), names: map[string][]parkedAt{}}
+	s := &LaneState{Since: number(since), Last: number(last), Messages: int(messages), names: map[string][]blockedAt{}}
 	for _, position := range texts(reply[3]) {
 		s.Open = append(s.Open, number(position))
 	}
 	for _, text := range texts(reply[4]) {
 		words := strings.SplitN(text, " ", 4)
 		if len(words) == 4 {
-			s.letters = append(s.letters, parked{position: number(words[2]), name: words[1], id: words[3],
+			s.letters = append(s.letters, blocked{position: number(words[2]), name: words[1], id: words[3],
 				published: words[0] == "p"})
 		}
 	}
 	for _, text := range texts(reply[5]) {
 		words := strings.Split(text, " ")
 		if len(words) == 4 {
-			s.names[words[0]] = append(s.names[words[0]], parkedAt{number(words[1]), words[2], words[3] == "1"})
+			s.names[words[0]] = append(s.names[words[0]], blockedAt{number(words[1]), words[2], words[3] == "1"})
 		}
 	}
 	if len(s.Open) == 0 {

@@ -20,7 +20,7 @@ type LanePlan struct {
 	Found []Planned // every dead letter whose position is known
 
 	// Replaced are positions whose dead letters were not found, but may be those of later positions: the nack of the
-	// session that parked them was lost, and a later session parked the message again. Drop them once no dead letter
+	// session that blocked them was lost, and a later session blocked the message again. Drop them once no dead letter
 	// can be on its way.
 	Replaced []int64
 }
@@ -155,7 +155,7 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 
 // replacedOf returns n positions at most of a letter, each with another one of a later session that replaced it. Those
 // come first whose nacks were surely lost, then those that redelivered messages replaced.
-func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (out []int64) {
+func replacedOf(sessions [][]blockedAt, n int, lost, arrived map[string]int64) (out []int64) {
 	all := slices.Clone(sessions)
 	later := map[int64]bool{} // positions that replaced one
 	replace := func(session int, redelivered bool) bool {
@@ -185,8 +185,8 @@ func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (o
 	return out
 }
 
-// sessionsOf returns the open positions of a letter that was not published again, by the sessions that parked it.
-func (s *LaneState) sessionsOf(name string) (sessions [][]parkedAt) {
+// sessionsOf returns the open positions of a letter that was not published again, by the sessions that blocked it.
+func (s *LaneState) sessionsOf(name string) (sessions [][]blockedAt) {
 	for _, at := range s.names[name] {
 		if at.position <= s.lastOpen() && !s.IsOpen(Position{s.Since, at.position}) || s.isPublished(name, at.position) {
 			continue
@@ -207,7 +207,7 @@ func (s *LaneState) lastOpen() int64 {
 }
 
 func (s *LaneState) isPublished(name string, position int64) bool {
-	return slices.ContainsFunc(s.letters, func(p parked) bool { return p.name == name && p.position == position && p.published })
+	return slices.ContainsFunc(s.letters, func(p blocked) bool { return p.name == name && p.position == position && p.published })
 }
 
 func isPublished(planned []Planned, p Position) bool {
@@ -217,13 +217,13 @@ func isPublished(planned []Planned, p Position) bool {
 // ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the positions up
 // to a number; now is the state that it has read since. Later positions are left out, as their dead letters were not
 // taken. But the letters' later positions count: a consumer may have lost the queue meanwhile to another, which has
-// parked the same message again.
+// blocked the same message again.
 func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
 	if now.Since != s.Since { // the store has lost its memory meanwhile, and numbers the positions anew
 		upTo = 0
 	}
 	n, _ := slices.BinarySearch(now.Open, upTo+1)
-	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p parked) bool { return p.position > upTo })
+	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p blocked) bool { return p.position > upTo })
 	return &LaneState{Since: now.Since, Last: now.Last, Messages: now.Messages, Open: now.Open[:n], letters: letters,
 		names: now.names}
 }

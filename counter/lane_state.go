@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// LaneState is the beginning of one held lane, as the store keeps it.
+// LaneState is the beginning of one blocked lane, as the store keeps it.
 type LaneState struct {
 	Since    int64   // of its Positions
 	Last     int64   // number of the last position
 	Messages int     // that are neither handled nor dropped
 	Open     []int64 // numbers of the positions of the first 500 of them, in their order
 
-	letters []parked              // at Open or before, by position
-	names   map[string][]parkedAt // all positions of these letters, by the letter's name
+	letters []blocked              // at Open or before, by position
+	names   map[string][]blockedAt // all positions of these letters, by the letter's name
 }
 
-// parked is a dead letter at its position.
-type parked struct {
+// blocked is a dead letter at its position.
+type blocked struct {
 	position  int64
 	name, id  string
 	published bool // an operator has begun to publish it
 }
 
-// parkedAt is one position of a dead letter. One message has several if its nack was lost, and so has each further
+// blockedAt is one position of a dead letter. One message has several if its nack was lost, and so has each further
 // message of its id.
-type parkedAt struct {
+type blockedAt struct {
 	position int64
-	owner    string // that parked it
+	owner    string // that blocked it
 	again    bool   // the broker had delivered it before
 }
 
 func (s *LaneState) sort() {
-	slices.SortFunc(s.letters, func(a, b parked) int {
+	slices.SortFunc(s.letters, func(a, b blocked) int {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.name, b.name))
 	})
 }
@@ -48,7 +48,7 @@ func (s *LaneState) PositionOf(letter Message) (Position, bool) {
 	return Position{}, false
 }
 
-// First returns the position of the message that holds the lane; the zero value if no position is open.
+// First returns the position of the message that blocks the lane; the zero value if no position is open.
 func (s *LaneState) First() Position {
 	if len(s.Open) == 0 {
 		return Position{}

@@ -17,12 +17,12 @@ import (
 
 // laneSteps is what a Counter with its Admin and a Memory do with lanes.
 type laneSteps interface {
-	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
+	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
 	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
-	Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error)
+	Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
-	NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error)
+	NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error)
@@ -48,7 +48,7 @@ func (s *laneStore) said(lane string, r LaneReply) string {
 	if r.Position.Number > 0 {
 		s.since[lane] = r.Position.Since
 	}
-	return fmt.Sprint(r.Verdict, " ", r.Position.Number)
+	return fmt.Sprint(r.Code, " ", r.Position.Number)
 }
 
 func (s *laneStore) position(lane string, n int64, old bool) Position {
@@ -78,7 +78,7 @@ func (s *laneStore) show(t *rapid.T, queue, lane string) string {
 		}
 	}
 	state, err := s.Lane(t.Context(), "/", queue, lane)
-	if errors.Is(err, ErrNotHeld) {
+	if errors.Is(err, ErrNotBlocked) {
 		return b.String() + "free"
 	}
 	if err != nil {
@@ -119,8 +119,8 @@ func TestLanesModel(t *testing.T) {
 					"owner")
 				both(t, "own", func(s *laneStore) string {
 					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
-					held, errHeld := s.HeldLanes(t.Context(), "/", queue)
-					page, errPage := s.NextHeld(t.Context(), "/", queue, HeldPage{})
+					held, errHeld := s.BlockedLanes(t.Context(), "/", queue)
+					page, errPage := s.NextBlocked(t.Context(), "/", queue, BlockedPage{})
 					slices.Sort(page.Lanes)
 					return fmt.Sprint(got, err, held, errHeld, page.Lanes, page.Last, errPage)
 				})
@@ -190,7 +190,7 @@ func TestLanePlan(t *testing.T) {
 	}
 	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}}
 	for id, position := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
-		state.letters = append(state.letters, parked{position: position, name: member(id, ""), id: id})
+		state.letters = append(state.letters, blocked{position: position, name: member(id, ""), id: id})
 	}
 	state.sort()
 	at := func(index int, n int64) Planned { return Planned{index, Position{5, n}} }
@@ -226,12 +226,12 @@ func planned(s *LaneState, found []LaneDeadLetter) LanePlan {
 }
 
 // TestLanePlanOfOneID covers lanes in which one id has several positions: its message was published again, or a nack was
-// lost and a later session parked it again, or both. Sessions are letters; an upper-case one parked a redelivered
+// lost and a later session blocked it again, or both. Sessions are letters; an upper-case one blocked a redelivered
 // message.
 func TestLanePlanOfOneID(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		sessions string // that parked x, from position 1 on; a space: the next session parked another message
+		sessions string // that blocked x, from position 1 on; a space: the next session blocked another message
 		found    int    // dead letters of x
 		publish  []int64
 		replaced []int64
@@ -250,7 +250,7 @@ func TestLanePlanOfOneID(t *testing.T) {
 		{"published again by another session, and that one is lost", "a bC", 2, []int64{1, 2}, []int64{3}, nil},
 		{"none is there", "aB", 0, nil, []int64{1}, []int64{2}},
 	} {
-		state := &LaneState{Since: 5, names: map[string][]parkedAt{}}
+		state := &LaneState{Since: 5, names: map[string][]blockedAt{}}
 		var found []LaneDeadLetter
 		for i, session := range tt.sessions {
 			id, position := "x", int64(i+1)
@@ -260,8 +260,8 @@ func TestLanePlanOfOneID(t *testing.T) {
 			}
 			name := member(id, "")
 			state.Open = append(state.Open, position)
-			state.letters = append(state.letters, parked{position: position, name: name, id: id})
-			state.names[name] = append(state.names[name], parkedAt{position, strings.ToLower(string(session)), session < 'a'})
+			state.letters = append(state.letters, blocked{position: position, name: name, id: id})
+			state.names[name] = append(state.names[name], blockedAt{position, strings.ToLower(string(session)), session < 'a'})
 		}
 		for range tt.found {
 			found = append(found, LaneDeadLetter{Message: Message{ID: "x"}})
@@ -279,17 +279,17 @@ func TestLanePlanOfOneID(t *testing.T) {
 	}
 }
 
-// A request that arrives twice parks its message once, though an operator has replayed the message in between. The
-// second position would have no dead letter, and would hold the lane until it is dropped.
+// A request that arrives twice blocks its message once, though an operator has replayed the message in between. The
+// second position would have no dead letter, and would block the lane until it is dropped.
 func TestRepeatedLaneStep(t *testing.T) {
 	for _, s := range laneStores(t) {
-		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LanePark, Owner: "o",
+		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LaneBlock, Owner: "o",
 			Number: 1}
 		if _, err := s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner); err != nil {
 			t.Fatal(err)
 		}
 		first, err := s.StepLane(t.Context(), step)
-		if err != nil || first.Verdict != LaneHeld {
+		if err != nil || first.Code != LaneBlocked {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
 		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []LaneLetter{{step.Message, first.Position}}); err != nil {
@@ -305,11 +305,11 @@ func TestRepeatedLaneStep(t *testing.T) {
 	}
 }
 
-// A replay that sees a message parked again, at a later position than it looked for, leaves its dead letter for the next
+// A replay that sees a message blocked again, at a later position than it looked for, leaves its dead letter for the next
 // pass.
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
-	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{position: 2, name: member("behind", ""),
+	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []blocked{{position: 2, name: member("behind", ""),
 		id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{5, 2}}}},

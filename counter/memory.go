@@ -92,7 +92,7 @@ func (m *Memory) step(ctx context.Context, a Attempt, take func(*Record, *rules.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now().UTC()
-	a.Holder = printable.Cut(a.Holder, rules.MaxStoredID)
+	a.Consumer = printable.Cut(a.Consumer, rules.MaxStoredID)
 	a.Received = now.Add(-time.Duration(ageOf(a)) * time.Millisecond)
 	r := m.record(a.Message, now)
 	reply, keep := take(&r, &m.ledger(a.VHost, a.Queue).Queue, a, now)

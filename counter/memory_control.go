@@ -42,8 +42,8 @@ func (l *ledger) report(r Reader, now time.Time) {
 	}
 	delete(l.readers, r.Token)
 	if !r.Left {
-		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, rules.MaxStoredID),
-			Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
+		l.readers[r.Token] = ConsumerState{Consumer: printable.Cut(r.Consumer, rules.MaxStoredID),
+			Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Waiting: r.Waiting.kept()}
 	}
 }
 
@@ -114,7 +114,7 @@ func (m *Memory) Consumers(_ context.Context, vhost, queue string) ([]ConsumerSt
 			out = append(out, state.since(paused))
 		}
 	}
-	slices.SortFunc(out, byHolder)
+	slices.SortFunc(out, byConsumer)
 	return out, nil
 }
 

@@ -45,8 +45,8 @@ func (b *laneBook) first() int64 {
 	return slices.Min(slices.Collect(maps.Keys(b.open)))
 }
 
-// HeldLanes is like Counter.HeldLanes. It fails only if ctx has ended.
-func (m *Memory) HeldLanes(ctx context.Context, vhost, queue string) (n int, err error) {
+// BlockedLanes is like Counter.BlockedLanes. It fails only if ctx has ended.
+func (m *Memory) BlockedLanes(ctx context.Context, vhost, queue string) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, b := range m.ledger(vhost, queue).lanes {
@@ -74,17 +74,17 @@ func (m *Memory) OwnLanes(ctx context.Context, vhost, queue, before, owner strin
 	out := OwnedLanes{Owner: l.laneOwner}
 	for _, b := range l.lanes {
 		if len(b.open) > 0 {
-			out.Held++
+			out.Blocked++
 		}
 	}
 	return out, nil
 }
 
-// NextHeld is like Counter.NextHeld. It has all lanes on one page, and fails only if ctx has ended.
-func (m *Memory) NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error) {
+// NextBlocked is like Counter.NextBlocked. It has all lanes on one page, and fails only if ctx has ended.
+func (m *Memory) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	page := HeldPage{Last: true}
+	page := BlockedPage{Last: true}
 	for hash, b := range m.ledger(vhost, queue).lanes {
 		if len(b.open) > 0 {
 			page.Lanes = append(page.Lanes, hash)
@@ -107,10 +107,10 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	l, now := m.ledger(s.VHost, s.Queue), time.Now()
 	switch l.laneOwner {
 	case "":
-		return LaneReply{Verdict: LaneUnknown}, nil
+		return LaneReply{Code: LaneUnknown}, nil
 	case s.Owner:
 	default:
-		return LaneReply{Verdict: LaneUnowned}, nil
+		return LaneReply{Code: LaneUnowned}, nil
 	}
 	b := l.lane(s.Lane)
 	if b == nil {
@@ -120,16 +120,16 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	switch {
 	case b.owner != s.Owner:
 	case b.number > s.Number || b.number == s.Number && b.changed:
-		return LaneReply{Verdict: LaneUnowned}, nil
+		return LaneReply{Code: LaneUnowned}, nil
 	case b.number == s.Number:
 		return b.said, nil
 	}
 	b.owner, b.number, b.changed = s.Owner, s.Number, false
-	verdict, position := b.step(s, now)
+	code, position := b.step(s, now)
 	if b.last > 0 {
 		l.lanes[hashID(s.Lane)] = b
 	}
-	b.said = LaneReply{Verdict: verdict}
+	b.said = LaneReply{Code: code}
 	if position > 0 {
 		b.said.Position = Position{b.since, position}
 	}
@@ -143,27 +143,27 @@ func (l *ledger) lane(name string) *laneBook {
 	return l.lanes[hashID(name)]
 }
 
-func (b *laneBook) step(s LaneStep, now time.Time) (LaneVerdict, int64) {
+func (b *laneBook) step(s LaneStep, now time.Time) (LaneCode, int64) {
 	position := s.Position.Number
 	if s.Position.Since != b.since || position > b.last {
 		position = 0
 	}
 	switch {
 	case position > 0 && !b.open[position]:
-		return LaneStale, position
+		return LaneSuperseded, position
 	case s.Act == LaneLeave:
 		delete(b.open, position)
-		return b.freeOr(LaneHeld), position
+		return b.freeOr(LaneBlocked), position
 	case s.Act == LaneEnter && position > 0 && position == b.first():
 		return LaneRun, position
 	case s.Act == LaneEnter && s.Position.Number == 0 && len(b.open) == 0:
 		return LaneFree, 0
 	}
-	return LaneHeld, b.park(s, position, now)
+	return LaneBlocked, b.block(s, position, now)
 }
 
-// park gives a message a position of its own, unless it carries one.
-func (b *laneBook) park(s LaneStep, position int64, now time.Time) int64 {
+// block gives a message a position of its own, unless it carries one.
+func (b *laneBook) block(s LaneStep, position int64, now time.Time) int64 {
 	if position == 0 {
 		if len(b.open) == 0 {
 			b.held = now
@@ -177,7 +177,7 @@ func (b *laneBook) park(s LaneStep, position int64, now time.Time) int64 {
 	return position
 }
 
-func (b *laneBook) freeOr(held LaneVerdict) LaneVerdict {
+func (b *laneBook) freeOr(held LaneCode) LaneCode {
 	if len(b.open) == 0 {
 		return LaneFree
 	}
@@ -185,13 +185,13 @@ func (b *laneBook) freeOr(held LaneVerdict) LaneVerdict {
 }
 
 // Lanes is like Admin.Lanes. It never fails.
-func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]HeldLane, error) {
+func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]BlockedLane, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []HeldLane
+	var out []BlockedLane
 	for _, b := range m.ledger(vhost, queue).lanes {
 		if len(b.open) > 0 {
-			out = append(out, HeldLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open),
+			out = append(out, BlockedLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open),
 				By: b.state().Dead()[b.first()]})
 		}
 	}
@@ -199,34 +199,34 @@ func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]HeldLane, erro
 	return out, nil
 }
 
-func bySince(a, b HeldLane) int {
+func bySince(a, b BlockedLane) int {
 	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Lane, b.Lane))
 }
 
 func (b *laneBook) state() *LaneState {
 	open := slices.Sorted(maps.Keys(b.open))
 	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(positionsRead, len(open))],
-		names: map[string][]parkedAt{}}
+		names: map[string][]blockedAt{}}
 	for at, l := range b.letters {
 		if at.position <= s.lastOpen() {
-			s.letters = append(s.letters, parked{at.position, at.name, l.id, l.published})
+			s.letters = append(s.letters, blocked{at.position, at.name, l.id, l.published})
 			s.names[at.name] = nil
 		}
 	}
 	s.sort()
 	for at, l := range b.letters {
 		if _, listed := s.names[at.name]; listed {
-			s.names[at.name] = append(s.names[at.name], parkedAt{at.position, l.owner, l.again})
+			s.names[at.name] = append(s.names[at.name], blockedAt{at.position, l.owner, l.again})
 		}
 	}
 	for name, at := range s.names {
-		slices.SortFunc(at, func(a, b parkedAt) int { return cmp.Compare(a.position, b.position) })
+		slices.SortFunc(at, func(a, b blockedAt) int { return cmp.Compare(a.position, b.position) })
 		s.names[name] = at[:min(namesRead, len(at))]
 	}
 	return s
 }
 
-// Lane is like Admin.Lane. It fails only on a lane that is not held.
+// Lane is like Admin.Lane. It fails only on a lane that is not blocked.
 func (m *Memory) Lane(_ context.Context, vhost, queue, lane string) (*LaneState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -93,7 +93,7 @@ var (
 	fences     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r",
 		strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
-	holders = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
+	consumers = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
 	// never as much as may have passed
 	maxAges = rapid.SampledFrom([]time.Duration{0, 0, 0, 55 * time.Second, 9*time.Minute + 55*time.Second, 48*time.Hour +
 		55*time.Second})
@@ -163,7 +163,7 @@ func drawOwn(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
 	did.step = "own"
 	attempts, n := rapid.IntRange(0, 5).Draw(t, "attempts"), notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(rules.VerdictLimited, s.LimitMessage(ctx, did.Message, attempts, n))
+		return refused(rules.ReplyLimited, s.LimitMessage(ctx, did.Message, attempts, n))
 	}
 }
 
@@ -171,7 +171,7 @@ func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	did.step = "reset"
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(rules.VerdictReset, s.Reset(ctx, did.Message, n))
+		return refused(rules.ReplyReset, s.Reset(ctx, did.Message, n))
 	}
 }
 
@@ -179,7 +179,7 @@ func drawSkip(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error
 	did.step = "skip"
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(rules.VerdictSkipped, s.Skip(ctx, did.Message, n))
+		return refused(rules.ReplySkipped, s.Skip(ctx, did.Message, n))
 	}
 }
 
@@ -191,14 +191,14 @@ func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 }
 
 // refused makes an operator's refusal a reply, so that the stores must agree on it.
-func refused(done Verdict, err error) (Reply, error) {
+func refused(done ReplyCode, err error) (Reply, error) {
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		return Reply{Verdict: rules.VerdictNone}, nil
+		return Reply{Code: rules.ReplyNone}, nil
 	case errors.Is(err, ErrOver):
-		return Reply{Verdict: rules.VerdictOver}, nil
+		return Reply{Code: rules.ReplyOver}, nil
 	}
-	return Reply{Verdict: done}, err
+	return Reply{Code: done}, err
 }
 
 // setLimit sets or clears the queue's override.
@@ -241,7 +241,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 	return func(t *rapid.T) {
 		did := taken{Attempt: Attempt{
 			Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "token"),
-			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"), MaxAge: maxAges.Draw(t, "max age"),
+			Consumer: consumers.Draw(t, "consumer"), First: rapid.Bool().Draw(t, "first"), MaxAge: maxAges.Draw(t, "max age"),
 			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Delay: drawDelay(t),
 			HoldsQueue: rapid.IntRange(0, 2).Draw(t, "holds the queue") == 0,
 		}}
@@ -372,7 +372,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	if a.OpenToken != b.OpenToken && !d.mayMark() {
 		refuse(fmt.Sprintf("the open attempt turned from %q to %q", b.OpenToken, a.OpenToken))
 	}
-	if d.reply.Verdict == VerdictExhausted && !d.staysExhausted() {
+	if d.reply.Code == ReplyExhausted && !d.staysExhausted() {
 		refuse("exhausted without a tombstone")
 	}
 	if len(a.History) != min(a.Counted(), rules.MaxHistory) && (!b.exists || len(b.History) != rules.MaxHistory ||
@@ -398,7 +398,7 @@ func (d *taken) check(t *rapid.T, where string) {
 		a.State == StateDeadLetter)) {
 		refuse("dead-lettered for its age, or not")
 	}
-	if d.reply.Verdict == VerdictRequeue && a.Counted() >= d.reply.Limit {
+	if d.reply.Code == ReplyRequeue && a.Counted() >= d.reply.Limit {
 		refuse("requeued at the limit")
 	}
 	newly := b.State != StateDeadLetter || a.Tokens.Of(d.Token) == KindFailed && b.Tokens.Of(d.Token) == 0
@@ -420,7 +420,7 @@ func (d *taken) check(t *rapid.T, where string) {
 func (d *taken) wrongBegun() string {
 	b, a := d.before, d.after
 	same := a.OpenToken == b.OpenToken
-	begins := d.step == "begun" && d.reply.Verdict == VerdictBegun
+	begins := d.step == "begun" && d.reply.Code == ReplyBegun
 	switch {
 	case a.OpenMode == ModeIsolated && (!same || b.OpenMode != ModeIsolated) && !begins:
 		return "an attempt is isolated without its BEGUN"
@@ -442,20 +442,20 @@ func (d *taken) wrongMove() string {
 		return "a copy number was confirmed that was never given"
 	case a.CopyNumber > b.CopyNumber && d.step != "moved" && a.CopyNumber != d.Delay.CopyNumber:
 		return "a copy number was confirmed by no copy"
-	case a.Top > b.Top && d.step != "moved" && d.reply.Verdict != VerdictMove && a.Top != d.Delay.CopyNumber:
+	case a.Top > b.Top && d.step != "moved" && d.reply.Code != ReplyMove && a.Top != d.Delay.CopyNumber:
 		return "a copy number was given to no move"
-	case d.reply.Verdict == VerdictMove && (d.reply.CopyNumber != a.Top || a.CopyNumber >= a.Top || a.Mover != d.Token ||
+	case d.reply.Code == ReplyMove && (d.reply.CopyNumber != a.Top || a.CopyNumber >= a.Top || a.Mover != d.Token ||
 		a.Until.IsZero()):
 		return "a move was not noted"
-	case d.reply.Verdict == VerdictMove && (d.Delay.Above == 0 || d.after.Left(time.Now()) <= d.Delay.Above-8*time.Second):
+	case d.reply.Code == ReplyMove && (d.Delay.Above == 0 || d.after.Left(time.Now()) <= d.Delay.Above-8*time.Second):
 		return "a message was moved that need not wait"
-	case d.reply.Verdict == VerdictStale && (a.Body != d.Delay.Body || d.Delay.CopyNumber >= a.CopyNumber &&
+	case d.reply.Code == ReplySuperseded && (a.Body != d.Delay.Body || d.Delay.CopyNumber >= a.CopyNumber &&
 		(d.Delay.CopyNumber == 0 || d.after.State != StateDone)):
-		return "a delivery is stale that no copy replaces"
-	case d.reply.Verdict == VerdictStale && d.after.tombstones.Count > d.before.tombstones.Count:
-		return "a stale delivery got a tombstone"
-	case d.reply.Verdict == VerdictStale && d.after.Starts > d.before.Starts:
-		return "a stale delivery got an attempt"
+		return "a delivery is superseded that no copy replaces"
+	case d.reply.Code == ReplySuperseded && d.after.tombstones.Count > d.before.tombstones.Count:
+		return "a superseded delivery got a tombstone"
+	case d.reply.Code == ReplySuperseded && d.after.Starts > d.before.Starts:
+		return "a superseded delivery got an attempt"
 	case a.Top == 0 && a != (Move{}):
 		return "a message that was never moved has a move"
 	}
@@ -464,7 +464,7 @@ func (d *taken) wrongMove() string {
 
 // waitsForCopy reports whether a START waits for the end of an attempt at another copy.
 func (d *taken) waitsForCopy() bool {
-	return d.step == "start" && d.reply.Verdict == VerdictWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
+	return d.step == "start" && d.reply.Code == ReplyWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
 }
 
 // skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL
@@ -476,15 +476,15 @@ func (d *taken) skipIgnored() bool {
 	switch a := d.after; d.step {
 	case "start":
 		again := d.before.OpenToken == d.Token || d.before.Tokens.Of(d.Token) != 0
-		return !again && d.reply.Verdict != VerdictStale && !d.waitsForCopy() && (d.reply.Verdict != VerdictExhausted ||
+		return !again && d.reply.Code != ReplySuperseded && !d.waitsForCopy() && (d.reply.Code != ReplyExhausted ||
 			a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "fail":
-		return d.reply.Verdict != VerdictStale && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped ||
+		return d.reply.Code != ReplySuperseded && (d.reply.Code != ReplyExhausted || a.Cause != CauseSkipped ||
 			a.Reason != d.before.Skipped.Why)
 	case "end":
 		return a.State == StateLive || a.State == StateDeadLetter
 	case "skip":
-		return d.reply.Verdict != rules.VerdictSkipped || a.Skipped.Why != d.before.Skipped.Why
+		return d.reply.Code != rules.ReplySkipped || a.Skipped.Why != d.before.Skipped.Why
 	}
 	return false
 }
@@ -536,7 +536,7 @@ func (d *taken) becameTooOld() bool {
 	switch {
 	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:
 		return false
-	case d.reply.Verdict == VerdictStale, d.reply.Verdict == VerdictHeld, d.waitsForCopy():
+	case d.reply.Code == ReplySuperseded, d.reply.Code == ReplyHeld, d.waitsForCopy():
 		return false
 	case d.step == "start":
 		handled := !b.Binds.IsZero() && !counted
@@ -555,7 +555,7 @@ func (d *taken) anew() bool {
 	case "fail":
 		return d.First && d.before.State != StateLive && d.before.State != StateSkip
 	case "reset":
-		return d.reply.Verdict == rules.VerdictReset
+		return d.reply.Code == rules.ReplyReset
 	}
 	return false
 }
@@ -578,11 +578,11 @@ func (d *taken) mayMark() bool {
 	b, a := d.before, d.after
 	switch {
 	case d.step == "start" && a.OpenToken == d.Token:
-		return d.reply.Verdict == VerdictRun && (d.mode != ModeUntracked || d.Delay.CopyNumber > 0)
+		return d.reply.Code == ReplyRun && (d.mode != ModeUntracked || d.Delay.CopyNumber > 0)
 	case a.OpenToken != "":
 		return false
 	case b.OpenToken == d.Token:
-		return d.step != "start" || d.reply.Verdict == VerdictStale
+		return d.step != "start" || d.reply.Code == ReplySuperseded
 	case d.step == "start":
 		return d.anew() || b.State == StateDone || isolated(d.mode) && b.OpenMode == ModeIsolated ||
 			d.mode != ModeUntracked && b.OpenMode == ModeReserved

@@ -11,7 +11,7 @@ type (
 	Failure     = rules.Failure
 	Cause       = rules.Cause
 	Reply       = rules.Reply
-	Verdict     = rules.Verdict
+	ReplyCode   = rules.ReplyCode
 	Record      = rules.Record
 	State       = rules.State
 	Tokens      = rules.Tokens
@@ -42,23 +42,23 @@ const (
 	CauseRejected = rules.CauseRejected
 	CauseCrashed  = rules.CauseCrashed
 	CauseSkipped  = rules.CauseSkipped
-	CauseBehind   = rules.CauseBehind
+	CauseBlocked  = rules.CauseBlocked
 	CauseTooOld   = rules.CauseTooOld
 	CauseNoID     = rules.CauseNoID
 )
 
-// The verdicts of Start, Begun and Fail.
+// The reply of Start, Begun and Fail.
 const (
-	VerdictRun       = rules.VerdictRun
-	VerdictWait      = rules.VerdictWait
-	VerdictSuspect   = rules.VerdictSuspect
-	VerdictRequeue   = rules.VerdictRequeue
-	VerdictExhausted = rules.VerdictExhausted
-	VerdictMove      = rules.VerdictMove
-	VerdictStale     = rules.VerdictStale
-	VerdictHeld      = rules.VerdictHeld
-	VerdictBegun     = rules.VerdictBegun
-	VerdictGone      = rules.VerdictGone
+	ReplyRun        = rules.ReplyRun
+	ReplyWait       = rules.ReplyWait
+	ReplySuspect    = rules.ReplySuspect
+	ReplyRequeue    = rules.ReplyRequeue
+	ReplyExhausted  = rules.ReplyExhausted
+	ReplyMove       = rules.ReplyMove
+	ReplySuperseded = rules.ReplySuperseded
+	ReplyHeld       = rules.ReplyHeld
+	ReplyBegun      = rules.ReplyBegun
+	ReplyGone       = rules.ReplyGone
 )
 
 // The states of a Record.

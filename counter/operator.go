@@ -71,9 +71,9 @@ func refusal(verb string, m Message, reply Reply, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case reply.Verdict == rules.VerdictNone:
+	case reply.Code == rules.ReplyNone:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
-	case reply.Verdict == rules.VerdictOver:
+	case reply.Code == rules.ReplyOver:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
 	}
 	return nil

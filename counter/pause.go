@@ -24,11 +24,11 @@ var (
 
 // ConsumerState is a process that consumes a queue.
 type ConsumerState struct {
-	Holder string // the process
+	Consumer string // the process
 	// when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
-	Seen   time.Time
-	Paused bool // it has read the pause of the queue, takes no deliveries and holds none
-	Held   Held // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
+	Seen    time.Time
+	Paused  bool    // it has read the pause of the queue, takes no deliveries and holds none
+	Waiting Waiting // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
 }
 
 //go:embed scripts/pause.lua
@@ -103,7 +103,7 @@ func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) 
 	return &n, nil
 }
 
-// Consumers returns the processes that consumed a queue within the last minute, sorted by Holder. A process that has
+// Consumers returns the processes that consumed a queue within the last minute, sorted by Consumer. A process that has
 // left is not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not
 // reach the store.
 func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
@@ -124,18 +124,18 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	for _, r := range readers {
 		text, _ := r.Member.(string)
 		if words := strings.SplitN(text, " ", 3); len(words) == 3 {
-			c := ConsumerState{Holder: words[2], Seen: time.UnixMilli(int64(r.Score)).UTC(), Paused: words[0] == "1"}
+			c := ConsumerState{Consumer: words[2], Seen: time.UnixMilli(int64(r.Score)).UTC(), Paused: words[0] == "1"}
 			out, tokens = append(out, c.since(paused)), append(tokens, words[1])
 		}
 	}
-	held, err := a.readHeld(ctx, vhost, queue, tokens)
+	held, err := a.readWaiting(ctx, vhost, queue, tokens)
 	if err != nil {
 		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
 	}
 	for i := range held {
-		out[i].Held = held[i]
+		out[i].Waiting = held[i]
 	}
-	slices.SortFunc(out, byHolder)
+	slices.SortFunc(out, byConsumer)
 	return out, nil
 }
 
@@ -146,6 +146,6 @@ func (c ConsumerState) since(paused *Note) ConsumerState {
 	return c
 }
 
-func byHolder(a, b ConsumerState) int {
-	return cmp.Or(cmp.Compare(a.Holder, b.Holder), b.Seen.Compare(a.Seen))
+func byConsumer(a, b ConsumerState) int {
+	return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), b.Seen.Compare(a.Seen))
 }

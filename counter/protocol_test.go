@@ -43,7 +43,7 @@ func TestProtocolValues(t *testing.T) {
 		"keep after a success":                     ms(rules.KeepDone),
 		"tombstone in force":                       lua("record", "BINDS") + " ms",
 		"bytes of a token":                         fmt.Sprint(token),
-		"bytes of id, generation, holder, by":      fmt.Sprint(rules.MaxStoredID),
+		"bytes of id, generation, consumer, by":    fmt.Sprint(rules.MaxStoredID),
 		"bytes of reason, why":                     fmt.Sprint(MaxReason),
 		"bytes of a lane's name":                   fmt.Sprint(maxLane),
 		"largest limit":                            lua("record", "MOST"),

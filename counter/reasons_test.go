@@ -24,7 +24,7 @@ func TestDeadReasons(t *testing.T) {
 				continue
 			}
 			f := Failure{Cause: []Cause{CauseRejected, CausePanicked}[i%2], Reason: texts[i%len(texts)]}
-			if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "a", Holder: "a b"}, f); err != nil {
+			if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "a", Consumer: "a b"}, f); err != nil {
 				t.Fatal(err)
 			}
 		}

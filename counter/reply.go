@@ -36,17 +36,17 @@ func parseReply(reply any) (Reply, error) {
 		}
 	}
 	name, _ := list[0].(string)
-	verdict, ok := rules.ParseVerdict(name)
+	code, ok := rules.ParseReplyCode(name)
 	if !ok {
-		return Reply{}, fmt.Errorf("%w: verdict %.80q", ErrReply, fmt.Sprint(list[0]))
+		return Reply{}, fmt.Errorf("%w: code %.80q", ErrReply, fmt.Sprint(list[0]))
 	}
 	cause, _ := list[6].(string)
 	reason, _ := list[7].(string)
-	if verdict != VerdictMove {
+	if code != ReplyMove {
 		copyNumber = 0
 	}
 	return Reply{
-		CopyNumber: copyNumber, Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
+		CopyNumber: copyNumber, Code: code, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
 		Wait: time.Duration(min(n[4], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
 		PossibleDuplicate: double == 1,
 	}, nil

@@ -22,7 +22,7 @@ func TestLargestRecord(t *testing.T) {
 	note := Note{By: long, Why: long}
 	named := func(prefix string, i int) Attempt {
 		token := fmt.Sprintf("%s%d", prefix, i)
-		return Attempt{Message: m, Holder: token + long, Token: token + strings.Repeat("-", 64-len(token))}
+		return Attempt{Message: m, Consumer: token + long, Token: token + strings.Repeat("-", 64-len(token))}
 	}
 	for _, s := range storesForLong(t) {
 		must := func(_ any, err error) {
@@ -60,10 +60,10 @@ func TestLargestRecord(t *testing.T) {
 			if i%100 > 0 && i < 990 {
 				continue
 			}
-			if again := fail("failed", i); again != reply && reply.Verdict == VerdictRequeue {
+			if again := fail("failed", i); again != reply && reply.Code == ReplyRequeue {
 				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, reply)
 			}
-			if reply.Verdict == VerdictExhausted {
+			if reply.Code == ReplyExhausted {
 				last = i
 				break
 			}

@@ -48,34 +48,34 @@ type specSkip struct {
 }
 
 type specStep struct {
-	Step           string
-	ID, Generation *specText
-	Together       bool
-	Token, Holder  string
-	Limit          int
-	Age            int64
-	Mode           string
-	Fence          int64
-	Wait           int64
-	Cause          string
-	Reason         specText
-	Ran            int64
-	Succeeded      bool
-	Keep           int64
-	Attempts       int
-	By, Why        string
-	MaxRetries     string          `json:"max_retries"`
-	MaxAge         json.RawMessage `json:"max_age"` // ms; of LIMIT a text
-	AtMost         *int            `json:"at_most"`
-	Paused         bool
-	Reader, State  string
-	Delay          string
-	CopyNumber     int64 `json:"copy_number"` // of MOVED
-	Reply          json.RawMessage
+	Step            string
+	ID, Generation  *specText
+	Together        bool
+	Token, Consumer string
+	Limit           int
+	Age             int64
+	Mode            string
+	Fence           int64
+	Wait            int64
+	Cause           string
+	Reason          specText
+	Ran             int64
+	Succeeded       bool
+	Keep            int64
+	Attempts        int
+	By, Why         string
+	MaxRetries      string          `json:"max_retries"`
+	MaxAge          json.RawMessage `json:"max_age"` // ms; of LIMIT a text
+	AtMost          *int            `json:"at_most"`
+	Paused          bool
+	Reader, State   string
+	Delay           string
+	CopyNumber      int64 `json:"copy_number"` // of MOVED
+	Reply           json.RawMessage
 }
 
 type specReply struct {
-	Verdict    string   `json:"verdict"`
+	Code       string   `json:"code"`
 	Failures   int      `json:"failures"`
 	Crashes    int      `json:"crashes"`
 	Limit      int      `json:"limit"`
@@ -238,7 +238,7 @@ func (r *specRun) take(at int, steps []specStep) {
 
 func (s specStep) attempt() Attempt {
 	return Attempt{
-		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Fence: s.Fence,
+		Message: messageOf(s.ID, s.Generation), Token: s.Token, Consumer: s.Consumer, Fence: s.Fence,
 		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Delay: s.delay(), First: s.Age >= 0,
 		Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
 	}
@@ -259,7 +259,7 @@ func (s specStep) request() *request {
 		panic("only FAIL is sent together")
 	}
 	a := s.attempt()
-	args := []any{a.Token, a.ID, a.Generation, a.Holder, s.Limit, ageOf(a), s.Wait, s.Cause, string(s.Reason), s.Ran}
+	args := []any{a.Token, a.ID, a.Generation, a.Consumer, s.Limit, ageOf(a), s.Wait, s.Cause, string(s.Reason), s.Ran}
 	if s.AtMost != nil { // else as a consumer that does not know it
 		args = append(args, string(s.MaxAge), *s.AtMost)
 	}
@@ -316,7 +316,7 @@ func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
 		return
 	}
 	got := specReply{
-		Verdict: reply.Verdict.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit,
+		Code: reply.Code.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit,
 		Fence: float64(reply.Fence),
 		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, CopyNumber: reply.CopyNumber,
 	}
@@ -356,7 +356,7 @@ func (r *specRun) control(at int, s specStep) {
 		r.differ("step %d: its reply cannot be read: %v", at+1, err)
 		return
 	}
-	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Holder: s.Holder,
+	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Consumer: s.Consumer,
 		Stopped: s.State == "stopped", Left: s.State == "left"})
 	skips := map[string]bool{}
 	for _, skip := range want.Skips {

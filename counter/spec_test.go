@@ -101,7 +101,7 @@ type specRecord struct {
 	Tokens     [][2]string   `json:"tokens"`
 	ID         specText      `json:"id"`
 	Generation specText      `json:"generation"`
-	Holder     specText      `json:"holder"`
+	Consumer   specText      `json:"consumer"`
 	Notes      []specNote    `json:"notes"`
 	History    []specHistory `json:"history"`
 	Reason     specText      `json:"reason"`
@@ -129,12 +129,12 @@ type specNote struct {
 }
 
 type specHistory struct {
-	Cause  string   `json:"cause"`
-	After  int64    `json:"after"`
-	Ran    int64    `json:"ran"`
-	Token  string   `json:"token"`
-	Holder specText `json:"holder"`
-	Reason specText `json:"reason"`
+	Cause    string   `json:"cause"`
+	After    int64    `json:"after"`
+	Ran      int64    `json:"ran"`
+	Token    string   `json:"token"`
+	Consumer specText `json:"consumer"`
+	Reason   specText `json:"reason"`
 }
 
 // times are the fields that hold a time.
@@ -177,11 +177,11 @@ func (r specRecord) text(begin int64) string {
 		" ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
 		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since),
 		" ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
-		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Holder), " ", len(notes), " ", len(history))
+		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Consumer), " ", len(notes), " ", len(history))
 	if m := r.Moved; m != nil {
 		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.CopyNumber, m.Top, at(m.Until), word(m.Mover), m.Body)
 	}
-	return line + "\n" + string(r.ID+r.Generation+r.Holder) + notes + history + string(r.Reason)
+	return line + "\n" + string(r.ID+r.Generation+r.Consumer) + notes + history + string(r.Reason)
 }
 
 func (r specRecord) notesText(begin int64) (text string) {
@@ -197,7 +197,7 @@ func (r specRecord) historyText() (text string) {
 		if h.Cause == "c" {
 			lasted = h.Token
 		}
-		text += fmt.Sprintf("\n%s%d\t%s\t%s\t%s", h.Cause, h.After, lasted, h.Holder, h.Reason)
+		text += fmt.Sprintf("\n%s%d\t%s\t%s\t%s", h.Cause, h.After, lasted, h.Consumer, h.Reason)
 	}
 	return text
 }
@@ -242,7 +242,7 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]),
 		Mode: word(w[13]), Since: at(w[14]),
 		Listed: at(w[15]), Limit: int(number(w[16])), Own: int(number(w[17])), Firsts: int(number(w[18])),
-		ID: specText(parts[0]), Generation: specText(parts[1]), Holder: specText(parts[2]), Reason: specText(reason),
+		ID: specText(parts[0]), Generation: specText(parts[1]), Consumer: specText(parts[2]), Reason: specText(reason),
 	}
 	if r.Fence == 0.0 {
 		r.Fence = nil
@@ -270,7 +270,7 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	}
 	for entry := range strings.SplitSeq(strings.TrimPrefix(parts[4], "\n"), "\n") {
 		if f := strings.Split(entry, "\t"); len(f) == 4 {
-			h := specHistory{Cause: f[0][:1], After: number(f[0][1:]), Holder: specText(f[2]), Reason: specText(f[3])}
+			h := specHistory{Cause: f[0][:1], After: number(f[0][1:]), Consumer: specText(f[2]), Reason: specText(f[3])}
 			if h.Cause == "c" {
 				h.Token = f[1]
 			} else {
@@ -326,7 +326,7 @@ func (r specRecord) record() Record {
 		Starts: r.Starts,
 		Due:    at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First),
 		LastTime: at(r.Last),
-		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Holder: string(r.Holder),
+		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Consumer: string(r.Consumer),
 		FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
 	}
 	if r.Fence != nil {

@@ -20,14 +20,14 @@ type op struct {
 const testLimit = 3
 
 func attempt(m Message, token string) Attempt {
-	return Attempt{Message: m, Token: token, Holder: "test"}
+	return Attempt{Message: m, Token: token, Consumer: "test"}
 }
 
 func show(a Reply, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	return fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence)
+	return fmt.Sprintf("%v %d+%d fence %d", a.Code, a.Failures, a.Crashes, a.Fence)
 }
 
 // ordinals replaces the fences of one message, which are times, by their order: the first is 1. It finds one that is
@@ -64,11 +64,11 @@ func reserve(token, want string) op { return start(token, ModeIsolated, want) }
 func isolate(token, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		reply, err := s.Start(t.Context(), attempt(m, token), ModeIsolated, testLimit)
-		if reply.Verdict != VerdictRun || err != nil {
+		if reply.Code != ReplyRun || err != nil {
 			return show(reply, err)
 		}
 		begun, err := s.Begun(t.Context(), attempt(m, token))
-		if begun.Verdict != VerdictBegun || err != nil {
+		if begun.Code != ReplyBegun || err != nil {
 			return show(begun, err)
 		}
 		return show(reply, nil)
@@ -166,7 +166,7 @@ func failHolding(token string, f Failure, want string) op {
 func inForce(token string, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
-		return fmt.Sprint(a.Verdict, " limit ", a.Limit, " ", err)
+		return fmt.Sprint(a.Code, " limit ", a.Limit, " ", err)
 	}, want}
 }
 
@@ -244,7 +244,7 @@ func TestSteps(t *testing.T) {
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared,
 				"RUN 1+0 fence 1"),
 		}},
-		{"the wait survives its holder", []op{
+		{"the wait survives its consumer", []op{
 			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "WAIT 1+0 fence 0"),
 			later(59 * time.Minute), start("b", ModeShared, "WAIT 1+0 fence 0"),
 			later(2 * time.Minute), start("b", ModeShared, "RUN 1+0 fence 1"),

@@ -41,10 +41,10 @@ type Summary struct {
 	Override    *Override // nil: none, or one that consumers ignore
 	Undecodable string    // the note of NoteUndecodable, of the last minute
 	Paused      *Note     // nil: the queue is not paused
-	Held        Held      // of all processes: their messages together, and the report of the message held for longest
+	Waiting     Waiting   // of all processes: their messages together, and the report of the message held for longest
 
-	HeldLanes int    // lanes that are held
-	Behind    Behind // the dead letters in them that had no attempt
+	BlockedLanes int     // lanes that are blocked
+	Blocked      Blocked // the dead letters in them that had no attempt
 
 	Partial bool  // the queue has more records than were read
 	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
@@ -101,17 +101,17 @@ func (a *Admin) summarise(ctx context.Context, vhost string, queues []Summary, r
 		}
 		open = more
 	}
-	return a.countBehind(ctx, vhost, queues, recent)
+	return a.countBlocked(ctx, vhost, queues, recent)
 }
 
-// countBehind counts the dead letters behind held lanes, where there are any.
-func (a *Admin) countBehind(ctx context.Context, vhost string, queues []Summary, recent time.Duration) (err error) {
+// countBlocked counts the dead letters in blocked lanes, where there are any.
+func (a *Admin) countBlocked(ctx context.Context, vhost string, queues []Summary, recent time.Duration) (err error) {
 	for i := range queues {
 		s := &queues[i]
-		if s.HeldLanes == 0 || s.Err != nil {
+		if s.BlockedLanes == 0 || s.Err != nil {
 			continue
 		}
-		s.Behind, err = a.Behind(ctx, vhost, s.Queue, recent)
+		s.Blocked, err = a.Blocked(ctx, vhost, s.Queue, recent)
 		switch {
 		case errors.Is(err, ErrForeign):
 			s.Err = err
@@ -181,7 +181,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	}
 	lanes, _ := reply[12].(int64)
 	existing, _ := reply[13].(int64)
-	s.Time, s.HeldLanes = time.UnixMilli(n[0]).UTC(), int(lanes)
+	s.Time, s.BlockedLanes = time.UnixMilli(n[0]).UTC(), int(lanes)
 	if text, ok := reply[6].(string); ok {
 		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
 		s.lead(&head, n[2] == n[3])
@@ -193,7 +193,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if h := hashes[2]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))
 	}
-	s.Held = heldTogether(reply[11])
+	s.Waiting = waitingTogether(reply[11])
 	return n[1] >= summaryPage, nil
 }
 

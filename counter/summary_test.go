@@ -40,10 +40,10 @@ func TestSummaries(t *testing.T) {
 			"no set", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		for i, h := range []Held{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
+		for i, h := range []Waiting{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
 			Why: "out of reach"}, {}} {
-			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Holder: "host",
-				Held: h}); err != nil {
+			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Consumer: "host",
+				Waiting: h}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -69,8 +69,8 @@ func TestSummaries(t *testing.T) {
 				orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)
 			}
-			if want := (Held{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Held != want || orders.Held != (Held{}) {
-				t.Errorf("held: %+v, want %+v; orders %+v", idle.Held, want, orders.Held)
+			if want := (Waiting{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Waiting != want || orders.Waiting != (Waiting{}) {
+				t.Errorf("waiting: %+v, want %+v; orders %+v", idle.Waiting, want, orders.Waiting)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 		a := attempt(message("moved"), "a")
 		a.Delay = Delay{Above: time.Minute, Lease: time.Minute, Body: "b"}
 		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil ||
-			reply.Verdict != VerdictMove {
+			reply.Code != ReplyMove {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		if got := head(); got != "moved" {

@@ -197,7 +197,7 @@ func TestLimitOfADeath(t *testing.T) {
 				}
 			}
 			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil ||
-				a.Verdict != VerdictExhausted {
+				a.Code != ReplyExhausted {
 				t.Fatalf("%s: %+v, %v", name, a, err)
 			}
 			if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)); err != nil {

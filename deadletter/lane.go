@@ -24,7 +24,7 @@ type Lanes interface {
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (released bool, err error)
 }
 
-// Lane is a held lane of a work queue, whose dead letters are in a dead-letter queue.
+// Lane is a blocked lane of a work queue, whose dead letters are in a dead-letter queue.
 type Lane struct {
 	Queue string // the work queue; must not be empty
 	Name  string // of the lane
@@ -37,9 +37,9 @@ type Lane struct {
 	// their way. If zero, a minute.
 	Wait time.Duration
 
-	// First, if not zero, is the position of the message that holds the lane, as counter.LaneState.First returned it. If
+	// First, if not zero, is the position of the message that blocks the lane, as counter.LaneState.First returned it. If
 	// another holds it when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the
-	// same message drop only that one, and a lane that was released and is held anew is not dropped.
+	// same message drop only that one, and a lane that was released and is blocked anew is not dropped.
 	First counter.Position
 
 	// Missing drops positions whose dead letters are not in the dead-letter queue: they expired, were consumed
@@ -62,7 +62,7 @@ type LaneResult struct {
 	Dropped  int  // messages given up
 	Missing  int  // of Dropped, those whose dead letters were not in the dead-letter queue: Keep did not get them
 	Doubles  int  // dead letters taken off that had been published before
-	Released bool // no message holds the lane any more
+	Released bool // no message blocks the lane any more
 	Passes   int
 
 	// Undecided names messages of Dropped that Keep got, and that may still be in the dead-letter queue: no lane expects
@@ -70,18 +70,18 @@ type LaneResult struct {
 	Undecided []string
 }
 
-// Errors of ReplayLane, DropFirst and DropLane. The lane stays held, and nothing is lost; each may be called again.
+// Errors of ReplayLane, DropFirst and DropLane. The lane stays blocked, and nothing is lost; each may be called again.
 var (
 	// ErrLaneFailed says that the first message of the lane was dead-lettered again: fix its cause, or drop it.
-	ErrLaneFailed = errors.New("the message that holds the lane failed again")
+	ErrLaneFailed = errors.New("the message that blocks the lane failed again")
 	// ErrLaneMissing says that a message of the lane is no dead letter here: it is on its way, expired, or was consumed
 	// elsewhere.
 	ErrLaneMissing = errors.New("a dead letter of the lane is not in the dead-letter queue")
 	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: check that it runs and that its
 	// queue is not paused.
 	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
-	// ErrLaneChanged says that another message than Lane.First holds the lane: read the lane again.
-	ErrLaneChanged = errors.New("another message holds the lane now")
+	// ErrLaneChanged says that another message than Lane.First blocks the lane: read the lane again.
+	ErrLaneChanged = errors.New("another message blocks the lane now")
 	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane
 	// again.
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
@@ -171,7 +171,7 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	}
 	for begun := false; ; begun = true {
 		if held, err := w.read(ctx); err != nil || !held {
-			return w.result, notHeld(err, l)
+			return w.result, notBlocked(err, l)
 		}
 		var again bool
 		if !begun && w.changed() {
@@ -215,16 +215,16 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 	}
 }
 
-// changed reports whether another message holds the lane than the caller saw.
+// changed reports whether another message blocks the lane than the caller saw.
 func (w *laneWork) changed() bool {
 	return w.l.First != (counter.Position{}) && w.l.First != w.state.First()
 }
 
-func notHeld(err error, l Lane) error {
+func notBlocked(err error, l Lane) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("deadletter: queue %q, lane %q: %w", l.Queue, l.Name, counter.ErrNotHeld)
+	return fmt.Errorf("deadletter: queue %q, lane %q: %w", l.Queue, l.Name, counter.ErrNotBlocked)
 }
 
 func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {

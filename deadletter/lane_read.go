@@ -17,7 +17,7 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 		err = w.scan(ctx)
 		w.noteReplaced(err == nil)
 		switch {
-		case errors.Is(err, counter.ErrNotHeld):
+		case errors.Is(err, counter.ErrNotBlocked):
 			return false, nil
 		case err != nil:
 			return false, err

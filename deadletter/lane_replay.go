@@ -127,7 +127,7 @@ func (w *laneWork) settle(messages []*Message) error {
 	return nil
 }
 
-// await waits until the consumer has handled or parked what was published.
+// await waits until the consumer has handled or blocked what was published.
 func (w *laneWork) await(ctx context.Context, published []counter.Position) error {
 	if len(published) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 	before := -1
 	for deadline := time.Now(); ; {
 		state, err := w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
-		if errors.Is(err, counter.ErrNotHeld) {
+		if errors.Is(err, counter.ErrNotBlocked) {
 			return nil
 		}
 		if err != nil {
@@ -143,7 +143,7 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 		}
 		dead, waiting := state.Dead(), 0
 		for _, p := range published {
-			if _, parked := dead[p.Number]; state.IsOpen(p) && !parked {
+			if _, blocked := dead[p.Number]; state.IsOpen(p) && !blocked {
 				waiting++
 			}
 		}

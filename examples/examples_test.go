@@ -150,7 +150,7 @@ func TestLanes(t *testing.T) {
 		w.publish(t, "payments", uuid.NewString(), m[1], amqp.Table{"customer": m[0]})
 	}
 	if lines := p.next(t, 1); lines[0] != "bob paid 2" {
-		t.Errorf("%q, want bob's payment alone: ann's lane is held", lines)
+		t.Errorf("%q, want bob's payment alone: ann's lane is blocked", lines)
 	}
 	w.awaitQueue(t, "payments.dlq", 2)
 	p.stop(t)

@@ -88,10 +88,10 @@ func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 // stretch makes the wait of a MOVE fit a bucket. A WAIT, which may be for the lease of a move, ends when the message
 // may be due.
 func (m *mortal) stretch(r counter.Reply) counter.Reply {
-	switch r.Verdict {
-	case counter.VerdictMove:
+	switch r.Code {
+	case counter.ReplyMove:
 		r.Wait = max(r.Wait, time.Minute)
-	case counter.VerdictWait:
+	case counter.ReplyWait:
 		r.Wait = min(r.Wait, m.Above)
 	default:
 	}

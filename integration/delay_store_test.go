@@ -43,7 +43,7 @@ func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 
 // fitBucket makes the wait of a MOVE fit a bucket.
 func fitBucket(r counter.Reply) counter.Reply {
-	if r.Verdict == counter.VerdictMove {
+	if r.Code == counter.ReplyMove {
 		r.Wait = max(r.Wait, time.Minute)
 	}
 	return r

@@ -235,7 +235,7 @@ func TestCopiedCopyNumber(t *testing.T) {
 	})
 	s := q.run(0, func(int) time.Duration { return 0 })
 	s.wait(t, "settled", func() bool {
-		return countOf(s.outcomes, consumer.OutcomeAck)+countOf(s.outcomes, consumer.OutcomeStale) == 2
+		return countOf(s.outcomes, consumer.OutcomeAck)+countOf(s.outcomes, consumer.OutcomeSuperseded) == 2
 	})
 	if len(s.attempts) != 2 {
 		t.Errorf("the attempts %v, the outcomes %v", s.attempts, s.outcomes)

@@ -54,7 +54,7 @@ func TestLaneOfAMessageWithoutAnID(t *testing.T) {
 	l.awaitDead(t, 2)
 	held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
 	if err != nil || len(held) != 1 || !strings.HasPrefix(held[0].By, "fp:") {
-		t.Errorf("%+v, %v; want a lane that is held by a fingerprint", held, err)
+		t.Errorf("%+v, %v; want a lane that is blocked by a fingerprint", held, err)
 	}
 	l.fix()
 	q, lane := l.open(t, "lane")

@@ -59,7 +59,7 @@ func TestTwoDropOne(t *testing.T) {
 	}
 	lane.First = counter.Position{}
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
-		t.Errorf("whichever holds the lane: %+v, %v", done, err)
+		t.Errorf("whichever blocks the lane: %+v, %v", done, err)
 	}
 	proctest.Eventually(t, time.Minute, "one dead letter left", func() bool {
 		return depthOf(dialer(t), queue+".dlq") == 1

@@ -75,7 +75,7 @@ func (c laneChild) run(ctx context.Context) (err error) {
 		MaxRetries: 1,
 		Backoff:    func(int) time.Duration { return time.Millisecond }, DrainTimeout: 5 * time.Second,
 		Observer: observer(func(e consumer.Event) {
-			if e.Outcome == consumer.OutcomeDeadLetter && e.Cause == counter.CauseBehind {
+			if e.Outcome == consumer.OutcomeDeadLetter && e.Cause == counter.CauseBlocked {
 				_ = write("behind", e.ID)
 				return
 			}

@@ -150,7 +150,7 @@ func (l *laneQueue) flush(t *testing.T) {
 	l.log.Reset()
 }
 
-// TestLanesOfALostStore: a store that loses its data while a lane is held, during a session or between two, is
+// TestLanesOfALostStore: a store that loses its data while a lane is blocked, during a session or between two, is
 // reported. Only then a later message of the lane is attempted.
 func TestLanesOfALostStore(t *testing.T) {
 	servertest.Long(t)
@@ -181,7 +181,7 @@ func TestLanesOfALostStore(t *testing.T) {
 			s, err := c.Collect(t.Context())
 			return err == nil && s.Dead.Unrecorded == 2 // a busy machine's store may be late
 		})
-		if during && !l.logged("the store has lost its memory of held lanes") {
+		if during && !l.logged("the store has lost its memory of blocked lanes") {
 			t.Error("the session did not end for the lost memory")
 		}
 	}
@@ -342,7 +342,7 @@ func TestReleasedLane(t *testing.T) {
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 || !done.Released {
 		t.Errorf("the only message: %+v, %v", done, err)
 	}
-	if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, counter.ErrNotHeld) || done.Dropped != 0 {
+	if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, counter.ErrNotBlocked) || done.Dropped != 0 {
 		t.Errorf("dropped again: %+v, %v", done, err)
 	}
 	if done, err := q.ReplayLane(t.Context(), lane); err != nil || done.Replayed != 0 {

@@ -36,7 +36,7 @@ type laneLedger struct {
 	dropped   map[int]bool
 	said      [][]string // of each message: its lines, without its number
 	early     []string
-	parked    int
+	blocked   int
 	seat      int // of the last attempt; -1: none
 	takeovers int
 }
@@ -96,7 +96,7 @@ func (l *laneLedger) note(what string, seat, i int) {
 			l.early = append(l.early, fmt.Sprintf("%d before %d", i, first))
 		}
 	case "behind":
-		l.parked++
+		l.blocked++
 	case "done":
 		if !l.handled[i] {
 			l.handled[i] = true

@@ -16,14 +16,14 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// laneOperations are what the operators of a heldLanes have done.
+// laneOperations are what the operators of a blockedLanes have done.
 type laneOperations struct {
 	replays, passes, releases atomic.Int64
 	brokerAway                atomic.Int64 // odd while the broker is away
 }
 
 // operate has two operators replay lanes until the function that it returns is called.
-func (h *heldLanes) operate(t *testing.T) (stop func()) {
+func (h *blockedLanes) operate(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var operators sync.WaitGroup
@@ -51,7 +51,7 @@ func (h *heldLanes) operate(t *testing.T) (stop func()) {
 }
 
 // replayOne replays a lane. It drops a message that fails again and always will.
-func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
+func (h *blockedLanes) replayOne(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	admin := h.counts.Admin()
 	all, err := admin.Lanes(ctx, "/", h.queue)
@@ -79,7 +79,7 @@ func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
 		err = h.dropFirst(ctx, q, lane)
 	}
 	for _, expected := range []error{ // the other operator is at it
-		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting, counter.ErrNotHeld,
+		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting, counter.ErrNotBlocked,
 		errKept,
 	} {
 		if errors.Is(err, expected) {
@@ -91,7 +91,7 @@ func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
 
 var errKept = errors.New("not dropped: it will succeed")
 
-func (h *heldLanes) dropFirst(ctx context.Context, q *deadletter.Queue, lane deadletter.Lane) error {
+func (h *blockedLanes) dropFirst(ctx context.Context, q *deadletter.Queue, lane deadletter.Lane) error {
 	lane.Keep = func(dropped []*deadletter.Message) error {
 		for _, m := range dropped {
 			i, err := strconv.Atoi(m.ID)

@@ -39,7 +39,7 @@ func TestHoldQueue(t *testing.T) {
 			if *lanesRestarts > 0 { // as in TestHoldLanes
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed,
+			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed,
 				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			d := h.decide(t)
@@ -62,7 +62,7 @@ func TestHoldQueue(t *testing.T) {
 
 // wantSkippedDead holds that what was skipped is dead-lettered, and nothing else. A classic queue may return a message
 // although its dead letter survived a kill of the broker, so there may be two.
-func (h *heldLanes) wantSkippedDead(t *testing.T) {
+func (h *blockedLanes) wantSkippedDead(t *testing.T) {
 	t.Helper()
 	dead := map[int]bool{}
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
@@ -90,7 +90,7 @@ type queueDecisions struct {
 }
 
 // decide has an operator decide about each message that holds the queue.
-func (h *heldLanes) decide(t *testing.T) *queueDecisions {
+func (h *blockedLanes) decide(t *testing.T) *queueDecisions {
 	t.Helper()
 	var d queueDecisions
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (h *heldLanes) decide(t *testing.T) *queueDecisions {
 	return &d
 }
 
-func (h *heldLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
+func (h *blockedLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
 	admin := h.counts.Admin()
 	held, err := admin.Holding(ctx, "/", h.queue)
 	if held == nil || err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestALaneHeldDuringASession has a lane held while a consumer without HoldLanes consumes. Its session drains within
+// TestALaneBlockedDuringASession has a lane blocked while a consumer without HoldLanes consumes. Its session drains within
 // two seconds and is refused, and no message that is published then is handled, until the lane is released.
-func TestALaneHeldDuringASession(t *testing.T) {
+func TestALaneBlockedDuringASession(t *testing.T) {
 	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
 	counts := counters(t)
@@ -32,10 +32,10 @@ func TestALaneHeldDuringASession(t *testing.T) {
 	<-handled
 
 	step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "earlier"}, Lane: "lane",
-		Act: counter.LanePark, Owner: "other", Number: 1}
+		Act: counter.LaneBlock, Owner: "other", Number: 1}
 	_, err := counts.OwnLanes(t.Context(), "/", queue, "", step.Owner)
 	need(t, err)
-	parked, err := counts.StepLane(t.Context(), step)
+	blocked, err := counts.StepLane(t.Context(), step)
 	need(t, err)
 	proctest.Eventually(t, time.Minute, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
 	publishBodies(t, queue, 1, 2, func(int) string { return "x lane" })
@@ -47,7 +47,7 @@ func TestALaneHeldDuringASession(t *testing.T) {
 		t.Fatalf("Run ended: %v", err)
 	default:
 	}
-	released, err := counts.Admin().DropPositions(t.Context(), "/", queue, "lane", []counter.Position{parked.Position})
+	released, err := counts.Admin().DropPositions(t.Context(), "/", queue, "lane", []counter.Position{blocked.Position})
 	if err != nil || !released {
 		t.Fatal(released, err)
 	}

@@ -66,7 +66,7 @@ func TestManyBlockedLanes(t *testing.T) {
 			}
 
 			out := l.run(t, strikes, "status", l.name)
-			if want := fmt.Sprintf("lanes      %d held", c.lanes); !strings.Contains(out, want) {
+			if want := fmt.Sprintf("lanes      %d blocked", c.lanes); !strings.Contains(out, want) {
 				t.Errorf("status lacks %q:\n%s", want, out)
 			}
 			w.judge(t, "status")
@@ -112,9 +112,9 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 		name := fmt.Sprint("lane", i)
 		key, since := l.laneKey(name), begun.Add(time.Duration(i)*time.Millisecond)
 		pipe.ZAdd(ctx, q+"lanes", redis.Z{Score: float64(since.UnixMilli()), Member: counter.LaneHash(name)})
-		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "held", since.UnixMilli(), "owner",
+		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "blocked", since.UnixMilli(), "owner",
 			"before", "number", messages,
-			"said", fmt.Sprint("HELD ", messages))
+			"said", fmt.Sprint("BLOCKED ", messages))
 		for at := 1; at <= messages; at += 100 {
 			var open, letters, names []redis.Z
 			for n := at; n < at+100 && n <= messages; n++ {
@@ -140,9 +140,9 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 		}
 	}
 	pipe.Set(ctx, q+"lanes:owner", "before", fixtureTTL)
-	pipe.HSet(ctx, q+"lanes:behind", "count", lanes*(messages-1))
+	pipe.HSet(ctx, q+"lanes:blocked", "count", lanes*(messages-1))
 	pipe.PExpire(ctx, q+"lanes", fixtureTTL)
-	pipe.PExpire(ctx, q+"lanes:behind", fixtureTTL)
+	pipe.PExpire(ctx, q+"lanes:blocked", fixtureTTL)
 	flush()
 }
 

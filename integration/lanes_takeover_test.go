@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestReplayLaneDuringTakeover has a consumer park a message and lose the queue before its nack arrives. An operator
-// reads the lane. Only then the next consumer parks the message again and dead-letters it. The replayed message must
+// TestReplayLaneDuringTakeover has a consumer block a message and lose the queue before its nack arrives. An operator
+// reads the lane. Only then the next consumer blocks the message again and dead-letters it. The replayed message must
 // carry its new position: at the old one it would be acked without an attempt.
 func TestReplayLaneDuringTakeover(t *testing.T) {
 	t.Parallel()
@@ -26,8 +26,8 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			counts := counters(t)
 			publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
 			step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane",
-				Act: counter.LanePark}
-			park := func(before, owner string, end func(amqp.Delivery) error) {
+				Act: counter.LaneBlock}
+			block := func(before, owner string, end func(amqp.Delivery) error) {
 				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 					if _, err := counts.OwnLanes(t.Context(), "/", queue, before, owner); err != nil {
 						return err
@@ -39,9 +39,9 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 					return end(getOne(t, ch, queue))
 				}))
 			}
-			park("", "first", func(amqp.Delivery) error { return nil })
+			block("", "first", func(amqp.Delivery) error { return nil })
 			store := &changedLane{Lanes: counts.Admin(), after: func() {
-				park("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
+				block("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
 				proctest.Eventually(t, time.Minute, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 			}}
 			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t),
@@ -56,9 +56,9 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				position, _ := getOne(t, ch, queue).Headers[consumer.PositionHeader].(string)
 				step.Act, step.Number, step.Position = counter.LaneEnter, 2, counter.ParsePosition(position)
 				reply, err := counts.StepLane(t.Context(), step)
-				if reply.Verdict != counter.LaneRun {
-					t.Errorf("the replayed message carries the position %q, and gets the verdict %d; want %d: it may run", position,
-						reply.Verdict, counter.LaneRun)
+				if reply.Code != counter.LaneRun {
+					t.Errorf("the replayed message carries the position %q, and gets the reply %d; want %d: it may run", position,
+						reply.Code, counter.LaneRun)
 				}
 				return err
 			}))

@@ -57,17 +57,17 @@ func TestHoldLanes(t *testing.T) {
 			if *lanesRestarts > 0 {
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed,
+			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed,
 				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			stop := h.operate(t)
-			for part := range 10 { // so that new messages arrive while lanes are held
+			for part := range 10 { // so that new messages arrive while lanes are blocked
 				from, to := part*h.n/10, (part+1)*h.n/10
 				publishBodies(t, queue, from, to, func(i int) string { return fmt.Sprint(i, " ", i%h.lanes) })
 				h.reach(t, from*9/10)
 			}
 			h.reach(t, h.n)
-			proctest.Eventually(t, 5*time.Minute, "no lane is held", func() bool {
+			proctest.Eventually(t, 5*time.Minute, "no lane is blocked", func() bool {
 				held, err := h.counts.Admin().Lanes(t.Context(), "/", queue)
 				return err == nil && len(held) == 0
 			})
@@ -78,8 +78,8 @@ func TestHoldLanes(t *testing.T) {
 	}
 }
 
-// heldLanes is one case.
-type heldLanes struct {
+// blockedLanes is one case.
+type blockedLanes struct {
 	*laneLedger
 	queue    string
 	whole    bool // it has no lanes
@@ -108,7 +108,7 @@ func lanesBroker(t *testing.T) *node.Node {
 }
 
 // startFleet starts the consumers.
-func (h *heldLanes) startFleet(t *testing.T, seed uint64) {
+func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
 	counts, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
@@ -123,7 +123,7 @@ func (h *heldLanes) startFleet(t *testing.T, seed uint64) {
 }
 
 // reach waits until n messages are handled or dropped, and injects the faults that are due meanwhile.
-func (h *heldLanes) reach(t *testing.T, n int) {
+func (h *blockedLanes) reach(t *testing.T, n int) {
 	t.Helper()
 	const patience = 5 * time.Minute // without any progress
 	before, since := -1, time.Now()
@@ -145,8 +145,8 @@ func (h *heldLanes) reach(t *testing.T, n int) {
 	}
 }
 
-// describe says what is held, where the messages are, and what became of the first that is missing in each held lane.
-func (h *heldLanes) describe(t *testing.T) string {
+// describe says what is held, where the messages are, and what became of the first that is missing in each blocked lane.
+func (h *blockedLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d attempts too early %v", h.seed, len(h.early), h.early)
@@ -173,7 +173,7 @@ func (h *heldLanes) describe(t *testing.T) string {
 }
 
 // injectDue spreads the faults over the messages.
-func (h *heldLanes) injectDue(t *testing.T, done int) {
+func (h *blockedLanes) injectDue(t *testing.T, done int) {
 	t.Helper()
 	if h.restarts < *lanesRestarts && done >= (h.restarts+1)*h.n/(*lanesRestarts+1) {
 		h.restarts++
@@ -193,7 +193,7 @@ func (h *heldLanes) injectDue(t *testing.T, done int) {
 }
 
 // killBroker kills the broker and starts it again. What operators do meanwhile may fail.
-func (h *heldLanes) killBroker(t *testing.T) {
+func (h *blockedLanes) killBroker(t *testing.T) {
 	t.Helper()
 	h.operated.brokerAway.Add(1)
 	defer h.operated.brokerAway.Add(1)
@@ -210,16 +210,16 @@ func (h *heldLanes) killBroker(t *testing.T) {
 	h.faults["broker kill"]++
 }
 
-func (h *heldLanes) report(t *testing.T) {
+func (h *blockedLanes) report(t *testing.T) {
 	t.Helper()
 	h.readOn(t)
 	o := &h.operated
-	t.Logf("%d messages in %d lanes, %v: %v; %d takeovers, %d parked behind others, %d replayed in %d passes, %d "+
+	t.Logf("%d messages in %d lanes, %v: %v; %d takeovers, %d blocked behind others, %d replayed in %d passes, %d "+
 		"dropped, %d releases; %d too early",
-		h.n, h.lanes, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, h.parked, o.replays.Load(),
+		h.n, h.lanes, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, h.blocked, o.replays.Load(),
 		o.passes.Load(), len(h.dropped), o.releases.Load(), len(h.early))
 	h.judge(t)
-	if h.parked == 0 || o.replays.Load() == 0 || o.releases.Load() == 0 || h.takeovers == 0 {
-		t.Error("nothing was parked, replayed, released or taken over; that is hardly a test")
+	if h.blocked == 0 || o.replays.Load() == 0 || o.releases.Load() == 0 || h.takeovers == 0 {
+		t.Error("nothing was blocked, replayed, released or taken over; that is hardly a test")
 	}
 }

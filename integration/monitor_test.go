@@ -69,7 +69,7 @@ func send(t *testing.T, conn net.Conn, lines *bufio.Reader, command string) {
 }
 
 // commandTouchesRecords is true of all that is not said once when a connection or a session begins, nor once a second
-// of a queue: what operators want of it (counter/scripts/control.lua). A session asks once whether lanes are held
+// of a queue: what operators want of it (counter/scripts/control.lua). A session asks once whether lanes are blocked
 // (counter/scripts/lanes.lua).
 func commandTouchesRecords(line string) bool {
 	line = strings.ToLower(line)

@@ -33,7 +33,7 @@ func dialStore(t *testing.T, url string) *counter.Counter {
 }
 
 func attemptOf(id, token string) counter.Attempt {
-	return counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: token, Holder: "test"}
+	return counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: token, Consumer: "test"}
 }
 
 // client is for what a Counter does not do.
@@ -94,7 +94,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		} else if a.Fence < fence {
 			t.Errorf("step %d: the fence went from %d back to %d", i+1, fence, a.Fence)
 		}
-		if got := fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, starts); err != nil || got != step.want {
+		if got := fmt.Sprintf("%v %d+%d fence %d", a.Code, a.Failures, a.Crashes, starts); err != nil || got != step.want {
 			t.Errorf("step %d: %s, %v, want %s", i+1, got, err, step.want)
 		}
 	}

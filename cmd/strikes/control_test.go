@@ -157,7 +157,7 @@ func TestStatusDuringReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.Dead.Missing > 0 {
-			t.Errorf("missing: %s", s.Dead.Verdict)
+			t.Errorf("missing: %s", s.Dead.Summary)
 		}
 		return s
 	}

@@ -20,7 +20,7 @@ func failOnceAt(t *testing.T, url, queue, id string) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: id}, Token: "a", Holder: "test"}
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: id}, Token: "a", Consumer: "test"}
 	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "boom"}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ value of the header that consume --lane-header names. The consumer continues whi
 
 func (a *app) laneListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("list QUEUE", "list the held lanes of a queue, longest held first", `
-HELD BY is the message that must be handled or dropped next, by its fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES counts those of the lane
+	cmd := cli.New("list QUEUE", "list the blocked lanes of a queue, longest blocked first", `
+BLOCKED BY is the message that must be handled or dropped next, by its fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES counts those of the lane
 that are neither handled nor dropped.`[1:],
 		func(ctx context.Context, args []string) error { return c.ListLanes(ctx, args[0]) })
 	c.AddRecords(cmd)
@@ -36,12 +36,12 @@ func (a *app) laneReplayCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
 	cmd := cli.New("replay QUEUE [LANE]", "publish the dead letters of a lane again in their order, until the lane is "+
 		"released", laneMeaning[1:]+dead.RouteMeaning+`
-The message that holds the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays held. You may
-interrupt and repeat it at any time. --all replays every held lane of the queue, one after the other; a lane that stays held does not keep
+The message that blocks the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays blocked. You may
+interrupt and repeat it at any time. --all replays every blocked lane of the queue, one after the other; a lane that stays blocked does not keep
 it from the next.`[1:],
 		func(ctx context.Context, args []string) error { return c.Replay(ctx, args) })
 	c.AddChangeTo(cmd)
-	cmd.Flags().BoolVar(&c.All, "all", false, "replay every held lane of the queue, longest held first")
+	cmd.Flags().BoolVar(&c.All, "all", false, "replay every blocked lane of the queue, longest blocked first")
 	c.AddReplay(cmd)
 	c.AddMissing(cmd)
 	return cmd

@@ -11,14 +11,14 @@ const (
 		"repaired); not-counted (CMD or URL could not work; the next attempt follows the wait); crash (the process " +
 		"behind URL\n" +
 		"died; if the attempt was isolated, it is counted); leave (the message returns to the queue with its session);\n" +
-		"move (a copy of the message waits elsewhere for its retry); stale (such a copy takes the place of the message);\n" +
+		"move (a copy of the message waits elsewhere for its retry); superseded (such a copy takes the place of the message);\n" +
 		"undecodable (a message that cannot be decoded ended the session; the next sessions prefetch one until it is " +
 		"gone).\n" +
 		"Causes: failed (CMD failed); rejected (exit code 65); timed-out (--handler-timeout was over); panicked (a " +
 		"handler in Go\n" +
 		"panicked); crashed (its process died while it ran isolated); skipped (by an operator); too-old (it failed for " +
 		"longer than\n" +
-		"--max-age); behind (an earlier message blocks its lane); no-id (a message without an id cannot be counted)."
+		"--max-age); blocked (an earlier message blocks its lane); no-id (a message without an id cannot be counted)."
 
 	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is " +
 		"dead-lettered at its\n" +
@@ -48,6 +48,6 @@ const (
 		"them), blocked (a message has blocked for over a minute, or cannot be decoded), unaccounted (dead letters are " +
 		"missing),\n" +
 		"unsafe (the doctor finds another error), stopped (messages wait: the queue is paused, or has no consumer), lanes " +
-		"(lanes are held), retrying,\n" +
+		"(lanes are blocked), retrying,\n" +
 		"dead."
 )

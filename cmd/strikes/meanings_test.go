@@ -24,7 +24,7 @@ func TestWordsAreExplained(t *testing.T) {
 	decisions := []string{
 		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue),
 		string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate), string(consumer.OutcomeMove),
-		string(consumer.OutcomeStale),
+		string(consumer.OutcomeSuperseded),
 		string(consumer.OutcomeHold), string(consumer.OutcomeNotCounted), string(consumer.OutcomeCrash),
 		string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut),

@@ -30,7 +30,7 @@ A message in its first attempt is not in the store, and only counts as unacked.
 `+blockMeanings+"\n\n"+dead.RouteMeaning+
 		`The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
 strikes dead replay and dead drop took off it. While that queue has a consumer, no message is reported missing. Messages without an id, and
-those that the broker dead-letters by itself, are not counted. Dead letters behind held lanes are counted until they are replayed or
+those that the broker dead-letters by itself, are not counted. Dead letters in blocked lanes are counted until they are replayed or
 dropped. If messages are missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.
 A dead letter is missing until its record expires, or until strikes counter reset QUEUE ID accepts that it is gone.
 "not known to the store" are messages in the dead-letter queue beyond those. Their records were reset, or they are of another queue.

@@ -7,14 +7,14 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	now = now.Truncate(time.Millisecond)
 	known := r.Tokens.Of(a.Token)
 	if known == KindNotCounted { // our reply was lost
-		return r.reply(VerdictEnded, 0, q, now), 0
+		return r.reply(ReplyEnded, 0, q, now), 0
 	}
 	switch {
 	case known == KindCrashed:
-		q.free(r.Message, Note{By: a.Holder, Why: "a crash of the message that held the queue turned out to be none",
+		q.free(r.Message, Note{By: a.Consumer, Why: "a crash of the message that held the queue turned out to be none",
 			At: now})
 	case succeeded && r.Counted() > 0:
-		q.free(r.Message, Note{By: a.Holder, Why: "the message that held the queue was handled", At: now})
+		q.free(r.Message, Note{By: a.Consumer, Why: "the message that held the queue was handled", At: now})
 	}
 	if known == KindCrashed {
 		r.Crashes--
@@ -39,18 +39,18 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	if r.Move.Top == 0 && (r.State == StateDone || r.TTL == 0) { // also if the store forgot, or our START is late
 		keep = KeepDone
 	}
-	return r.reply(VerdictEnded, 0, q, now), r.save(a.Holder, keep, now)
+	return r.reply(ReplyEnded, 0, q, now), r.save(a.Consumer, keep, now)
 }
 
 // Moved records that the broker has confirmed the copy with a number.
 func Moved(r *Record, q *Queue, copyNumber int64, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	if r.Move.Top == 0 {
-		return r.reply(VerdictNone, 0, q, now), 0
+		return r.reply(ReplyNone, 0, q, now), 0
 	}
 	if copyNumber <= r.Move.CopyNumber {
-		return r.reply(VerdictMoved, 0, q, now), 0
+		return r.reply(ReplyMoved, 0, q, now), 0
 	}
 	r.Move.confirm(copyNumber)
-	return r.reply(VerdictMoved, 0, q, now), r.save(r.Holder, q.TTL, now)
+	return r.reply(ReplyMoved, 0, q, now), r.save(r.Consumer, q.TTL, now)
 }

@@ -18,7 +18,7 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	if known == 0 && (r.State == StateDeadLetter || r.State == StateDone) && s.earlier() {
 		s.renew()
 	}
-	over := s.stale && r.State == StateDone // another copy was handled
+	over := s.superseded && r.State == StateDone // another copy was handled
 	counts, saves := false, r.OpenToken == a.Token
 	switch {
 	case known == KindCrashed: // its process was taken for dead: the same count, now with the true cause
@@ -39,7 +39,7 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		}
 		r.remember(a.Token, KindFailed)
 		r.count(f.cause(), printable.Cut(f.Reason, MaxReason), s.now)
-		r.note(AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Holder: a.Holder}, s.now)
+		r.note(AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Consumer: a.Consumer}, s.now)
 		r.Wait = whole(f.Wait)
 		r.Due = s.now.Add(r.Wait)
 		saves = true
@@ -48,35 +48,35 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		r.close()
 	}
 
-	verdict, spent := VerdictRequeue, s.spent()
+	code, spent := ReplyRequeue, s.spent()
 	decides := known != KindNotCounted && r.State == StateLive
 	old := decides && !spent && s.old()
 	switch {
-	case s.stale: // the copy is dead-lettered instead
-		verdict = VerdictStale
+	case s.superseded: // the copy is dead-lettered instead
+		code = ReplySuperseded
 	case r.State == StateDeadLetter:
-		verdict = VerdictExhausted
+		code = ReplyExhausted
 	case r.State == StateSkip:
-		verdict, saves = s.exhaust(), true
+		code, saves = s.exhaust(), true
 	case a.HoldsQueue && old:
-		verdict, saves = s.hold(CauseTooOld), true
+		code, saves = s.hold(CauseTooOld), true
 	case a.HoldsQueue && spent && decides:
-		verdict, saves = s.hold(r.Cause), true
+		code, saves = s.hold(r.Cause), true
 	case a.HoldsQueue && spent: // it is not dead-lettered, even if another step has decided about it
-		verdict = VerdictHeld
+		code = ReplyHeld
 	case old:
 		r.Cause = CauseTooOld
-		verdict, saves = s.exhaust(), true
+		code, saves = s.exhaust(), true
 	case spent && decides:
-		verdict, saves = s.exhaust(), true
+		code, saves = s.exhaust(), true
 	case spent: // also if our reply was lost and the limit is lower now
-		verdict = VerdictExhausted
+		code = ReplyExhausted
 	case s.carried && r.Move.Top < MaxCopyNumber && r.Left(s.now) <= s.above:
 		s.stay()
 	case s.carried && r.Move.Top < MaxCopyNumber:
-		verdict = s.move(verdict, counts && was != StateDone)
+		code = s.move(code, counts && was != StateDone)
 	}
-	return s.end(verdict, saves, a.Holder)
+	return s.end(code, saves, a.Consumer)
 }
 
 // lookForDouble looks for the first sign of a second message with the id of a failure that is counted next.

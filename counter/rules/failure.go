@@ -29,7 +29,7 @@ const (
 	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
 	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
 	CauseSkipped  Cause = "skipped"   // an operator skipped the message; see Admin.Skip
-	CauseBehind   Cause = "behind"    // an earlier message holds its lane; no record has this cause
+	CauseBlocked  Cause = "blocked"   // an earlier message blocks its lane; no record has this cause
 	// it failed later than MaxAge after its first failed attempt; only tombstones have this cause
 	CauseTooOld Cause = "too-old"
 	CauseNoID   Cause = "no-id" // the message has no id to count it by; no record has this cause

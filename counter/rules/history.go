@@ -9,18 +9,18 @@ import (
 // MaxHistory is how many counted attempts a history has.
 const MaxHistory = 16
 
-// maxNoteLine bounds the holder and the reason in a history, in bytes.
+// maxNoteLine bounds the consumer and the reason in a history, in bytes.
 const maxNoteLine = 120
 
 // AttemptNote is the note of a record about one counted attempt. Do not print its strings on a terminal unescaped.
 type AttemptNote struct {
-	Number int           // of the attempt in its generation, from 1
-	At     time.Time     // when it was counted; of a crash: when another attempt found it
-	Ran    time.Duration // how long its handler ran; 0 of a crash: not known
-	Cause  Cause
-	Holder string // its process; cut to 120 bytes
-	Reason string // the first line; cut to 120 bytes
-	Token  string // of a crash: its attempt; else empty
+	Number   int           // of the attempt in its generation, from 1
+	At       time.Time     // when it was counted; of a crash: when another attempt found it
+	Ran      time.Duration // how long its handler ran; 0 of a crash: not known
+	Cause    Cause
+	Consumer string // its process; cut to 120 bytes
+	Reason   string // the first line; cut to 120 bytes
+	Token    string // of a crash: its attempt; else empty
 }
 
 // noteLine is the first line of a reason as a history keeps it.
@@ -32,9 +32,9 @@ func noteLine(reason string) string {
 	return wholeCharacters(noteText(line))
 }
 
-// noteHolder is a holder as a history keeps it.
-func noteHolder(holder string) string {
-	return noteText(strings.NewReplacer("\r", " ", "\n", " ").Replace(holder))
+// noteConsumer is a consumer as a history keeps it.
+func noteConsumer(consumer string) string {
+	return noteText(strings.NewReplacer("\r", " ", "\n", " ").Replace(consumer))
 }
 
 func noteText(text string) string {
@@ -59,7 +59,7 @@ func wholeCharacters(text string) string {
 
 // note adds a counted attempt to the history.
 func (r *Record) note(n AttemptNote, now time.Time) {
-	n.At, n.Cause, n.Holder, n.Reason = r.FirstTime, r.Cause, noteHolder(n.Holder), noteLine(r.Reason)
+	n.At, n.Cause, n.Consumer, n.Reason = r.FirstTime, r.Cause, noteConsumer(n.Consumer), noteLine(r.Reason)
 	if now.After(r.FirstTime) {
 		n.At = now
 	}

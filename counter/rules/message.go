@@ -44,8 +44,8 @@ type Attempt struct {
 	// Token is unique to this attempt: 1 to 64 characters of A-Z a-z 0-9 _ and -.
 	Token string
 
-	// Holder is the process of the attempt, shown to operators.
-	Holder string
+	// Consumer is the process of the attempt, shown to operators.
+	Consumer string
 
 	// First reports that the delivery is not redelivered and that this is its first attempt. A tombstone or a success
 	// that is older than Received then belongs to an earlier use of the id, and does not count. See also
@@ -74,7 +74,7 @@ type Attempt struct {
 	Crash string
 
 	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the
-	// message, it holds the queue instead, which is paused in the same step: VerdictHeld. A limit of its own, Skip and
+	// message, it holds the queue instead, which is paused in the same step: ReplyHeld. A limit of its own, Skip and
 	// Reset of the message end the pause.
 	HoldsQueue bool
 }

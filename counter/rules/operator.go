@@ -3,8 +3,8 @@ package rules
 import "time"
 
 // byOperator replies to a step that changed the record.
-func byOperator(r *Record, q *Queue, v Verdict, now time.Time) (Reply, time.Duration) {
-	return r.reply(v, 0, q, now), r.save(r.Holder, q.TTL, now)
+func byOperator(r *Record, q *Queue, v ReplyCode, now time.Time) (Reply, time.Duration) {
+	return r.reply(v, 0, q, now), r.save(r.Consumer, q.TTL, now)
 }
 
 // Limit gives a message a limit of its own, in counted attempts; 0 takes it back.
@@ -12,13 +12,13 @@ func Limit(r *Record, q *Queue, attempts int, n Note, now time.Time) (Reply, tim
 	n.At = now.Truncate(time.Millisecond)
 	switch {
 	case r.TTL == 0:
-		return r.reply(VerdictNone, 0, q, n.At), 0
+		return r.reply(ReplyNone, 0, q, n.At), 0
 	case r.State != StateLive:
-		return r.reply(VerdictOver, 0, q, n.At), 0
+		return r.reply(ReplyOver, 0, q, n.At), 0
 	}
 	r.OwnLimit = attempts
 	q.free(r.Message, n)
-	return byOperator(r, q, VerdictLimited, n.At)
+	return byOperator(r, q, ReplyLimited, n.At)
 }
 
 // Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and own limit. A dead letter
@@ -26,7 +26,7 @@ func Limit(r *Record, q *Queue, attempts int, n Note, now time.Time) (Reply, tim
 func Reset(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 	n.At = now.Truncate(time.Millisecond)
 	if r.TTL == 0 {
-		return r.reply(VerdictNone, 0, q, n.At), 0
+		return r.reply(ReplyNone, 0, q, n.At), 0
 	}
 	if r.State == StateDeadLetter && r.Removed.IsZero() && q.Tombstones.Count > 0 {
 		q.Tombstones.Count--
@@ -34,7 +34,7 @@ func Reset(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 	r.clear()
 	r.Reset = n
 	q.free(r.Message, n)
-	return byOperator(r, q, VerdictReset, n.At)
+	return byOperator(r, q, ReplyReset, n.At)
 }
 
 // Skip has a message dead-lettered at its next step. The note of the first skip stays.
@@ -42,26 +42,26 @@ func Skip(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
 	n.At = now.Truncate(time.Millisecond)
 	switch {
 	case r.TTL == 0:
-		return r.reply(VerdictNone, 0, q, n.At), 0
+		return r.reply(ReplyNone, 0, q, n.At), 0
 	case r.State == StateSkip:
-		return byOperator(r, q, VerdictSkipped, n.At)
+		return byOperator(r, q, ReplySkipped, n.At)
 	case r.State != StateLive:
-		return r.reply(VerdictOver, 0, q, n.At), 0
+		return r.reply(ReplyOver, 0, q, n.At), 0
 	}
 	r.State, r.Binds, r.Skipped = StateSkip, time.Time{}, n
 	r.Reset, r.Removed = Note{}, time.Time{} // a skip is the only note
 	q.free(r.Message, n)
-	return byOperator(r, q, VerdictSkipped, n.At)
+	return byOperator(r, q, ReplySkipped, n.At)
 }
 
 // Remove notes that the dead letter of a message left its dead-letter queue. The record is kept as long as before.
 func Remove(r *Record, q *Queue, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	if r.TTL == 0 || r.State != StateDeadLetter || !r.Removed.IsZero() {
-		return r.reply(VerdictNone, 0, q, now), 0
+		return r.reply(ReplyNone, 0, q, now), 0
 	}
 	if r.Removed = now; q.Tombstones.Count > 0 { // else it would hide as many that are lost later
 		q.Tombstones.Removed++
 	}
-	return r.reply(VerdictRemoved, 0, q, now), r.save(r.Holder, r.TTL, now)
+	return r.reply(ReplyRemoved, 0, q, now), r.save(r.Consumer, r.TTL, now)
 }

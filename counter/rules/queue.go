@@ -83,7 +83,7 @@ type Tombstones struct {
 func (q *Queue) holds(m Message) bool { return q.Holding != nil && q.Holding.Message == m }
 
 // hold has a message hold the queue.
-func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
+func (q *Queue) hold(r *Record, cause Cause, consumer string, now time.Time) {
 	is := q.holds(r.Message)
 	if !is {
 		q.Holding = &Holding{Message: r.Message, Since: now, Only: q.Holding != nil && q.Holding.Only}
@@ -93,7 +93,7 @@ func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
 		q.Paused, q.Holding.Only = true, true
 		why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
 			printable.Plural(r.Counted(), "failed attempt"), cause)
-		q.Pause = Note{By: holder, At: now, Why: why}
+		q.Pause = Note{By: consumer, At: now, Why: why}
 	}
 }
 

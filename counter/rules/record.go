@@ -60,7 +60,7 @@ type Record struct {
 	Reset    Note          // of the last reset; zero if there was none
 	Skipped  Note          // of the skip that is in force or dead-lettered the message; zero if there is none
 	Removed  time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
-	Holder   string        // the process that wrote last; of a shared attempt that is open: its own
+	Consumer string        // the process that wrote last; of a shared attempt that is open: its own
 	History  []AttemptNote // the last 16 counted attempts of this generation since the last reset, the oldest first
 
 	// PossibleDuplicate reports signs of a second message with this id: the first attempt at a delivery that is not
@@ -174,7 +174,7 @@ func (r *Record) remember(token string, as Kind) {
 // close closes the open attempt.
 func (r *Record) close() { r.OpenToken, r.OpenMode = "", ModeShared }
 
-// clear empties the record, except for its holder, fence, starts, limit and known attempts, which count no more. So
+// clear empties the record, except for its consumer, fence, starts, limit and known attempts, which count no more. So
 // their late steps count nothing.
 func (r *Record) clear() {
 	for i := range r.Tokens {
@@ -182,8 +182,8 @@ func (r *Record) clear() {
 	}
 	*r = Record{
 		Message: r.Message, Tokens: r.Tokens, OpenSince: r.OpenSince, Starts: r.Starts, Fence: r.Fence, Limit: r.Limit,
-		Holder: r.Holder,
-		Move:   r.Move, TTL: r.TTL,
+		Consumer: r.Consumer,
+		Move:     r.Move, TTL: r.TTL,
 	}
 }
 

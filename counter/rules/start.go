@@ -14,28 +14,28 @@ const crashReason = "the process died while this message ran isolated"
 // only reserved, until its Begun.
 func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) (Reply, time.Duration) {
 	s := arrive(r, q, a, limit, now)
-	end := func(v Verdict, saves bool) (Reply, time.Duration) {
-		holder := a.Holder
+	end := func(v ReplyCode, saves bool) (Reply, time.Duration) {
+		consumer := a.Consumer
 		if r.OpenToken != "" && r.OpenToken != a.Token {
-			holder = r.Holder // stays that of the open attempt
+			consumer = r.Consumer // stays that of the open attempt
 		}
-		return s.end(v, saves, holder)
+		return s.end(v, saves, consumer)
 	}
 	earlier := s.earlier()
 	binds := s.now.Before(r.Binds) || r.Move.Top > 0 && r.Move.Body == a.Delay.Body
 	switch {
-	case s.stale:
+	case s.superseded:
 		if r.OpenToken == a.Token {
 			r.close()
 			s.changed = true
 		}
-		return end(VerdictStale, false)
+		return end(ReplySuperseded, false)
 	case r.State == StateDeadLetter && binds && !earlier:
 		r.Binds = s.now.Add(TombstoneBinds) // its dead-lettering may be held again
-		return end(VerdictExhausted, true)
+		return end(ReplyExhausted, true)
 	case r.OpenToken == a.Token || r.Tokens.Of(a.Token) != 0:
 		// our reply was lost; or this START is late, and opens nothing
-		return end(VerdictRun, false)
+		return end(ReplyRun, false)
 	case r.State == StateDeadLetter || r.State == StateDone && earlier:
 		s.renew()
 	case r.State == StateDone: // the ack was lost. Binds keeps that the message was handled
@@ -55,7 +55,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		r.Crashes++
 		r.remember(r.OpenToken, KindCrashed)
 		r.count(CauseCrashed, cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), s.now)
-		r.note(AttemptNote{Token: r.OpenToken, Holder: r.Holder}, s.now)
+		r.note(AttemptNote{Token: r.OpenToken, Consumer: r.Consumer}, s.now)
 		r.Binds = time.Time{}
 		r.close()
 	}
@@ -65,7 +65,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	switch {
 	case runs > 0: // perhaps at another copy
 		s.rest = min(runs, MovePoll)
-		return end(VerdictWait, true)
+		return end(ReplyWait, true)
 	case holds && r.Counted() > 0 && q.holds(r.Message):
 		return end(s.hold(q.Holding.Cause), true)
 	case holds && spent:
@@ -78,14 +78,14 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		r.Cause = CauseTooOld
 		return end(s.exhaust(), true)
 	case r.Left(s.now) > 0:
-		verdict := VerdictWait
+		code := ReplyWait
 		if s.carried && r.Left(s.now) > s.above && r.Move.Top < MaxCopyNumber {
-			verdict = s.move(verdict, true)
+			code = s.move(code, true)
 		}
-		return end(verdict, true)
+		return end(code, true)
 	case mode == ModeShared && (r.Suspect || r.OpenToken != ""):
 		r.Suspect = true
-		return end(VerdictSuspect, true)
+		return end(ReplySuspect, true)
 	}
 	r.Starts++
 	r.Fence = max(r.Fence+1, a.Fence+1, now.UnixMicro())
@@ -98,7 +98,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 			r.OpenMode = ModeReserved
 		}
 	}
-	return end(VerdictRun, true)
+	return end(ReplyRun, true)
 }
 
 // Begun makes a reserved attempt isolated: from now on the death of its process counts.
@@ -106,10 +106,10 @@ func Begun(r *Record, q *Queue, a Attempt, now time.Time) (Reply, time.Duration)
 	now = now.Truncate(time.Millisecond)
 	switch {
 	case r.OpenToken != a.Token || r.State != StateLive:
-		return r.reply(VerdictGone, 0, q, now), 0
+		return r.reply(ReplyGone, 0, q, now), 0
 	case r.OpenMode != ModeReserved:
-		return r.reply(VerdictBegun, 0, q, now), 0
+		return r.reply(ReplyBegun, 0, q, now), 0
 	}
 	r.OpenMode = ModeIsolated
-	return r.reply(VerdictBegun, 0, q, now), r.save(a.Holder, q.TTL, now)
+	return r.reply(ReplyBegun, 0, q, now), r.save(a.Consumer, q.TTL, now)
 }

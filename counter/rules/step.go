@@ -22,9 +22,9 @@ type step struct {
 	given int // the consumer's limit; 0: none
 	base  int // the limit in force, before the message's own
 
-	carried bool          // the attempt has a Delay
-	above   time.Duration // a longer wait moves the message
-	stale   bool          // a newer copy takes the place of the delivery
+	carried    bool          // the attempt has a Delay
+	above      time.Duration // a longer wait moves the message
+	superseded bool          // a newer copy takes the place of the delivery
 
 	changed bool          // something of a move changed
 	double  bool          // the step is the first sign of a second message with this id
@@ -71,20 +71,20 @@ func (s *step) earlier() bool {
 // renew clears the record for a new use of the id.
 func (s *step) renew() {
 	s.clear()
-	s.stale, s.double = false, false
+	s.superseded, s.double = false, false
 	if s.Move.Top > 0 {
 		s.Move.Body = mixed
 	}
 }
 
 // hold has the message hold its queue.
-func (s *step) hold(cause Cause) Verdict {
-	s.queue.hold(s.Record, cause, s.a.Holder, s.now)
-	return VerdictHeld
+func (s *step) hold(cause Cause) ReplyCode {
+	s.queue.hold(s.Record, cause, s.a.Consumer, s.now)
+	return ReplyHeld
 }
 
 // exhaust writes the tombstone.
-func (s *step) exhaust() Verdict {
+func (s *step) exhaust() ReplyCode {
 	if s.State == StateSkip {
 		s.count(CauseSkipped, s.Skipped.Why, s.now)
 	}
@@ -97,17 +97,17 @@ func (s *step) exhaust() Verdict {
 	if s.queue.Tombstones.Count++; s.queue.Tombstones.Count == 1 {
 		s.queue.Tombstones.Since = s.now
 	}
-	return VerdictExhausted
+	return ReplyExhausted
 }
 
 // end replies, and says how long the record is kept if it is to be saved or if something of a move changed.
-func (s *step) end(v Verdict, saves bool, holder string) (Reply, time.Duration) {
+func (s *step) end(v ReplyCode, saves bool, consumer string) (Reply, time.Duration) {
 	reply := s.reply(v, s.inForce(), s.queue, s.now)
 	reply.PossibleDuplicate = s.double
 	if s.rest > 0 {
 		reply.Wait = s.rest
 	}
-	if v == VerdictMove {
+	if v == ReplyMove {
 		reply.CopyNumber = s.Move.Top
 	}
 	if !saves && !s.changed {
@@ -117,29 +117,29 @@ func (s *step) end(v Verdict, saves bool, holder string) (Reply, time.Duration) 
 		s.Limit = s.given
 	}
 	keep := s.queue.TTL
-	if v == VerdictHeld {
+	if v == ReplyHeld {
 		keep = max(keep, PauseTTL)
 	}
-	return reply, s.save(holder, keep, s.now)
+	return reply, s.save(consumer, keep, s.now)
 }
 
-// reply is the reply of a step with a verdict and a limit in force.
-func (r *Record) reply(v Verdict, limit int, q *Queue, now time.Time) Reply {
-	reply := Reply{Verdict: v, Failures: r.Failures, Crashes: r.Crashes, Limit: limit, Fence: r.Fence, Wait: r.Left(now)}
-	if v == VerdictHeld || v == VerdictExhausted {
+// reply is the reply of a step with a reply and a limit in force.
+func (r *Record) reply(v ReplyCode, limit int, q *Queue, now time.Time) Reply {
+	reply := Reply{Code: v, Failures: r.Failures, Crashes: r.Crashes, Limit: limit, Fence: r.Fence, Wait: r.Left(now)}
+	if v == ReplyHeld || v == ReplyExhausted {
 		reply.Cause, reply.Reason = r.Cause, r.Reason
 	}
-	if v == VerdictHeld && q.holds(r.Message) {
+	if v == ReplyHeld && q.holds(r.Message) {
 		reply.Cause = q.Holding.Cause
 	}
 	return reply
 }
 
 // save bounds the record, and returns how long it is kept.
-func (r *Record) save(holder string, keep time.Duration, now time.Time) time.Duration {
+func (r *Record) save(consumer string, keep time.Duration, now time.Time) time.Duration {
 	r.bound(now)
 	r.number()
-	r.Holder = holder
+	r.Consumer = consumer
 	return keep
 }
 
@@ -164,7 +164,7 @@ func (s *step) compareCopies() {
 	if s.above = whole(l.Above); s.above == 0 {
 		s.above = math.MaxInt64
 	}
-	if s.Move.Top > 0 && s.Move.Body != l.Body && s.Move.Body != mixed { // from now on no delivery counts as stale
+	if s.Move.Top > 0 && s.Move.Body != l.Body && s.Move.Body != mixed { // from now on no delivery counts as superseded
 		s.double = !s.PossibleDuplicate
 		s.Move.Body, s.PossibleDuplicate, s.FirstFailed, s.changed = mixed, true, true, true
 	}
@@ -175,7 +175,7 @@ func (s *step) compareCopies() {
 		s.Move.confirm(l.CopyNumber)
 		s.changed = true
 	}
-	s.stale = s.Move.Body == l.Body && (l.CopyNumber < s.Move.CopyNumber || l.CopyNumber > 0 && s.State == StateDone)
+	s.superseded = s.Move.Body == l.Body && (l.CopyNumber < s.Move.CopyNumber || l.CopyNumber > 0 && s.State == StateDone)
 }
 
 // confirm notes that the copy with a number exists.
@@ -187,8 +187,8 @@ func (m *Move) confirm(copyNumber int64) {
 }
 
 // move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a
-// move is under way. Otherwise the verdict is v.
-func (s *step) move(v Verdict, begins bool) Verdict {
+// move is under way. Otherwise the reply is v.
+func (s *step) move(v ReplyCode, begins bool) ReplyCode {
 	m := &s.Move
 	underway := !m.Until.IsZero()
 	switch {
@@ -204,7 +204,7 @@ func (s *step) move(v Verdict, begins bool) Verdict {
 		m.Body = s.a.Delay.Body
 	}
 	m.Until, m.Mover, s.changed = s.now.Add(MoveLease), s.a.Token, true
-	return VerdictMove
+	return ReplyMove
 }
 
 // stay ends a move that has become too late.

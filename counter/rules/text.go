@@ -35,7 +35,7 @@ func Decode(text string) (Record, bool) {
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
 		OpenToken: word(w[12]), OpenSince: millis(w[14]), Listed: millis(w[15]), Limit: int(number(w[16])),
 		OwnLimit: int(number(w[17])), Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
-		Tokens: parseTokens(w[19]), Holder: parts[2], FirstFailed: w[18] != "0", PossibleDuplicate: w[18] == "2",
+		Tokens: parseTokens(w[19]), Consumer: parts[2], FirstFailed: w[18] != "0", PossibleDuplicate: w[18] == "2",
 		History: parseHistory(parts[4], w[9], int(number(w[0])+number(w[1]))),
 	}
 	if len(w) > recordWords {
@@ -208,22 +208,22 @@ func Encode(r Record) string {
 		if n.Cause == CauseCrashed {
 			ran, reason = n.Token, strings.TrimPrefix(reason, crashReason)
 		}
-		fmt.Fprintf(&history, "\n%c%d\t%s\t%s\t%s", n.Cause[0], n.At.Sub(r.FirstTime).Milliseconds(), ran, n.Holder, reason)
+		fmt.Fprintf(&history, "\n%c%d\t%s\t%s\t%s", n.Cause[0], n.At.Sub(r.FirstTime).Milliseconds(), ran, n.Consumer, reason)
 	}
-	id, generation, holder := printable.Cut(r.ID, MaxStoredID), printable.Cut(r.Generation, MaxStoredID),
-		printable.Cut(r.Holder, MaxStoredID)
+	id, generation, consumer := printable.Cut(r.ID, MaxStoredID), printable.Cut(r.Generation, MaxStoredID),
+		printable.Cut(r.Consumer, MaxStoredID)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d %d %d %d %d %s %d %d %d %d %d %s %s %s %d %d %d %d %d %s %d %d %d %d %d",
 		r.Failures, r.Crashes, r.Starts, r.Fence, suspect, orNone(string(r.State)), ms(r.Binds), ms(r.Due),
 		r.Wait.Milliseconds(),
 		ms(r.FirstTime), ms(r.LastTime)-ms(r.FirstTime), orNone(string(r.Cause)), orNone(r.OpenToken), mode, ms(r.OpenSince),
 		ms(r.Listed),
-		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(holder), notes.Len(), history.Len())
+		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(consumer), notes.Len(), history.Len())
 	if m := r.Move; m.Top > 0 {
 		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.CopyNumber, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
 	}
 	out.WriteByte('\n')
-	for _, text := range []string{id, generation, holder, notes.String(), history.String(), r.Reason} {
+	for _, text := range []string{id, generation, consumer, notes.String(), history.String(), r.Reason} {
 		out.WriteString(text)
 	}
 	return out.String()
@@ -244,7 +244,7 @@ func parseHistory(text, first string, counted int) []AttemptNote {
 		}
 		n := AttemptNote{
 			Number: counted - len(newest), At: after(first, fields[0][1:]), Cause: causesByLetter[fields[0][0]],
-			Holder: fields[2], Reason: fields[3],
+			Consumer: fields[2], Reason: fields[3],
 		}
 		if n.Cause == CauseCrashed {
 			n.Reason, n.Token = cmp.Or(n.Reason, crashReason), fields[1]

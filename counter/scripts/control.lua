@@ -4,12 +4,12 @@
 -- KEYS:
 --   1  pause      hash. paused: 1 while the queue is paused, 0 after a resume; by, at, why: who did that, when and why.
 --                 Without it the queue is not paused. Each read renews the TTL of a pause. Its other fields are in record.lua
---   2  consumers  sorted set of "<stopped> <reader> <holder>" by the time of the last read. It has those of the last minute
+--   2  consumers  sorted set of "<stopped> <reader> <consumer>" by the time of the last read. It has those of the last minute
 --   3  skips      sorted set of "<id hash>:<generation hash>" by the time until which the skip is announced (skip.lua has it
 --                 in the record)
 -- ARGV:
 --   1  reader   names the process and queue: 1 to 64 of A-Z a-z 0-9 _ -
---   2  holder   the process, for people
+--   2  consumer   the process, for people
 --   3  state    consuming; stopped: it holds no delivery of the queue; left: this is its last read
 --   4  ttl      ms to keep a pause
 --

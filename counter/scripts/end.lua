@@ -5,19 +5,19 @@
 --   7  succeeded  1 after success, else 0
 --   8  keep       ms to keep the record of a success, for a lost ack
 --
--- Verdict: ENDED. If the attempt was counted as a crash meanwhile, that is reversed.
+-- Reply: ENDED. If the attempt was counted as a crash meanwhile, that is reversed.
 
 return take(function(r, s, q)
   local succeeded, keep = ARGV[s.at + 7] == '1', tonumber(ARGV[s.at + 8])
   if s.known == 'e' then return 'ENDED' end -- our reply was lost
   if s.known == 'c' then
-    rarely().free(s, q, s.holder, 'a crash of the message that held the queue turned out to be none')
+    rarely().free(s, q, s.consumer, 'a crash of the message that held the queue turned out to be none')
     rarely().turn(r, s, 'e')
     if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
       r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
     end
   elseif succeeded and r.failures + r.crashes > 0 then
-    rarely().free(s, q, s.holder, 'the message that held the queue was handled')
+    rarely().free(s, q, s.consumer, 'the message that held the queue was handled')
   end
   if not s.known then r.tokens = r.tokens .. ';' .. s.token .. '=e' end -- a FAIL whose reply was lost stands
   if r.open == s.token then r.open, r.mode = '.', '.' end
@@ -25,7 +25,7 @@ return take(function(r, s, q)
     if r.state == 'skip' then r.notes = '' end -- it is not skipped
     r.state, r.binds = 'done', string.format('%d', q.now + BINDS)
   end
-  r.holder = s.holder
+  r.consumer = s.consumer
   if r.top or r.state ~= 'done' and r.was then return 'ENDED', q.ttl end -- a copy may come late
   return 'ENDED', keep -- also if the store forgot, or our START is late
 end)

@@ -10,14 +10,14 @@
 --              only lowers the limit or its override, for this step; the message's own limit replaces it
 --   13 hold    as for START
 --
--- Verdicts:
+-- Replies:
 --   REQUEUE    hold the delivery for the wait, then nack it with requeue (or START it again in place)
 --   EXHAUSTED  nack it without requeue. The tombstone is written before this reply, so a lost nack is repeated when the
 --              message is redelivered, without running the handler again
 --
 --   HELD       (with `hold` only) as for START
 --   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack
---   STALE      (with `delay` only) ack it: its copy takes its place
+--   SUPERSEDED      (with `delay` only) ack it: its copy takes its place
 --
 -- The message may be one of two with the same id if the first attempt at a delivery that is not redelivered fails,
 -- and this generation has such a failure already, or had a counted attempt before this delivery arrived. RabbitMQ
@@ -42,7 +42,7 @@ return take(function(r, s, q)
   if not known and (was == 'exhausted' or was == 'done') and s.age >= 0 and r.binds - BINDS <= now - s.age then
     rarely().renew(r, s) -- the delivery arrived after that: this is a new use of the id
   end
-  local over = s.stale and r.state == 'done' -- another copy was handled
+  local over = s.superseded and r.state == 'done' -- another copy was handled
   local counts, saves = false, r.open == s.token
   if known == 'c' then -- its process was taken for dead: the same count, now with the true cause
     rarely().turn(r, s, 'f')
@@ -60,7 +60,7 @@ return take(function(r, s, q)
     r.failures = string.format('%d', r.failures + 1)
     if r.state == 'done' and not over then r.state = '.' end
     if r.state ~= 'exhausted' and not over then r.binds = '0' end
-    count(r, q, ARGV[at + 8], ARGV[at + 9], ARGV[at + 10], s.holder, ARGV[at + 9])
+    count(r, q, ARGV[at + 8], ARGV[at + 9], ARGV[at + 10], s.consumer, ARGV[at + 9])
     r.due, r.wait = string.format('%d', now + ARGV[at + 7]), ARGV[at + 7]
   end
   if r.open == s.token then r.open, r.mode = '.', '.' end
@@ -68,34 +68,34 @@ return take(function(r, s, q)
   local failed = r.failures + r.crashes
   local spent, decides = failed >= s.limit, known ~= 'e' and r.state == '.'
   local old = decides and not spent and oldest > 0 and r.last + 0 > oldest and failed > 0 and r.own == '0'
-  local verdict = 'REQUEUE'
-  if s.stale then -- the copy is dead-lettered instead
-    verdict = 'STALE'
+  local code = 'REQUEUE'
+  if s.superseded then -- the copy is dead-lettered instead
+    code = 'SUPERSEDED'
   elseif r.state == 'exhausted' then
-    verdict = 'EXHAUSTED'
+    code = 'EXHAUSTED'
   elseif r.state == 'skip' then
-    verdict, saves = rarely().exhaust(r, s, q), true
+    code, saves = rarely().exhaust(r, s, q), true
   elseif holds_queue and old then
-    verdict, saves = rarely().hold(r, s, q, 'too-old'), true
+    code, saves = rarely().hold(r, s, q, 'too-old'), true
   elseif holds_queue and spent and decides then
-    verdict, saves = rarely().hold(r, s, q, r.cause), true
+    code, saves = rarely().hold(r, s, q, r.cause), true
   elseif holds_queue and spent then -- it is not dead-lettered, even if another step has decided about it
-    verdict = 'HELD'
+    code = 'HELD'
   elseif old then
     r.cause = 'too-old'
-    verdict, saves = rarely().exhaust(r, s, q), true
+    code, saves = rarely().exhaust(r, s, q), true
   elseif spent and decides then
-    verdict, saves = rarely().exhaust(r, s, q), true
+    code, saves = rarely().exhaust(r, s, q), true
   elseif spent then -- also if our reply was lost and the limit is lower now
-    verdict = 'EXHAUSTED'
+    code = 'EXHAUSTED'
   elseif s.copy and (r.top or 0) < COPIES then
     if math.min(r.due - now, r.wait + 0) <= s.above then
       rarely().stay(r, s)
     else
-      verdict = rarely().move(r, s, q, verdict, counts and was ~= 'done')
+      code = rarely().move(r, s, q, code, counts and was ~= 'done')
     end
   end
-  if not saves and not s.changed then return verdict end
-  r.holder = s.holder
-  return verdict, verdict == 'HELD' and math.max(q.ttl, PAUSED) or q.ttl
+  if not saves and not s.changed then return code end
+  r.consumer = s.consumer
+  return code, code == 'HELD' and math.max(q.ttl, PAUSED) or q.ttl
 end)

@@ -7,7 +7,7 @@
 --
 -- Reply: how many positions are open then. The lane is blocked while there are any.
 
-local lanes, behind, lane, open, letters, names = KEYS[1], KEYS[3], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local lanes, blocked, lane, open, letters, names = KEYS[1], KEYS[3], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local since = redis.call('HGET', lane, 'since')
 for i = 2, #ARGV, 2 do
   local position = ARGV[i + 1]
@@ -16,7 +16,7 @@ for i = 2, #ARGV, 2 do
     for _, letter in ipairs(redis.call('ZRANGEBYSCORE', letters, position, position)) do
       local kind, name = string.match(letter, '^(%a) (%S+)')
       local entry = string.format('%s %016.0f ', name, tonumber(position))
-      if kind == 'b' then redis.call('HINCRBY', behind, 'count', -1) end
+      if kind == 'b' then redis.call('HINCRBY', blocked, 'count', -1) end
       redis.call('ZREMRANGEBYLEX', names, '[' .. entry, '(' .. entry .. '~')
     end
     redis.call('ZREMRANGEBYSCORE', letters, position, position)

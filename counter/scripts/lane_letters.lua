@@ -7,14 +7,14 @@
 --
 -- Reply: how many of them are noted now. Safe to repeat.
 
-local behind, open, letters, names = KEYS[3], KEYS[6], KEYS[7], KEYS[8]
+local blocked, open, letters, names = KEYS[3], KEYS[6], KEYS[7], KEYS[8]
 local noted = 0
 for i = 2, #ARGV, 3 do
   local letter, position = ARGV[i], ARGV[i + 1]
   local text = letter .. ' ' .. position .. ' ' .. ARGV[i + 2]
   local counted = redis.call('ZREM', letters, 'b ' .. text)
   local known = counted + redis.call('ZREM', letters, 'd ' .. text, 'p ' .. text)
-  if counted == 1 and redis.call('ZSCORE', open, position) then redis.call('HINCRBY', behind, 'count', -1) end
+  if counted == 1 and redis.call('ZSCORE', open, position) then redis.call('HINCRBY', blocked, 'count', -1) end
   if known > 0 then
     noted = noted + 1
     if ARGV[1] == 'publishing' then

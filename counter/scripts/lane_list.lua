@@ -18,6 +18,6 @@ for i, lane in ipairs(redis.call('ZRANGE', KEYS[1], skip, skip + tonumber(ARGV[2
     local id = string.match(letter, '^[bd] %S+ %d+ (.*)$')
     if id and (not by or id < by) then by = id end
   end
-  reply[i] = { redis.call('HGET', key, 'name'), by or '', redis.call('HGET', key, 'held') or '0', redis.call('ZCARD', key .. ':open') }
+  reply[i] = { redis.call('HGET', key, 'name'), by or '', redis.call('HGET', key, 'blocked') or '0', redis.call('ZCARD', key .. ':open') }
 end
 return reply

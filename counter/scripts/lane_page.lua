@@ -2,14 +2,14 @@
 -- A page says where the next begins by the time and name of its last lane, so that lanes which are released meanwhile, and another
 -- server that takes over, let no blocked lane be passed over.
 --
--- KEYS: lanes, owner and behind, as lane.lua describes them.
+-- KEYS: lanes, owner and blocked, as lane.lua describes them.
 -- ARGV:
 --   1  ttl    ms to keep what is known of a blocked lane
 --   2  most   lanes to read
---   3  held   of the last lane of the page before, as the reply has it; empty: begin
+--   3  since  of the last lane of the page before, as the reply has it; empty: begin
 --   4  lane   its hash
 --
--- Reply: { held of the last lane, hashes of the lanes… }. A page with fewer than most lanes is the last.
+-- Reply: { since of the last lane, hashes of the lanes… }. A page with fewer than most lanes is the last.
 
 local prefix = string.sub(KEYS[1], 1, -6) .. 'lane:'
 local from = 0

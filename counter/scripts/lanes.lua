@@ -1,7 +1,7 @@
 -- LANES: the consumer of an ordered queue with HoldLanes begins a session. It is a script of its own, without record.lua.
 -- It costs the same however many lanes are blocked.
 --
--- KEYS: lanes, owner and behind, as lane.lua describes them.
+-- KEYS: lanes, owner and blocked, as lane.lua describes them.
 -- ARGV:
 --   1  ttl     ms to keep what is known of a blocked lane
 --   2  before  the session that owned the lanes; empty: none

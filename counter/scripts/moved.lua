@@ -1,10 +1,10 @@
--- MOVED: the broker has confirmed the copy that the verdict MOVE asked for. It is sent once, because the START of the
+-- MOVED: the broker has confirmed the copy that the reply MOVE asked for. It is sent once, because the START of the
 -- copy says the same.
 --
 -- ARGV after the common six (limit is not used: send 0):
 --   7  copy  number of the copy
 --
--- Verdicts:
+-- Replies:
 --   MOVED
 --   NONE   the record has no move: nothing is done
 

@@ -37,7 +37,7 @@
 --   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -; operator: the step is of no attempt
 --   2  id          the message id, stored for people
 --   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
---   4  holder      the process that takes the step, stored for people
+--   4  consumer      the process that takes the step, stored for people
 --   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An
 --                  override replaces a limit above 0, and the message's own limit (own.lua) replaces both
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first
@@ -63,9 +63,9 @@
 -- fields, and end the pause if `only` is 1.
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
---   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
+--   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
 -- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason are
--- those of the last counted attempt if the verdict is EXHAUSTED or HELD, else null. If the message holds its queue,
+-- those of the last counted attempt if the reply is EXHAUSTED or HELD, else null. If the message holds its queue,
 -- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the
 -- first sign that two messages have this id, else 0.
 --
@@ -99,23 +99,23 @@
 --                         messages may have this id (fail.lua)
 --   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a
 --                         crash, e ended and not counted. The oldest are forgotten when all take more than 14 KiB
---   id generation holder notes history  the length of each in bytes
+--   id generation consumer notes history  the length of each in bytes
 --   moved                 only if the message was moved before: copy:top:until:mover:body. copy: the highest confirmed
 --                         one. top: the highest one that a MOVE gave. until: the end of the lease of the move under
 --                         way, or 0; mover: its token. body: the fingerprint of the message, x if two messages have
 --                         this id
--- After the line come id, generation, holder, notes, history and the reason of the last counted attempt, without
+-- After the line come id, generation, consumer, notes, history and the reason of the last counted attempt, without
 -- separators. Notes say who changed the record by hand: the last skip or reset; then the removal of the dead letter; in
 -- this order, each if there was one. A note is a line of its own, "skip", "reset" or "removed", the time, and the
 -- lengths of who and why in bytes; then who and why, which must not end with a newline.
 --
 -- The history has the last 16 counted attempts, the newest first. Each begins with a newline and has four fields,
 -- separated by tabs: the first letter of the cause and the ms since `first`; how long it ran in ms, or of a crash its
--- token; the holder; and the first line of the reason, which of a crash is empty unless a consumer saw it. A crash
+-- token; the consumer; and the first line of the reason, which of a crash is empty unless a consumer saw it. A crash
 -- that turns out to be none leaves the history. The number of an attempt follows from its place: the newest has
 -- failures + crashes.
 --
--- A record takes at most 24 KiB. The caller cuts id, generation, holder and who to 512 bytes, why and the reason to
+-- A record takes at most 24 KiB. The caller cuts id, generation, consumer and who to 512 bytes, why and the reason to
 -- 1024.
 
 local BINDS = 600000 -- a lost reject is repeated within this; later the id is in a new use
@@ -124,7 +124,7 @@ local MOVED = 1000   -- a record moves in the index once in this time; a tombsto
 local MOST = 1001    -- attempts that override and own allow: a record must not grow without a bound
 local TOKENS = 14336 -- bytes of tokens, for the same reason
 local NOTED = 16     -- attempts in the history
-local LINE = 120     -- bytes of a holder or a reason in the history
+local LINE = 120     -- bytes of a consumer or a reason in the history
 local LEASE = 30000  -- ms that a consumer has for a move, before another may repeat it
 local COPIES = 2147483647 -- copies of a message
 local PAUSED = 2592000000 -- ms that a pause, and the record of the message that holds a queue, are kept
@@ -143,23 +143,23 @@ local function decode(text)
       failures = '0', crashes = '0', starts = '0', fence = '0', suspect = '0', state = '.', binds = '0',
       due = '0', wait = '0', first = '0', last = '0', cause = '.', open = '.', mode = '.', since = '0', listed = '0',
       limit = '0', own = '0', firsts = '0', tokens = '.',
-      holder = '', notes = '', noted = '', history = '', reason = '', moved = '',
+      consumer = '', notes = '', noted = '', history = '', reason = '', moved = '',
     }
   end
   local _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first, last, cause, open, mode,
-    since, listed, limit, own, firsts, tokens, id, generation, holder, notes, history, moved = string.find(text,
+    since, listed, limit, own, firsts, tokens, id, generation, consumer, notes, history, moved = string.find(text,
     '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) ' ..
     '(%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?[%w:_.-]*)\n')
   if not ends then return nil end
   ends = ends + id + generation
-  holder = ends + holder
-  notes = holder + notes
+  consumer = ends + consumer
+  notes = consumer + notes
   history = notes + history
   local r = {
     failures = failures, crashes = crashes, starts = starts, fence = fence, suspect = suspect, state = state,
     was = state, binds = binds, due = due, wait = wait, first = first, last = last, cause = cause, open = open,
     mode = mode, since = since, listed = listed, limit = limit, own = own, firsts = firsts, tokens = tokens,
-    holder = string.sub(text, ends + 1, holder), notes = string.sub(text, holder + 1, notes), noted = '',
+    consumer = string.sub(text, ends + 1, consumer), notes = string.sub(text, consumer + 1, notes), noted = '',
     history = string.sub(text, notes + 1, history), reason = string.sub(text, history + 1), moved = moved,
   }
   if moved ~= '' then
@@ -177,25 +177,25 @@ local function encode(r, id, generation)
     r.state .. ' ' .. r.binds .. ' ' .. r.due .. ' ' .. r.wait .. ' ' .. r.first .. ' ' .. r.last .. ' ' ..
     r.cause .. ' ' .. r.open .. ' ' .. r.mode .. ' ' .. r.since .. ' ' .. r.listed .. ' ' .. r.limit .. ' ' ..
     r.own .. ' ' .. r.firsts .. ' ' .. r.tokens ..
-    string.format(' %d %d %d %d %d', #id, #generation, #r.holder, #r.notes, #r.noted + #r.history) .. r.moved .. '\n' ..
-    id .. generation .. r.holder .. r.notes .. r.noted .. r.history .. r.reason
+    string.format(' %d %d %d %d %d', #id, #generation, #r.consumer, #r.notes, #r.noted + #r.history) .. r.moved .. '\n' ..
+    id .. generation .. r.consumer .. r.notes .. r.noted .. r.history .. r.reason
 end
 
 -- count keeps the cause and the time of an attempt that counts, and puts it in front of the history. lasted is how
 -- long it ran, or of a crash its token; note is its reason there.
-local function count(r, q, cause, reason, lasted, holder, note)
+local function count(r, q, cause, reason, lasted, consumer, note)
   if r.first == '0' then r.first = q.at end
   r.last, r.cause, r.reason = string.format('%d', math.max(0, q.now - r.first)), cause, reason
-  if #holder > LINE or string.find(holder, '\t', 1, true) or string.find(holder, '\r', 1, true) or
-    string.find(holder, '\n', 1, true) then
-    holder = string.sub(string.gsub(holder, '[\t\r\n]', ' '), 1, LINE)
+  if #consumer > LINE or string.find(consumer, '\t', 1, true) or string.find(consumer, '\r', 1, true) or
+    string.find(consumer, '\n', 1, true) then
+    consumer = string.sub(string.gsub(consumer, '[\t\r\n]', ' '), 1, LINE)
   end
   if #note >= LINE or string.find(note, '\t', 1, true) or string.find(note, '\r', 1, true) or
     string.find(note, '\n', 1, true) then
     note = string.sub(string.gsub(string.match(note, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
     if #note == LINE then note = string.gsub(note, '[\192-\255][\128-\191]*$', '') end -- no part of a character
   end
-  r.noted = '\n' .. string.sub(cause, 1, 1) .. r.last .. '\t' .. lasted .. '\t' .. holder .. '\t' .. note
+  r.noted = '\n' .. string.sub(cause, 1, 1) .. r.last .. '\t' .. lasted .. '\t' .. consumer .. '\t' .. note
   if r.failures + r.crashes > NOTED then
     r.history = string.match(r.history, '^' .. string.rep('\n[^\n]*', NOTED - 1)) or r.history
   end
@@ -244,7 +244,7 @@ end
 local function rarely()
   local f, pause = {}, string.sub(KEYS[1], 1, -6) .. 'pause'
 
-  -- clear empties the record, except for its holder, fence, starts, limit and the known attempts, which count no
+  -- clear empties the record, except for its consumer, fence, starts, limit and the known attempts, which count no
   -- more. So their late steps count nothing.
   function f.clear(r)
     r.failures, r.crashes, r.due, r.wait, r.suspect, r.state, r.binds = '0', '0', '0', '0', '0', '.', '0'
@@ -258,7 +258,7 @@ local function rarely()
   function f.renew(r, s)
     f.clear(r)
     s.limit = s.base
-    s.stale, s.double = false, false
+    s.superseded, s.double = false, false
     if r.top then r.body = 'x' end
   end
 
@@ -306,7 +306,7 @@ local function rarely()
       local n = r.failures + r.crashes
       local attempts = n == 1 and '1 failed attempt' or string.format('%d failed attempts', n)
       local why = 'a message is exhausted after ' .. attempts .. ' (' .. cause .. '): give it a higher limit or skip it'
-      call('HSET', pause, 'paused', '1', 'only', '1', 'by', s.holder, 'at', q.now, 'why', why)
+      call('HSET', pause, 'paused', '1', 'only', '1', 'by', s.consumer, 'at', q.now, 'why', why)
     end
     call('PEXPIRE', pause, PAUSED)
     return 'HELD'
@@ -329,7 +329,7 @@ local function rarely()
   function f.copies(r, s, copy, above, lease, body)
     s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
     if s.above == 0 then s.above = math.huge end
-    if r.top and r.body ~= body and r.body ~= 'x' then -- of another message: from now on no delivery counts as stale
+    if r.top and r.body ~= body and r.body ~= 'x' then -- of another message: from now on no delivery counts as superseded
       s.double = r.firsts ~= '2'
       r.body, r.firsts, s.changed = 'x', '2', true
     end
@@ -338,18 +338,18 @@ local function rarely()
       f.confirm(r, s.copy)
       s.changed = true
     end
-    s.stale = r.body == body and (s.copy < r.copy or s.copy > 0 and r.state == 'done')
+    s.superseded = r.body == body and (s.copy < r.copy or s.copy > 0 and r.state == 'done')
   end
 
   -- move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a
-  -- move is under way. Otherwise the verdict stays.
-  function f.move(r, s, q, verdict, begins)
+  -- move is under way. Otherwise the reply stays.
+  function f.move(r, s, q, code, begins)
     local lease = r.lease or 0
     if lease > q.now and r.mover ~= s.token then
       s.rest = math.min(lease - q.now, LEASE)
-      return verdict
+      return code
     end
-    if lease == 0 and not begins then return verdict end
+    if lease == 0 and not begins then return code end
     if not r.top then r.copy, r.top, r.body = 0, 0, s.body end
     if lease == 0 then r.top = r.top + 1 end
     r.lease, r.mover, s.changed = q.now + LEASE, s.token, true
@@ -365,7 +365,7 @@ local function rarely()
 end
 
 -- take takes the steps of a call, one after the other, and returns their replies. decide gets a record, a step and
--- the queue, changes the record, and returns the verdict and how many ms the record is kept; nil: it changed nothing.
+-- the queue, changes the record, and returns the reply and how many ms the record is kept; nil: it changed nothing.
 local function take(decide)
   local time, set = call('TIME'), call('HMGET', KEYS[2], 'max_retries', 'max_age')
   local now, retries, age = time[1] * 1000 + math.floor(time[2] / 1000), set[1] or '', set[2] or ''
@@ -385,20 +385,20 @@ local function take(decide)
       local limit = r.own ~= '0' and r.own + 0 or math.min(MOST, base)
       local _, known_at = string.find(r.tokens, ';' .. token .. '=', 1, true)
       local s = { -- limit is in force, and base without the message's own; known is what became of the attempt
-        key = KEYS[n], at = at, width = width, token = token, holder = ARGV[at + 4], given = given, base = base,
+        key = KEYS[n], at = at, width = width, token = token, consumer = ARGV[at + 4], given = given, base = base,
         limit = given ~= '0' and limit or 0, age = ARGV[at + 6] + 0,
         known_at = known_at, known = known_at and string.sub(r.tokens, known_at + 1, known_at + 1),
       }
-      local verdict, keep = decide(r, s, q)
+      local code, keep = decide(r, s, q)
       local left, wait = r.due - now, r.wait + 0
       if left > wait then -- the clock was set back
         left, r.due = wait, string.format('%d', now + wait)
       end
       if keep then save(r, s, q, keep) end
-      local cause, reason = false, false -- no other verdict needs the reason, which may be long
-      if verdict == 'EXHAUSTED' or verdict == 'HELD' then cause, reason = r.cause ~= '.' and r.cause, r.reason end
-      if verdict == 'HELD' then cause = rarely().holds(s, q) or cause end
-      replies[n - 4] = { verdict, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or math.max(0, left),
+      local cause, reason = false, false -- no other reply needs the reason, which may be long
+      if code == 'EXHAUSTED' or code == 'HELD' then cause, reason = r.cause ~= '.' and r.cause, r.reason end
+      if code == 'HELD' then cause = rarely().holds(s, q) or cause end
+      replies[n - 4] = { code, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or math.max(0, left),
         cause, reason, s.double and 1 or 0, s.copy and (r.top or 0) }
     else -- it fails this step and no other
       local why = type(text) == 'table' and text.err or 'ERR not a record of strikes: ' .. KEYS[n]

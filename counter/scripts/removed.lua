@@ -1,9 +1,9 @@
 -- REMOVED: the dead letter of a message left its dead-letter queue: it was replayed or dropped. The record leaves the
 -- index and gets a note of the time. The tombstone stays in force as long as before: a lost nack is still repeated.
 --
--- ARGV: the common six (token, holder and limit are not used: send operator, nothing and 0).
+-- ARGV: the common six (token, consumer and limit are not used: send operator, nothing and 0).
 --
--- Verdicts:
+-- Replies:
 --   REMOVED
 --   NONE     this generation has no tombstone, or the tombstone has the note already: nothing is done
 --

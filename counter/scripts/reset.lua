@@ -3,11 +3,11 @@
 -- An attempt that runs meanwhile is no longer known; if it fails, that is the first one counted. A dead letter that
 -- did not leave its queue is no longer counted as dead, so it cannot be missing.
 --
--- ARGV after the common six (token, holder and limit are not used: send operator, nothing and 0):
+-- ARGV after the common six (token, consumer and limit are not used: send operator, nothing and 0):
 --   7  by   who does it, for people
 --   8  why  for people
 --
--- Verdicts:
+-- Replies:
 --   RESET
 --   NONE   this generation has no record: nothing is done
 

@@ -1,10 +1,10 @@
 -- SKIP: an operator wants a message dead-lettered at its next step, whatever its limit and its wait.
 --
--- ARGV after the common six (token, holder and limit are not used: send operator, nothing and 0):
+-- ARGV after the common six (token, consumer and limit are not used: send operator, nothing and 0):
 --   7  by   who wants it, for people
 --   8  why  for people: the reason of the dead letter
 --
--- Verdicts:
+-- Replies:
 --   SKIPPED  also if it was skipped before: the first note stays
 --   NONE     this generation has no record: nothing is done
 --   OVER     the message was handled or dead-lettered: nothing is done

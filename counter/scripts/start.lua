@@ -13,7 +13,7 @@
 --             or absent: it saw nothing
 --   11 hold   hold: if the message is exhausted, it holds its queue; absent: it is dead-lettered
 --
--- Verdicts:
+-- Replies:
 --   RUN        run the handler. The number of the attempt is failures + crashes + 1. The reply has its fence
 --   WAIT       the backoff of the last failure is not over: wait, then START again with the same token
 --   SUSPECT    (shared only) the message may have killed a process: let no other handler run, then START isolated
@@ -22,7 +22,7 @@
 --   HELD       (with `hold` only) the message holds its queue, which is paused: keep the delivery until the pause
 --              ends the session, and START again with another token meanwhile, once a second
 --   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack. No attempt is open
---   STALE      (with `delay` only) ack the delivery without running the handler. No attempt is open
+--   SUPERSEDED      (with `delay` only) ack the delivery without running the handler. No attempt is open
 --
 -- START isolated reserves the attempt: BEGUN (begun.lua) makes it isolated. Only START isolated or beside-abandoned
 -- counts an open isolated attempt of another token as a crash: its handler had begun, and its process ran no other,
@@ -42,9 +42,9 @@ local function start(r, s, q)
   end
 
   local earlier = s.age >= 0 and r.binds - BINDS <= now - s.age -- the tombstone or the success, than this delivery
-  if s.stale then
+  if s.superseded then
     if r.open == s.token then r.open, r.mode, s.changed = '.', '.', true end
-    return 'STALE', s.changed and q.ttl
+    return 'SUPERSEDED', s.changed and q.ttl
   elseif r.state == 'exhausted' and (now < r.binds + 0 or r.top and r.body == s.body) and not earlier then
     r.binds = string.format('%d', now + BINDS) -- its dead-lettering may be held again
     return 'EXHAUSTED', q.ttl
@@ -68,7 +68,7 @@ local function start(r, s, q)
     local reason = saw or 'the process died while this message ran isolated'
     r.crashes, r.binds = string.format('%d', r.crashes + 1), '0'
     r.tokens = r.tokens .. ';' .. r.open .. '=c'
-    count(r, q, 'crashed', reason, r.open, r.holder, saw or '')
+    count(r, q, 'crashed', reason, r.open, r.consumer, saw or '')
     r.open, r.mode = '.', '.'
   end
 
@@ -76,27 +76,27 @@ local function start(r, s, q)
   local spent = failed >= s.limit and r.binds == '0' -- else it was handled, and no attempt was counted since
   local old = oldest > 0 and r.last + 0 > oldest and failed > 0 and r.own == '0' and r.binds == '0'
   local held = holds_queue and failed > 0 and runs <= 0 and rarely().holds(s, q)
-  local verdict, keep = nil, q.ttl
+  local code, keep = nil, q.ttl
   if runs > 0 then -- perhaps at another copy
-    verdict, s.rest = 'WAIT', math.min(runs, POLL)
+    code, s.rest = 'WAIT', math.min(runs, POLL)
   elseif held then
-    verdict = rarely().hold(r, s, q, held)
+    code = rarely().hold(r, s, q, held)
   elseif holds_queue and spent then
-    verdict = rarely().hold(r, s, q, r.cause)
+    code = rarely().hold(r, s, q, r.cause)
   elseif holds_queue and old then
-    verdict = rarely().hold(r, s, q, 'too-old')
+    code = rarely().hold(r, s, q, 'too-old')
   elseif spent or r.state == 'skip' then
-    verdict = rarely().exhaust(r, s, q)
+    code = rarely().exhaust(r, s, q)
   elseif old then
     r.cause = 'too-old'
-    verdict = rarely().exhaust(r, s, q)
+    code = rarely().exhaust(r, s, q)
   elseif left > 0 then
-    verdict = 'WAIT'
-    if s.copy and left > s.above and (r.top or 0) < COPIES then verdict = rarely().move(r, s, q, verdict, true) end
+    code = 'WAIT'
+    if s.copy and left > s.above and (r.top or 0) < COPIES then code = rarely().move(r, s, q, code, true) end
   elseif asked == 'shared' and (r.suspect == '1' or r.open ~= '.') then
-    verdict, r.suspect = 'SUSPECT', '1'
+    code, r.suspect = 'SUSPECT', '1'
   else
-    verdict = 'RUN'
+    code = 'RUN'
     r.starts = string.format('%d', r.starts + 1)
     r.fence = string.format('%.0f', math.max(r.fence + 1, ARGV[s.at + 8] + 1, q.time[1] * 1000000 + q.time[2]))
     if asked ~= 'untracked' or s.copy and s.copy > 0 then -- of copies one runs at a time
@@ -104,12 +104,12 @@ local function start(r, s, q)
       r.open, r.mode, r.since = s.token, asked == 'isolated' and 'reserved' or 'shared', q.at
     end
   end
-  if verdict == 'HELD' then keep = math.max(keep, PAUSED) end
-  return verdict, keep
+  if code == 'HELD' then keep = math.max(keep, PAUSED) end
+  return code, keep
 end
 
 return take(function(r, s, q)
-  local verdict, keep = start(r, s, q)
-  if r.open == '.' or r.open == s.token then r.holder = s.holder end -- else it stays that of the open attempt
-  return verdict, keep
+  local code, keep = start(r, s, q)
+  if r.open == '.' or r.open == s.token then r.consumer = s.consumer end -- else it stays that of the open attempt
+  return code, keep
 end)

@@ -8,12 +8,12 @@
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, held,
--- held lanes, tombstones in dead }
+-- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, waiting,
+-- blocked lanes, tombstones in dead }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
 -- the record of the one that has retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and pause
--- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. held is what each process reports of messages whose attempts are not
--- counted: "<messages> <ms> <why>". held lanes is their number, or the error of a key of another type.
+-- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. waiting is what each process reports of messages whose attempts are not
+-- counted: "<messages> <ms> <why>". blocked lanes is their number, or the error of a key of another type.
 
 local index = KEYS[1]
 local prefix = string.sub(index, 1, -6) .. 'r:'
@@ -59,15 +59,15 @@ while read < most and stale < 10 do
 end
 if stale > 9 then read = 0 end
 
-local held = {} -- of the processes that control.lua lists
+local waiting = {} -- of the processes that control.lua lists
 local consumers = redis.pcall('ZRANGE', KEYS[7], 0, -1)
 if consumers.err then return consumers end
 for _, member in ipairs(consumers) do
-  local report = redis.pcall('GET', string.sub(index, 1, -6) .. 'held:' .. (string.match(member, '^%d (%S+)') or ''))
-  if type(report) == 'string' then held[#held + 1] = report end
+  local report = redis.pcall('GET', string.sub(index, 1, -6) .. 'waiting:' .. (string.match(member, '^%d (%S+)') or ''))
+  if type(report) == 'string' then waiting[#waiting + 1] = report end
 end
 
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
-  redis.pcall('GET', KEYS[4]), held, redis.pcall('ZCARD', KEYS[8]),
+  redis.pcall('GET', KEYS[4]), waiting, redis.pcall('ZCARD', KEYS[8]),
   redis.pcall('ZCOUNT', KEYS[5], now, '+inf') }

@@ -62,7 +62,7 @@ func customer(d amqp.Delivery) string {
 }
 
 // pay fails once for a payment "twice": later payments of the customer wait, and those of others do not. A payment
-// "closed" is dead-lettered, so that it holds the lane of its customer.
+// "closed" is dead-lettered, so that it blocks the lane of its customer.
 func pay(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
 	switch body := string(d.Body); {

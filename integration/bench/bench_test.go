@@ -117,7 +117,7 @@ func wantGone(t *testing.T, b *bench) {
 	}
 }
 
-// TestNothingFailsForSoundRows: HoldLanes without a held lane, and DelayAbove without a long delay, are measured
+// TestNothingFailsForSoundRows: HoldLanes without a blocked lane, and DelayAbove without a long delay, are measured
 // without failures only.
 func TestNothingFailsForSoundRows(t *testing.T) {
 	servertest.Long(t)

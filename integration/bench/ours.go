@@ -33,7 +33,7 @@ func consumeOneAtATime(ctx context.Context, t *trial, conn *amqp.Connection) err
 	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, Retry: consumer.RetryRequeue, Prefetch: 1})
 }
 
-// consumeHoldingLanes holds the lane of a dead letter. There is none, so no lane is held.
+// consumeHoldingLanes blocks the lane of a dead letter. There is none, so no lane is blocked.
 func consumeHoldingLanes(ctx context.Context, t *trial, conn *amqp.Connection) error {
 	lane := func(amqp.Delivery) string { return "one" } // the tally wants the order of all messages
 	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, HoldLanes: true, Lane: lane, Prefetch: orderedPrefetch})

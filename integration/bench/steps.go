@@ -71,7 +71,7 @@ func id(i int) string { return fmt.Sprintf("01990000-0000-7000-8000-%012x", i) }
 func attempt(queue string, i, number int) counter.Attempt {
 	return counter.Attempt{
 		Message: counter.Message{VHost: "/", Queue: queue, ID: id(i)},
-		Token:   "bench-process-" + strconv.Itoa(i) + "-" + strconv.Itoa(number), Holder: "bench, pid 1",
+		Token:   "bench-process-" + strconv.Itoa(i) + "-" + strconv.Itoa(number), Consumer: "bench, pid 1",
 	}
 }
 
@@ -94,8 +94,8 @@ func fail(ctx context.Context, b *bench, queue string, i int) error {
 	a := attempt(queue, i, 0)
 	a.First = true
 	reply, err := b.failed(ctx, a)
-	if err == nil && (reply.Verdict != counter.VerdictRequeue || reply.Failures != 1) {
-		return fmt.Errorf("FAIL of message %s: verdict %v, %d failures, want 1", a.ID, reply.Verdict, reply.Failures)
+	if err == nil && (reply.Code != counter.ReplyRequeue || reply.Failures != 1) {
+		return fmt.Errorf("FAIL of message %s: code %v, %d failures, want 1", a.ID, reply.Code, reply.Failures)
 	}
 	return err
 }
@@ -112,8 +112,8 @@ func start(ctx context.Context, b *bench, queue string, i int) error {
 	reply, err := insist(ctx, func() (counter.Reply, error) {
 		return b.counts.Start(ctx, attempt(queue, i, 0), counter.ModeShared, limit)
 	})
-	if err == nil && reply.Verdict != counter.VerdictRun {
-		return fmt.Errorf("START of message %s: verdict %v", id(i), reply.Verdict)
+	if err == nil && reply.Code != counter.ReplyRun {
+		return fmt.Errorf("START of message %s: code %v", id(i), reply.Code)
 	}
 	return err
 }

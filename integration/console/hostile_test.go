@@ -57,7 +57,7 @@ func TestHostileTexts(t *testing.T) {
 	large.Headers["large"] = strings.Repeat("x", 50_000)
 	p.kill(queue, append(dead, large)...)
 	p.publish(queue, live...)
-	p.consume(consumer.Consumer{Queue: queue, MaxRetries: 8, Concurrency: 8, Prefetch: 100, Holder: hostile["handler"],
+	p.consume(consumer.Consumer{Queue: queue, MaxRetries: 8, Concurrency: 8, Prefetch: 100, Name: hostile["handler"],
 		Backoff: func(int) time.Duration {
 			return time.Hour
 		}})

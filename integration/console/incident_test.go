@@ -194,7 +194,7 @@ func (p *plant) block(queue string, behind int) {
 	}
 	p.publish(queue, msgs...)
 	p.consume(consumer.Consumer{
-		Queue: queue, Ordered: true, MaxRetries: 8, Holder: "orders-7d9f, pid 12",
+		Queue: queue, Ordered: true, MaxRetries: 8, Name: "orders-7d9f, pid 12",
 		Backoff: func(failed int) time.Duration {
 			if failed < 3 {
 				return 10 * time.Millisecond
@@ -226,7 +226,7 @@ func (p *plant) crash(queue, id string) {
 	p.publish(queue, order(id, "", "", "{}"))
 	for i := range 2 {
 		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i),
-			Holder: fmt.Sprintf("exports-%d, pid 1", i)}
+			Consumer: fmt.Sprintf("exports-%d, pid 1", i)}
 		if _, err := p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4); err != nil {
 			p.t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func (p *plant) nackAll(queue string, n int) {
 			}
 			why, _ := d.Headers["why"].(string)
 			a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: d.MessageId}, Token: "n-" +
-				d.MessageId, Holder: "mailer.py, pid 9"}
+				d.MessageId, Consumer: "mailer.py, pid 9"}
 			if _, err := p.counter.Fail(p.t.Context(), a, counter.Failure{Limit: 1, Cause: counter.CauseRejected,
 				Reason: why}); err != nil {
 				return err

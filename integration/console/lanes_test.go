@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	manyLanes = flag.Int("lanes", 300, "held lanes of TestManyLanes; 10000 is its full size")
+	manyLanes = flag.Int("lanes", 300, "blocked lanes of TestManyLanes; 10000 is its full size")
 	laneGoal  = flag.Duration("lanes.goal", 0, "fail where TestManyLanes is slower than this; 0: it only prints the times")
 )
 
@@ -53,14 +53,14 @@ func (p *plant) hold() {
 	p.consume(lanes("bookings", handle))
 	p.publish("ledger", booking("entry-88", "", counter.CauseRejected), booking("entry-89", "", ""))
 	p.consume(consumer.Consumer{Queue: "ledger", Ordered: true, HoldLanes: true, MaxRetries: -1})
-	proctest.Eventually(p.t, patience, "two held lanes", func() bool { return p.depth("bookings.dlq") == 4 })
+	proctest.Eventually(p.t, patience, "two blocked lanes", func() bool { return p.depth("bookings.dlq") == 4 })
 	proctest.Eventually(p.t, patience, "a message that holds its queue", func() bool {
 		held, err := p.counter.Admin().Holding(p.t.Context(), p.vhost, "ledger")
 		return err == nil && held != nil
 	})
 }
 
-// TestLanes replays, releases and drops a held lane each in a browser, with and without script. The lanes have hostile
+// TestLanes replays, releases and drops a blocked lane each in a browser, with and without script. The lanes have hostile
 // names.
 func TestLanes(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestLanes(t *testing.T) {
 			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""),
 			booking("d1", wrong, counter.CauseRejected), booking("d2", wrong, ""))
 		stop := p.consume(lanes("bookings", handle))
-		proctest.Eventually(t, patience, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == 7 })
+		proctest.Eventually(t, patience, "the lanes to be blocked", func() bool { return p.depth("bookings.dlq") == 7 })
 		stop()
 		handled := make(chan string, 10)
 		p.consume(lanes("bookings", func(_ context.Context, d amqp.Delivery) error {
@@ -92,10 +92,10 @@ func TestLanes(t *testing.T) {
 		b.visit(s.at("queue", "queue", "bookings"))
 		proctest.Eventually(t, patience, "the page of the queue to show both lanes", func() bool {
 			b.visit(b.url())
-			return strings.Contains(b.text("main"), "3 lanes held, 4 dead letters behind")
+			return strings.Contains(b.text("main"), "3 lanes blocked, 4 dead letters behind")
 		})
 		b.visit(s.at("lanes", "queue", "bookings"))
-		b.sees("3 held lanes")
+		b.sees("3 blocked lanes")
 		for _, change := range []struct {
 			verb, by, result string
 			left             int
@@ -122,13 +122,13 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		b.visit(s.at("lanes", "queue", "bookings"))
-		b.sees("no lane is held")
+		b.sees("no lane is blocked")
 		b.visit(s.at("audit", "queue", "bookings"))
 		b.sees("the account is open again")
 	}
 }
 
-// TestManyLanes measures the console's pages and the commands that show held lanes.
+// TestManyLanes measures the console's pages and the commands that show blocked lanes.
 func TestManyLanes(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -143,14 +143,14 @@ func TestManyLanes(t *testing.T) {
 	c := lanes("bookings", handle)
 	c.Concurrency, c.Prefetch = 64, 1000
 	stop := p.consume(c)
-	proctest.Eventually(t, 5*time.Minute, "the lanes to be held", func() bool {
+	proctest.Eventually(t, 5*time.Minute, "the lanes to be blocked", func() bool {
 		return p.depth("bookings.dlq") == len(msgs)
 	})
 	stop()
 	s := p.serve(nil)
 	b := newTab(t)
 	slow := func(what string, took time.Duration) {
-		fmt.Fprintf(os.Stdout, "%-28s %.0f ms with %d held lanes\n", what, float64(took)/1e6, *manyLanes)
+		fmt.Fprintf(os.Stdout, "%-28s %.0f ms with %d blocked lanes\n", what, float64(took)/1e6, *manyLanes)
 		if *laneGoal > 0 && took > *laneGoal {
 			t.Errorf("%s took %s; the goal is %s", what, took, *laneGoal)
 		}
@@ -170,7 +170,7 @@ func TestManyLanes(t *testing.T) {
 			}
 		}
 		at = run(b, chromedp.Evaluate[string](
-			`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for a shorter time')?.href ?? ''`))
+			`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Blocked for a shorter time')?.href ?? ''`))
 	}
 	if len(seen) != *manyLanes {
 		t.Errorf("the pages list %d lanes, want %d", len(seen), *manyLanes)

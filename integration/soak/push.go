@@ -193,7 +193,7 @@ func (p *pusher) decided(process int, line []byte) {
 		Failures    int       `json:"failures"`
 		Crashes     int       `json:"crashes"`
 		Redelivered bool      `json:"redelivered"`
-		HeldMS      int64     `json:"held_ms"`
+		ElapsedMS   int64     `json:"elapsed_ms"`
 		Cause       string    `json:"cause"`
 		Error       string    `json:"error"`
 	}
@@ -203,7 +203,7 @@ func (p *pusher) decided(process int, line []byte) {
 	p.log.Forward(audit.Event{
 		Kind: audit.Decided, At: d.Time, Process: process, Session: p.sessionAt(process, d.Time), ID: d.ID, Token: d.Token,
 		Redelivered: d.Redelivered,
-		Decision:    d.Decision, Held: time.Duration(d.HeldMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0,
+		Decision:    d.Decision, Held: time.Duration(d.ElapsedMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0,
 		Failures: d.Failures,
 		Crashes:  d.Crashes, Limit: d.Of, Err: d.Error, Remote: true,
 	})

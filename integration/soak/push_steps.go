@@ -78,7 +78,7 @@ func (s stepArgs) event() audit.Event {
 	return e
 }
 
-// readEntry reads the reply to a step, as record.lua documents it: the verdict, the failures, the crashes, the limit.
+// readEntry reads the reply to a step, as record.lua documents it: the reply, the failures, the crashes, the limit.
 func readEntry(e *audit.Event, entry any) {
 	if err, is := entry.(error); is {
 		e.Err = err.Error()
@@ -89,8 +89,8 @@ func readEntry(e *audit.Event, entry any) {
 		e.Err = "a reply that is too short"
 		return
 	}
-	verdict, _ := fields[0].(string)
-	e.Verdict = strings.ToLower(verdict)
+	code, _ := fields[0].(string)
+	e.Code = strings.ToLower(code)
 	if e.Step == audit.StepEnd {
 		return
 	}

@@ -16,7 +16,7 @@ func TestSteppedReadsTheWire(t *testing.T) {
 		return steps(call(append([]string{"p-1", "m1", "", "host", "4", "-1"}, args...)))
 	}
 	reply := "*1\r\n*9\r\n$%v:1\r\n:2\r\n:4\r\n:0\r\n:0\r\n$-1\r\n$-1\r\n:0\r\n"
-	verdict := func(v string) []byte {
+	code := func(v string) []byte {
 		return []byte(reply[:len("*1\r\n*9\r\n$")] + string(rune('0'+len(v))) + "\r\n" + v + "\r\n" +
 			reply[len("*1\r\n*9\r\n$%v"):])
 	}
@@ -31,17 +31,17 @@ func TestSteppedReadsTheWire(t *testing.T) {
 		raw  []byte
 		want []audit.Event
 	}{
-		"isolated": {one("isolated", "0"), verdict("RUN"), []audit.Event{with(func(e *audit.Event) {
-			e.Step, e.Exclusive, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepStart, true, "run", 1, 2, 4
+		"isolated": {one("isolated", "0"), code("RUN"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Exclusive, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepStart, true, "run", 1, 2, 4
 		})}},
-		"fail": {one("10", "timed-out", "shared", "5"), verdict("REQUEUE"), []audit.Event{with(func(e *audit.Event) {
-			e.Step, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepFail, "requeue", 1, 2, 4
+		"fail": {one("10", "timed-out", "shared", "5"), code("REQUEUE"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepFail, "requeue", 1, 2, 4
 		})}},
-		"begun": {one(), verdict("BEGUN"), []audit.Event{with(func(e *audit.Event) {
-			e.Step, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepBegun, "begun", 1, 2, 4
+		"begun": {one(), code("BEGUN"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepBegun, "begun", 1, 2, 4
 		})}},
-		"end": {one("1", "600000"), verdict("ENDED"), []audit.Event{with(func(e *audit.Event) {
-			e.Step, e.Verdict = audit.StepEnd, "ended"
+		"end": {one("1", "600000"), code("ENDED"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Code = audit.StepEnd, "ended"
 		})}},
 		"no reply": {one("1", "600000"), nil, []audit.Event{with(func(e *audit.Event) {
 			e.Step, e.Err = audit.StepEnd, errNoReply.Error()
@@ -62,14 +62,14 @@ func TestSteppedReadsTheWire(t *testing.T) {
 
 // seen is what a step's event says, without what cannot be compared.
 type seen struct {
-	id, token, step, verdict, err string
-	exclusive                     bool
-	failures, crashes, limit      int
+	id, token, step, code, err string
+	exclusive                  bool
+	failures, crashes, limit   int
 }
 
 func inShort(events []audit.Event) (out []seen) {
 	for _, e := range events {
-		out = append(out, seen{e.ID, e.Token, e.Step, e.Verdict, e.Err, e.Exclusive, e.Failures, e.Crashes, e.Limit})
+		out = append(out, seen{e.ID, e.Token, e.Step, e.Code, e.Err, e.Exclusive, e.Failures, e.Crashes, e.Limit})
 	}
 	return out
 }

@@ -19,7 +19,7 @@ type recorder struct {
 func (c recorder) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	began := time.Now()
 	answer, err := c.Counter.Start(ctx, a, mode, limit)
-	if (mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned) && answer.Verdict == counter.VerdictRun {
+	if (mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned) && answer.Code == counter.ReplyRun {
 		c.member.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{
@@ -61,9 +61,9 @@ func (c recorder) write(a counter.Attempt, e audit.Event, answer counter.Reply, 
 	switch {
 	case err != nil:
 	case e.Step == "end":
-		e.Verdict = "ended"
+		e.Code = "ended"
 	default:
-		e.Verdict = strings.ToLower(answer.Verdict.String())
+		e.Code = strings.ToLower(answer.Code.String())
 	}
 	c.member.log.Write(e)
 }

@@ -32,7 +32,7 @@ func (s *settled) update() error {
 		switch {
 		case e.Kind == audit.Published && e.Outcome == audit.Confirmed:
 			s.confirmed[e.ID] = true
-		case e.Kind == audit.Stepped && e.Verdict == "exhausted", e.Kind == audit.Decided && e.Decision == "dead-letter":
+		case e.Kind == audit.Stepped && e.Code == "exhausted", e.Kind == audit.Decided && e.Decision == "dead-letter":
 			s.dead[e.ID], s.done[e.ID] = true, true
 		case e.Kind == audit.Ended && e.Outcome == audit.OK:
 			s.done[e.ID] = true

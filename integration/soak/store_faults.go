@@ -112,7 +112,7 @@ func lostIf(part proxy.Part, words []string, meant func(stepArgs) bool) proxy.Pa
 // stepArgs are the arguments of one step in a script call, as counter/scripts/record.lua documents them.
 type stepArgs []string
 
-const commonArgs = 6 // of every step: token, id, generation, holder, limit, age
+const commonArgs = 6 // of every step: token, id, generation, consumer, limit, age
 
 func (s stepArgs) id() string { return s[1] }
 

@@ -26,7 +26,7 @@ func call(args ...[]string) []string {
 
 func TestDirectedFaultsFindTheirStep(t *testing.T) {
 	step := func(id string, more ...string) []string {
-		return append([]string{"p-1", id, "", "holder", "4", "-1"}, more...)
+		return append([]string{"p-1", id, "", "consumer", "4", "-1"}, more...)
 	}
 	other := step("m000002", "isolated")
 	for _, tc := range []struct {
@@ -68,7 +68,7 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 
 func TestOddsAreForStepsUnlessConnecting(t *testing.T) {
 	sure := storeFault{odds: proxy.Odds{Lose: 1}}
-	step := call([]string{"p-1", "m000001", "", "holder", "4", "-1", "shared"})
+	step := call([]string{"p-1", "m000001", "", "consumer", "4", "-1", "shared"})
 	for _, tc := range []struct {
 		words      []string
 		connecting bool
@@ -104,7 +104,7 @@ func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer counts.Close()
-	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: victim}, Token: "p-1", Holder: "test"}
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: victim}, Token: "p-1", Consumer: "test"}
 	for name, tc := range map[string]struct {
 		take func(context.Context) error
 		mode string

@@ -153,7 +153,7 @@ func (w *member) isolate(ctx context.Context, token string) (over func()) {
 func (w *member) Observe(_ context.Context, e consumer.Event) {
 	w.log.Write(audit.Event{
 		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
-		Decision: string(e.Outcome), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures,
+		Decision: string(e.Outcome), Held: e.Elapsed, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures,
 		Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
 	})
 }

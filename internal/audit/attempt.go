@@ -51,8 +51,8 @@ func (m *model) reversed(id string) bool {
 // unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be
 // calls for giving it back.
 func (m *model) unfounded(a *attempt) string {
-	_, failed := a.answered(StepFail, VerdictRequeue)
-	_, held := a.answered(StepStart, VerdictWait)
+	_, failed := a.answered(StepFail, ReplyRequeue)
+	_, held := a.answered(StepStart, ReplyWait)
 	if e, ok := a.decidedAs(Requeue); ok && !failed && !held && e.Held < m.plan.MostHeld-m.clocks() {
 		return "requeued without an answer"
 	}
@@ -65,7 +65,7 @@ func (a *attempt) spun() int {
 	for i, first := range a.steps {
 		n := 0
 		for _, e := range a.steps[i:] {
-			if e.Step == first.Step && e.Verdict == "" && e.At.Sub(first.At) < time.Second {
+			if e.Step == first.Step && e.Code == "" && e.At.Sub(first.At) < time.Second {
 				n++
 			}
 		}
@@ -110,29 +110,29 @@ func (a *attempt) decidedAs(decision string) (Event, bool) {
 	return find(a.decided, func(e Event) bool { return e.Decision == decision })
 }
 
-// answered returns the first answer of the store to a step; the empty verdict is any.
-func (a *attempt) answered(step, verdict string) (Event, bool) {
+// answered returns the first answer of the store to a step; the empty code is any.
+func (a *attempt) answered(step, code string) (Event, bool) {
 	return find(a.steps, func(e Event) bool {
-		return e.Step == step && e.Verdict != "" && (verdict == "" || e.Verdict == verdict)
+		return e.Step == step && e.Code != "" && (code == "" || e.Code == code)
 	})
 }
 
 // granted reports whether START had let the attempt run when it began.
 func (a *attempt) granted() bool {
-	e, ok := a.answered(StepStart, VerdictRun)
+	e, ok := a.answered(StepStart, ReplyRun)
 	return ok && !e.At.After(a.began)
 }
 
 // exhausted reports whether a step was answered so.
 func (a *attempt) exhausted() bool {
-	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == VerdictExhausted })
+	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Code == ReplyExhausted })
 }
 
 // unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero:
 // none is.
 func (a *attempt) unanswered() (since time.Time) {
 	for _, e := range a.steps {
-		if e.Verdict != "" {
+		if e.Code != "" {
 			since = time.Time{}
 		} else if since.IsZero() {
 			since = e.At
@@ -143,12 +143,12 @@ func (a *attempt) unanswered() (since time.Time) {
 
 // exclusive reports whether START exclusive let the attempt run.
 func (a *attempt) exclusive() bool {
-	return a.any(func(e Event) bool { return e.Step == StepStart && e.Exclusive && e.Verdict == VerdictRun })
+	return a.any(func(e Event) bool { return e.Step == StepStart && e.Exclusive && e.Code == ReplyRun })
 }
 
 // beside reports whether the attempt ran isolated, but for abandoned handlers.
 func (a *attempt) beside() bool {
-	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Verdict == VerdictRun })
+	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Code == ReplyRun })
 }
 
 func (a *attempt) askedAlone() bool { return a.any(opensExclusive) }

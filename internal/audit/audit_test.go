@@ -30,8 +30,8 @@ func (h *history) attempt(id, token string, redelivered bool, outcome string, co
 		change(&e)
 		h.add(e)
 	}
-	step := func(name, verdict string) {
-		add(Stepped, func(e *Event) { e.Step, e.Verdict, e.Failures, e.Limit = name, verdict, counted, 4 })
+	step := func(name, code string) {
+		add(Stepped, func(e *Event) { e.Step, e.Code, e.Failures, e.Limit = name, code, counted, 4 })
 	}
 	if redelivered {
 		step("start", "run")
@@ -62,7 +62,7 @@ func (h *history) isolated(id, token string, process int) {
 	base := Event{ID: id, Token: token, Process: process, Session: 1}
 	opened, started, ran := base, base, base
 	opened.Kind = Opened
-	started.Kind, started.Step, started.Verdict, started.Exclusive = Stepped, "start", "run", true
+	started.Kind, started.Step, started.Code, started.Exclusive = Stepped, "start", "run", true
 	ran.Kind, ran.Redelivered = Began, true
 	h.add(opened)
 	h.add(started)
@@ -91,7 +91,7 @@ func healthy() history {
 		h.isolated(Kill, fmt.Sprintf("k%d-1", i), 2+i)
 	}
 	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true,
-		Verdict: "exhausted", Crashes: 4, Limit: 4})
+		Code: "exhausted", Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed",
 		Unrun: true, Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Stopped, Process: 6})
@@ -162,7 +162,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a dead letter lost", "I1", func(h *history) { h.without(Dead, Poison) }},
 		{"acked though it failed", "I1", func(h *history) { h.change(Ended, "p-1", func(e *Event) { e.Outcome = Failed }) }},
 		{"dead-lettered too early", "I2", func(h *history) {
-			h.change(Stepped, "p-4", func(e *Event) { e.Verdict = "" })
+			h.change(Stepped, "p-4", func(e *Event) { e.Code = "" })
 			h.change(Kept, Poison, func(e *Event) { e.Record.Tokens, e.Record.Failures = ";p-5=f;p-6=f;p-7=f", 3 })
 		}},
 		{"dead-lettered before the limit", "I2", func(h *history) {
@@ -205,7 +205,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 				Event{Kind: Began, At: (*h)[at].At, ID: Poison, Token: "k0-2", Process: 2, Session: 1})
 		}},
 		{"a crash not taken back", "I5", func(h *history) {
-			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Verdict: "ended"})
+			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Code: "ended"})
 		}},
 		{"a crash beside an abandoned handler", "I5", func(h *history) {
 			h.change(Stepped, "k0-1", func(e *Event) { e.Exclusive, e.Beside = false, true })
@@ -224,12 +224,12 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a count that vanished", "I7", func(h *history) {
 			h.change(Kept, Fail, func(e *Event) { e.Record.Failures, e.Record.Tokens = 0, ";p-3=e" })
 		}},
-		{"ran without an answer", "I8", func(h *history) { h.change(Stepped, "p-3", func(e *Event) { e.Verdict = "" }) }},
+		{"ran without an answer", "I8", func(h *history) { h.change(Stepped, "p-3", func(e *Event) { e.Code = "" }) }},
 		{"requeued without an answer", "I8", func(h *history) {
-			h.change(Stepped, "p-2", func(e *Event) { e.Verdict = "" })
+			h.change(Stepped, "p-2", func(e *Event) { e.Code = "" })
 		}},
 		{"dead-lettered without an answer", "I8", func(h *history) {
-			h.change(Stepped, "p-7", func(e *Event) { e.Verdict = "" })
+			h.change(Stepped, "p-7", func(e *Event) { e.Code = "" })
 		}},
 		{"spinning", "I8", func(h *history) {
 			for range mostUnanswered + 1 {
@@ -237,7 +237,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 			}
 		}},
 		{"a step for a first success", "I9", func(h *history) {
-			h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-1", Process: 1, Session: 1, Step: "end", Verdict: "ended"})
+			h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-1", Process: 1, Session: 1, Step: "end", Code: "ended"})
 		}},
 		{"a key without a TTL", "I10", func(h *history) { h.change(Kept, "index", func(e *Event) { e.TTL = 0 }) }},
 		{"a record left live", "I10", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Record.State = "" }) }},
@@ -325,7 +325,7 @@ func TestOverdueDeliveriesGoBack(t *testing.T) {
 		h := healthy()
 		base := Event{ID: Succeed, Token: "p-99", Process: 1, Session: 1, At: began}
 		asked, back := base, base
-		asked.Kind, asked.Step, asked.Verdict = Stepped, "start", "suspect"
+		asked.Kind, asked.Step, asked.Code = Stepped, "start", "suspect"
 		back.Kind, back.Decision, back.Held = Decided, "requeue", tc.held
 		h.add(asked)
 		h.add(back)
@@ -377,7 +377,7 @@ func TestACrashThatIsReversedLate(t *testing.T) {
 			if h[i].Token == "p-7" && h[i].Kind == Stepped {
 				h[i].Exclusive = h[i].Step == StepStart
 				if h[i].Step == StepFail {
-					h[i].Step, h[i].Verdict = StepEnd, "ended"
+					h[i].Step, h[i].Code = StepEnd, "ended"
 				}
 			}
 		}

@@ -23,8 +23,8 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			of := func(kind Kind, token string, process int) Event {
 				return Event{Kind: kind, ID: "b", Token: token, Process: process, Session: 1, Limit: 2}
 			}
-			step := func(e Event, verdict string, before, after *Record) {
-				if e.Verdict, e.Before, e.Record = verdict, before, after; isComplete || e.Kind != Written {
+			step := func(e Event, code string, before, after *Record) {
+				if e.Code, e.Before, e.Record = code, before, after; isComplete || e.Kind != Written {
 					h.add(e)
 				}
 			}
@@ -35,17 +35,17 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			h.add(Event{Kind: Opened, Process: 2, Session: 1})
 			start := of(Written, "q-1", 2)
 			start.Step, start.Exclusive = StepStart, true
-			step(start, VerdictRun, nil, reserved)
+			step(start, ReplyRun, nil, reserved)
 			start.Kind = Stepped
-			step(start, VerdictRun, nil, nil)
+			step(start, ReplyRun, nil, nil)
 			if tc.asked {
 				h.add(of(Asked, "q-1", 2))
 				begun := of(Written, "q-1", 2)
 				begun.Step = StepBegun
-				step(begun, VerdictBegun, reserved, open)
+				step(begun, ReplyBegun, reserved, open)
 				if tc.began {
 					begun.Kind = Stepped
-					step(begun, VerdictBegun, nil, nil)
+					step(begun, ReplyBegun, nil, nil)
 				}
 			}
 			if tc.began {
@@ -56,7 +56,7 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			h.add(Event{Kind: Opened, Process: 3, Session: 1})
 			next := of(Written, "r-1", 3)
 			next.Step, next.Exclusive = StepStart, true
-			step(next, VerdictRun, open, counted)
+			step(next, ReplyRun, open, counted)
 			h.add(Event{Kind: Kept, ID: "b", Record: counted, TTL: time.Hour})
 			r := Check(h)
 			if f := r.Violations["begun"]; f.Count != tc.violations || len(r.Unbegun) != tc.listed {

@@ -17,13 +17,13 @@ func complete() history {
 	h.delivery("a", 1, "p-1", false, OK)
 	h.settle("a", 1, Ack)
 	h.delivery("b", 2, "p-2", false, Failed)
-	h.write("p-2", StepFail, VerdictRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour})
+	h.write("p-2", StepFail, ReplyRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour})
 	h.settle("b", 2, Requeue)
 	once := &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour}
 	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenExclusive: true, Fence: 6, TTL: time.Hour}
-	h.write("p-3", StepStart, VerdictRun, once, open)
+	h.write("p-3", StepStart, ReplyRun, once, open)
 	h.delivery("b", 3, "p-3", true, Failed)
-	h.write("p-3", StepFail, VerdictExhausted, open, &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f",
+	h.write("p-3", StepFail, ReplyExhausted, open, &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f",
 		Fence: 6, TTL: time.Hour})
 	h.settle("b", 3, DeadLetter)
 	return h
@@ -40,13 +40,13 @@ func (h *history) delivery(id string, tag uint64, token string, redelivered bool
 }
 
 // write adds a step at b, and its answer.
-func (h *history) write(token, step, verdict string, before, after *Record) {
+func (h *history) write(token, step, code string, before, after *Record) {
 	e := Event{
-		Kind: Written, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict, Limit: 2,
+		Kind: Written, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code, Limit: 2,
 		Exclusive: step == StepStart, Before: before, Record: after,
 	}
 	h.add(e)
-	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict,
+	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code,
 		Exclusive: e.Exclusive})
 }
 
@@ -111,7 +111,7 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 			h.delivery("b", 3, "p-4", true, Failed)
 			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
 			h.add(Event{Kind: Stepped, ID: "c", Token: "p-5", Process: 1, Session: 1, Step: StepStart,
-				Verdict: VerdictExhausted})
+				Code: ReplyExhausted})
 			h.settle("c", 4, DeadLetter)
 		}},
 		{"a run too many", "I3", func(h *history) {
@@ -129,7 +129,7 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 			h.change(Published, "b", func(e *Event) { e.Seq = 0 })
 		}},
 		{"the record deleted", "I7", func(h *history) {
-			h.write("p-3", StepEnd, "ended", &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"}, nil)
+			h.write("p-3", StepEnd, "ended", &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"}, nil)
 		}},
 		{"the count of another changed", "I7", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
 		{"the open attempt of another closed", "I7", func(h *history) {
@@ -144,12 +144,12 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		{"dead-lettered without leave", "I8", func(h *history) {
 			h.change(Stepped, "p-3", func(e *Event) {
 				if e.Step == StepFail {
-					e.Verdict = ""
+					e.Code = ""
 				}
 			})
 		}},
 		{"a step for a first success", "I9", func(h *history) {
-			h.add(Event{Kind: Stepped, ID: "a", Token: "p-1", Process: 1, Session: 1, Step: StepEnd, Verdict: "ended"})
+			h.add(Event{Kind: Stepped, ID: "a", Token: "p-1", Process: 1, Session: 1, Step: StepEnd, Code: "ended"})
 		}},
 		{"a record without a TTL", "I10", func(h *history) { h.last().TTL = 0 }},
 		{"not drained", "I11", func(h *history) { h.add(Event{Kind: Undrained, Err: "a.1 was never settled"}) }},

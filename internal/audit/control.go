@@ -43,7 +43,7 @@ func (m *model) checkSkipped(e Event) {
 		if is.State != "skip" && !e.Succeeded {
 			m.violated("skip", "END made the skipped message %s %q", e.ID, is.State)
 		}
-	case e.Verdict != VerdictExhausted || is.State != VerdictExhausted || is.Cause != "skipped":
-		m.violated("skip", "%s of the skipped message %s: %s, cause %q", e.Step, e.ID, e.Verdict, is.Cause)
+	case e.Code != ReplyExhausted || is.State != ReplyExhausted || is.Cause != "skipped":
+		m.violated("skip", "%s of the skipped message %s: %s, cause %q", e.Step, e.ID, e.Code, is.Cause)
 	}
 }

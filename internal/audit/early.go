@@ -10,7 +10,7 @@ const causeTooOld = "too-old"
 // isEarly reports whether a step wrote a tombstone below the limit with good reason.
 func (m *model) isEarly(a *attempt, e Event) bool {
 	is, counts := *e.Record, e.Record.Failures+e.Record.Crashes
-	if is.State != VerdictExhausted || e.before().State == VerdictExhausted || counts >= m.limit() || e.Limit == 0 {
+	if is.State != ReplyExhausted || e.before().State == ReplyExhausted || counts >= m.limit() || e.Limit == 0 {
 		return false
 	}
 	if is.Cause == causeTooOld {
@@ -27,7 +27,7 @@ func (m *model) tooOld(r Record) bool {
 // checkEarly is I2 and I3 of what ends retries below the limit: neither too early nor too late.
 func (m *model) checkEarly(a *attempt, msg *message, e Event) {
 	was, is := e.before(), *e.Record
-	if is.Cause == causeTooOld && was.State != VerdictExhausted && is.State == VerdictExhausted && !m.tooOld(is) {
+	if is.Cause == causeTooOld && was.State != ReplyExhausted && is.State == ReplyExhausted && !m.tooOld(is) {
 		m.violated("I2", "%s took %s for too old, at %v of %v: %s", e.Step, e.ID, is.Age, m.plan.MaxAge, m.story(msg))
 	}
 	counted := e.Step == StepFail && is.Failures > was.Failures || e.Step == StepStart && is.Crashes > was.Crashes

@@ -77,8 +77,8 @@ type Event struct {
 	Step      string `json:"step,omitempty"`      // Stepped, Written
 	Exclusive bool   `json:"exclusive,omitempty"` // Stepped, Written: a START of that mode
 	// Stepped, Written: a START of that mode, isolated but for abandoned handlers
-	Beside  bool   `json:"beside,omitempty"`
-	Verdict string `json:"verdict,omitempty"` // Stepped, Written: in lower case; empty if there was no answer
+	Beside bool   `json:"beside,omitempty"`
+	Code   string `json:"code,omitempty"` // Stepped, Written: in lower case; empty if there was no answer
 	// Stepped: from sending the step until its answer, or until its process gave up on it
 	Took      time.Duration `json:"took,omitempty"`
 	Late      bool          `json:"late,omitempty"`      // Written: its sender may have given up on it
@@ -193,15 +193,15 @@ const (
 	StepMoved = "moved"
 )
 
-// Verdicts that a check knows.
+// Replies that a check knows.
 const (
-	VerdictRun       = "run"
-	VerdictBegun     = "begun"
-	VerdictWait      = "wait"
-	VerdictRequeue   = "requeue"
-	VerdictExhausted = "exhausted"
-	VerdictMove      = "move"
-	VerdictStale     = "stale"
+	ReplyRun        = "run"
+	ReplyBegun      = "begun"
+	ReplyWait       = "wait"
+	ReplyRequeue    = "requeue"
+	ReplyExhausted  = "exhausted"
+	ReplyMove       = "move"
+	ReplySuperseded = "superseded"
 )
 
 // What a message may have the handler do.

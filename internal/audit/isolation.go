@@ -42,7 +42,7 @@ func (m *model) checkGate(a *attempt) {
 	}
 	for _, s := range m.undecided(a) {
 		for _, x := range a.process.runs {
-			_, started := x.answered(StepStart, VerdictRun)
+			_, started := x.answered(StepStart, ReplyRun)
 			if x != a && started && x.began.After(s.from) && x.began.Before(s.to) {
 				m.violated("I5", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a),
 					m.storyOf(x))
@@ -65,7 +65,7 @@ func (m *model) undecided(a *attempt) (spans []span) {
 			owed.to = a.process.exited
 		}
 		for _, e := range a.steps[i:] {
-			if e.Verdict != "" && (asks(e) || closes(e)) {
+			if e.Code != "" && (asks(e) || closes(e)) {
 				owed.to = e.At
 				break
 			}
@@ -85,7 +85,7 @@ func closes(e Event) bool { return e.Step == StepEnd || e.Step == StepFail }
 func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	a.crashed = true
 	senderGone := e.Late || !by.session.gone.IsZero()
-	if !m.died(a) && e.Record.State == VerdictExhausted && senderGone {
+	if !m.died(a) && e.Record.State == ReplyExhausted && senderGone {
 		msg.mistaken = true
 	}
 	// A START that arrives after the session of its sender has ended can count a crash of an attempt that runs: the
@@ -127,7 +127,7 @@ func (m *model) checkBegan(a *attempt) {
 	if a.began.IsZero() || !a.asked {
 		return
 	}
-	e, ok := find(a.steps, func(e Event) bool { return begins(e) && e.Verdict == VerdictBegun })
+	e, ok := find(a.steps, func(e Event) bool { return begins(e) && e.Code == ReplyBegun })
 	if !ok || e.At.After(a.began) {
 		m.violated("begun", "%s began before its BEGUN was answered: %s", a.id, m.storyOf(a))
 	}

@@ -19,7 +19,7 @@ func (h *history) undecided(process int, took, lasts time.Duration, other Event)
 		at.Add(took+time.Millisecond)
 	if other.Redelivered {
 		started := other
-		started.Kind, started.Step, started.Verdict = Stepped, "start", "run"
+		started.Kind, started.Step, started.Code = Stepped, "start", "run"
 		h.add(started)
 	}
 	other.Kind = Began
@@ -62,8 +62,8 @@ func TestAnAnswerOpensTheGate(t *testing.T) {
 		h.undecided(9, 250*time.Millisecond, 300*time.Millisecond, Event{ID: Kill, Redelivered: true})
 		h.add(Event{
 			Kind: Stepped, ID: Succeed, Token: "u9-1", Process: 9, Session: 1, Step: step, Exclusive: step == "start",
-			Verdict: "run",
-			At:      began.Add(time.Minute + 250500*time.Microsecond),
+			Code: "run",
+			At:   began.Add(time.Minute + 250500*time.Microsecond),
 		})
 		h.without(Kept, Succeed)
 		if f := Check(h).Violations["I5"]; f.Count > 0 {

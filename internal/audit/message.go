@@ -47,7 +47,7 @@ func (m *model) checkSettlement(msg *message, e Event) {
 // goesOn reports whether the store said of a delivery that a copy goes on instead of it.
 func (a *attempt) goesOn() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool {
-		return e.Verdict == VerdictMove || e.Verdict == VerdictStale
+		return e.Code == ReplyMove || e.Code == ReplySuperseded
 	})
 }
 
@@ -153,7 +153,7 @@ func (m *model) lostTrace(a *attempt, at time.Time) bool {
 		return false
 	}
 	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool {
-		return e.Step == StepFail && e.Verdict == ""
+		return e.Step == StepFail && e.Code == ""
 	})
 	return unheard && m.failing(a) || a.askedAlone() && (m.died(a) || a.left()) || a.exclusive() && a.countable
 }

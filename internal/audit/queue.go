@@ -78,7 +78,7 @@ func (m *model) done(c *published) time.Time {
 		first = c.done
 	}
 	for _, a := range c.of.attempts {
-		e, ok := a.answered(StepFail, VerdictExhausted)
+		e, ok := a.answered(StepFail, ReplyExhausted)
 		if ok && !m.plan.Complete && len(c.of.dead) > 0 && e.At.Before(first) && m.died(a) {
 			first = e.At // killed before it recorded the dead letter
 		}

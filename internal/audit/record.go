@@ -88,7 +88,7 @@ func (m *model) checkChange(a *attempt, msg *message, e Event) {
 	was := e.before()
 	counts := e.Record.Failures + e.Record.Crashes
 	msg.early = msg.early || m.isEarly(a, e)
-	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() &&
+	if e.Record.State == ReplyExhausted && was.State != ReplyExhausted && was.State != "skip" && counts < m.limit() &&
 		e.Limit > 0 && !m.isEarly(a, e) {
 		m.violated("I2", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
 	}
@@ -178,7 +178,7 @@ func (m *model) checkTrace(msg *message) {
 		if n > 1 {
 			m.violated("I4", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
 		}
-		if e, ok := a.answered(StepFail, VerdictRequeue); ok && m.remembered(msg, e.At) && !msg.has(a.token) {
+		if e, ok := a.answered(StepFail, ReplyRequeue); ok && m.remembered(msg, e.At) && !msg.has(a.token) {
 			m.violated("I7", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
 		}
 	}
@@ -217,7 +217,7 @@ func (m *model) checkKept() {
 				a.kind = kind
 			}
 		}
-		if e.Record.State == VerdictExhausted || e.Record.State == "done" {
+		if e.Record.State == ReplyExhausted || e.Record.State == "done" {
 			continue
 		}
 		open := e.Record.OpenToken
@@ -229,6 +229,6 @@ func (m *model) checkKept() {
 }
 
 func (m *model) unsure(a *attempt) bool {
-	unanswered := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == "" })
+	unanswered := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Code == "" })
 	return unanswered || m.sessionLost(a) || m.died(a)
 }

@@ -21,7 +21,7 @@ func pushed() history {
 	h.post(Kill, "p-4", true, Crashed, "crash")
 	last := Event{Process: 1, Session: 1, ID: Kill, Token: "p-5", Crashes: 2, Limit: 2}
 	asked, dead := last, last
-	asked.Kind, asked.Step, asked.Exclusive, asked.Verdict = Stepped, StepStart, true, VerdictExhausted
+	asked.Kind, asked.Step, asked.Exclusive, asked.Code = Stepped, StepStart, true, ReplyExhausted
 	dead.Kind, dead.Decision, dead.Cause, dead.Unrun, dead.Remote = Decided, DeadLetter, "crashed", true, true
 	h.add(asked)
 	h.add(dead)
@@ -46,12 +46,12 @@ func (h *history) post(id, token string, isolated bool, outcome, decision string
 		h.add(e)
 	}
 	if isolated {
-		add(Stepped, func(e *Event) { e.Step, e.Verdict, e.Exclusive = StepStart, VerdictRun, true })
+		add(Stepped, func(e *Event) { e.Step, e.Code, e.Exclusive = StepStart, ReplyRun, true })
 	}
 	add(Began, func(e *Event) { e.Remote = true })
 	add(Ended, func(e *Event) { e.Outcome = outcome })
 	if isolated && decision == Ack {
-		add(Stepped, func(e *Event) { e.Step, e.Verdict = StepEnd, "ended" })
+		add(Stepped, func(e *Event) { e.Step, e.Code = StepEnd, "ended" })
 	}
 	add(Decided, func(e *Event) { e.Decision, e.Remote = decision, true })
 }
@@ -137,7 +137,7 @@ func TestLateResponse(t *testing.T) {
 		h.change(Setup, "", func(e *Event) { e.Plan.HandlerTimeout = 3 * time.Second })
 		h.post(Succeed, "p-7", true, OK, Retry)
 		began := h[len(h)-3].At
-		h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-7", Process: 1, Session: 1, Step: StepFail, Verdict: VerdictRequeue,
+		h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-7", Process: 1, Session: 1, Step: StepFail, Code: ReplyRequeue,
 			At: began.Add(tc.after)})
 		if f := Check(h).Violations["I2"]; f.Count != tc.want {
 			t.Errorf("after %v: %+v", tc.after, f)

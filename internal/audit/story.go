@@ -54,10 +54,10 @@ func (e Event) stepStory() string {
 	case e.Beside:
 		name += " beside"
 	}
-	if e.Verdict == "" {
+	if e.Code == "" {
 		return name + "=no answer"
 	}
-	return fmt.Sprintf("%s=%s(%d+%d)", name, e.Verdict, e.Failures, e.Crashes)
+	return fmt.Sprintf("%s=%s(%d+%d)", name, e.Code, e.Failures, e.Crashes)
 }
 
 // Story prints a history, an event a line, with short names for tokens.
@@ -105,8 +105,8 @@ func (e Event) line(short func(string) string) string {
 			parts = append(parts, f.name)
 		}
 	}
-	if e.Verdict != "" {
-		parts = append(parts, "-> "+e.Verdict)
+	if e.Code != "" {
+		parts = append(parts, "-> "+e.Code)
 	}
 	if e.Kind == Written {
 		parts = append(parts, e.Record.line(short))

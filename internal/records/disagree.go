@@ -16,7 +16,7 @@ const recent = 5 * time.Minute
 // ConsumerLimit is a limit that consumers, not an operator, gave a message.
 type ConsumerLimit struct {
 	Attempts int    `json:"limit"`
-	Holder   string `json:"holder"` // a process that gave it
+	Consumer string `json:"consumer"` // a process that gave it
 }
 
 // Disagreement returns the limits that consumers gave the messages of a queue
@@ -27,10 +27,10 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []ConsumerLim
 		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(lastStep(r)) > recent {
 			continue
 		}
-		own := ConsumerLimit{r.Limit, r.Holder}
+		own := ConsumerLimit{r.Limit, r.Consumer}
 		if i := slices.IndexFunc(seen, func(s ConsumerLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
 			seen = append(seen, own)
-		} else if own.Holder < seen[i].Holder {
+		} else if own.Consumer < seen[i].Consumer {
 			seen[i] = own
 		}
 	}
@@ -48,7 +48,7 @@ func (l ConsumerLimit) MaxRetries() int { return l.Attempts - 1 }
 func LimitsText(limits []ConsumerLimit) string {
 	var text []string
 	for _, l := range limits {
-		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Holder))
+		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Consumer))
 	}
 	return strings.Join(text, ", ")
 }

@@ -25,10 +25,10 @@ type Pause struct {
 
 // Consumer is a process that consumes a queue.
 type Consumer struct {
-	Holder  string        `json:"holder"`
-	Stopped bool          `json:"stopped"` // it takes no deliveries and holds none
-	Seen    time.Time     `json:"seen"`    // when it last read whether the queue is paused
-	Ago     time.Duration `json:"-"`       // since then
+	Consumer string        `json:"consumer"`
+	Stopped  bool          `json:"stopped"` // it takes no deliveries and holds none
+	Seen     time.Time     `json:"seen"`    // when it last read whether the queue is paused
+	Ago      time.Duration `json:"-"`       // since then
 }
 
 // PlanPause finds whether the queue is paused already, by whom and why.
@@ -106,7 +106,7 @@ func (q *Queue) Consumers(ctx context.Context) ([]Consumer, error) {
 	now, err := q.Store.Now(ctx)
 	var out []Consumer
 	for _, s := range states {
-		out = append(out, Consumer{Holder: s.Holder, Stopped: s.Paused, Seen: s.Seen, Ago: max(now.Sub(s.Seen), 0)})
+		out = append(out, Consumer{Consumer: s.Consumer, Stopped: s.Paused, Seen: s.Seen, Ago: max(now.Sub(s.Seen), 0)})
 	}
 	return out, err
 }

@@ -54,7 +54,7 @@ type Record struct {
 	Running    time.Time     `json:"running_since,omitzero"`
 	Suspect    bool          `json:"suspect,omitempty"`
 	Starts     int64         `json:"starts"`
-	Holder     string        `json:"holder,omitempty"`
+	Consumer   string        `json:"consumer,omitempty"`
 	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
 	Duplicate  bool          `json:"possible_duplicate,omitempty"`
 	// failed attempts at which the message is dead-lettered; 0: not known
@@ -87,8 +87,8 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures,
 		Crashes: r.Crashes,
 		Cause:   r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts,
-		Holder:  r.Holder,
-		History: History(r), Duplicate: r.PossibleDuplicate,
+		Consumer: r.Consumer,
+		History:  History(r), Duplicate: r.PossibleDuplicate,
 		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
 	}
 	if n := NoteOf(r.Reset); n != (Note{}) {

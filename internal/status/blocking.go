@@ -43,7 +43,7 @@ type Message struct {
 	// that an operator set for this message, in attempts; 0: none
 	OwnLimit  int    `json:"own_limit,omitempty"`
 	LastError string `json:"last_error,omitempty"`
-	Holder    string `json:"holder,omitempty"` // the process that took the last step
+	Consumer  string `json:"consumer,omitempty"` // the process that took the last step
 
 	last time.Time // of its last step, or when it returns from a delay queue
 }
@@ -61,7 +61,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1,
 		Limit: seen.Limit, Since: seen.Since,
 		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip,
-		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Holder: r.Holder,
+		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Consumer: r.Consumer,
 	}
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {

@@ -27,16 +27,16 @@ type DeadLetters struct {
 	Taken *int64 `json:"taken,omitempty"` // at least so many left Queue since the broker began to count
 
 	// not of Count: dead-lettered without an attempt, behind another of their lane
-	Behind int64 `json:"behind_held_lanes,omitempty"`
+	Blocked int64 `json:"blocked,omitempty"`
 
-	// Unrecorded are messages in Queue beyond Still and Behind. Their records were reset, or they are of another queue.
+	// Unrecorded are messages in Queue beyond Still and Blocked. Their records were reset, or they are of another queue.
 	// Else the broker or another program dead-lettered them, or the store has lost its data. It is 0 while Queue is in
 	// use.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
 
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
-	// Missing is how many of Count and Behind are neither held nor known to have been taken. Unclear is how many may
+	// Missing is how many of Count and Blocked are neither held nor known to have been taken. Unclear is how many may
 	// be: the queue is not at rest, and the figures are not of one moment. A dead letter whose record expired, or was
 	// reset, is not missing. Queue may still hold it, so each of these may hide one that is.
 	Missing int64 `json:"missing"`
@@ -46,7 +46,7 @@ type DeadLetters struct {
 
 	consumers int   // of Queue
 	moving    bool  // the management API is behind AMQP
-	recent    int64 // of Count and Behind, so late that they may be on their way
+	recent    int64 // of Count and Blocked, so late that they may be on their way
 }
 
 // Reason is why messages were dead-lettered, normalised.
@@ -83,7 +83,7 @@ func (d *DeadLetters) counted(t counter.Tombstones) {
 // message with its id.
 func (d *DeadLetters) remain() {
 	if d.Holds != nil {
-		here := int64(*d.Holds) + int64(d.Out) + int64(d.Waiting) - d.Behind
+		here := int64(*d.Holds) + int64(d.Out) + int64(d.Waiting) - d.Blocked
 		d.Expired = min(d.Expired, max(d.Count-d.Removed-here, 0))
 	}
 	d.Still = max(d.Count-d.Removed-d.Expired, 0)
@@ -115,7 +115,7 @@ func (d *DeadLetters) judge() {
 	}
 	d.remain()
 	gone := d.Removed + max(d.Expired, d.TakenByOthers()) // others take the oldest first
-	open := max(d.Count+d.Behind-int64(*d.Holds)-int64(d.Waiting)-gone, 0)
+	open := max(d.Count+d.Blocked-int64(*d.Holds)-int64(d.Waiting)-gone, 0)
 	if d.consumers > 0 || d.moving {
 		d.Unclear = open
 		return
@@ -127,7 +127,7 @@ func (d *DeadLetters) judge() {
 // countUnrecorded counts what the dead-letter queue has and the store does not know.
 func (d *DeadLetters) countUnrecorded() {
 	if d.Holds != nil && d.consumers == 0 && !d.moving {
-		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Behind, 0)
+		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
 	}
 }
 

@@ -44,14 +44,14 @@ type Summary struct {
 	Retrying  int           `json:"retrying"` // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
 	// messages that are not counted, of all processes; since and why of the one that waits for longest
-	Held *Held       `json:"held,omitempty"`
-	Dead DeadLetters `json:"dead_lettered"`
+	Waiting *WaitingMessages `json:"waiting,omitempty"`
+	Dead    DeadLetters      `json:"dead_lettered"`
 
 	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks
 	// at each queue.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
-	HeldLanes int `json:"held_lanes,omitempty"`
+	BlockedLanes int `json:"blocked_lanes,omitempty"`
 
 	Paused      *records.Note  `json:"paused,omitempty"`
 	Limit       *records.Limit `json:"limit,omitempty"`
@@ -75,7 +75,7 @@ const (
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
-	TroubleLanes       Trouble = "lanes"       // lanes are held: their messages are dead-lettered without an attempt
+	TroubleLanes       Trouble = "lanes"       // lanes are blocked: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
 	TroubleNone        Trouble = ""
@@ -103,11 +103,11 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
 	s.Dead.counted(kept.Tombstones)
-	s.HeldLanes, s.Dead.Behind = kept.HeldLanes, kept.Behind.Count
-	s.Dead.recent = int64(kept.Recent) + kept.Behind.Recent
+	s.BlockedLanes, s.Dead.Blocked = kept.BlockedLanes, kept.Blocked.Count
+	s.Dead.recent = int64(kept.Recent) + kept.Blocked.Recent
 	s.Undecodable = kept.Undecodable
-	if kept.Held.Messages > 0 {
-		s.Held = &Held{Messages: kept.Held.Messages, Since: kept.Time.Add(-kept.Held.For), Why: kept.Held.Why}
+	if kept.Waiting.Messages > 0 {
+		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For), Why: kept.Waiting.Why}
 	}
 	if kept.Paused != nil {
 		s.Paused = new(records.NoteOf(*kept.Paused))
@@ -158,7 +158,7 @@ func (o *Overview) judge(seen sight) {
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
-		at.Waiting, at.Expired, at.Behind = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Behind+s.Dead.Behind
+		at.Waiting, at.Expired, at.Blocked = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Blocked+s.Dead.Blocked
 	}
 	at.judge()
 	for _, s := range of {
@@ -168,7 +168,7 @@ func account(of []*Summary, at DeadLetters) {
 			d.Out = at.Out
 			d.remain()
 		}
-		most := d.Still + d.Behind
+		most := d.Still + d.Blocked
 		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
 	}
 }
@@ -180,7 +180,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != "",
+	case s.Blocked > blockedAfter, s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "",
 		s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
@@ -189,7 +189,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleUnsafe
 	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
 		return TroubleStopped
-	case s.HeldLanes > 0:
+	case s.BlockedLanes > 0:
 		return TroubleLanes
 	case s.Retrying > s.Forgotten:
 		return TroubleRetrying

@@ -30,7 +30,7 @@ func TestWorstFirst(t *testing.T) {
 	}
 	held := func(name string, ago time.Duration) Summary {
 		s := Summary{Queue: name}
-		s.ofStore(counter.Summary{Time: noon, Held: counter.Held{Messages: 1, For: ago}})
+		s.ofStore(counter.Summary{Time: noon, Waiting: counter.Waiting{Messages: 1, For: ago}})
 		return s
 	}
 	want := []struct {
@@ -50,7 +50,7 @@ func TestWorstFirst(t *testing.T) {
 		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
 		{waiting("full", 9, 0), TroubleStopped},
 		{waiting("filling", 1, 0), TroubleStopped},
-		{Summary{Queue: "held", HeldLanes: 1, Retrying: 1}, TroubleLanes},
+		{Summary{Queue: "held", BlockedLanes: 1, Retrying: 1}, TroubleLanes},
 		{failing("seconds", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},

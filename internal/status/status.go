@@ -24,17 +24,17 @@ type Status struct {
 	Limit     *records.Limit          `json:"limit,omitempty"`
 	Limits    []records.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
 	Blocking  []Message               `json:"blocking"`
-	Blocked   int                     `json:"blocked"`        // messages, with those beyond Collector.Most
-	Held      []Held                  `json:"held,omitempty"` // messages that are not counted, by process
+	Blocked   int                     `json:"blocked"`           // messages, with those beyond Collector.Most
+	Waiting   []WaitingMessages       `json:"waiting,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters             `json:"dead_lettered"`
 
 	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
 	// missing, they also have the warnings about the dead-letter route.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
-	HeldLanes   int          `json:"held_lanes,omitempty"`
-	DelayQueues []DelayQueue `json:"delay_queues,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
-	Notes       []Note       `json:"-"`                      // what could not be seen
+	BlockedLanes int          `json:"blocked_lanes,omitempty"`
+	DelayQueues  []DelayQueue `json:"delay_queues,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
+	Notes        []Note       `json:"-"`                      // what could not be seen
 
 	Paused      *records.Note `json:"paused,omitempty"`
 	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused
@@ -64,7 +64,7 @@ const (
 	AssumedQueue    NoteCode = "assumed-dead-letter-queue" // Queue is a guess
 	DepthDenied     NoteCode = "depth-denied"              // of Queue
 	ForeignRecord   NoteCode = "foreign-record"
-	LanesDenied     NoteCode = "lanes-denied" // the user of the store may not count Dead.Behind
+	LanesDenied     NoteCode = "lanes-denied" // the user of the store may not count Dead.Blocked
 	LocalClock      NoteCode = "local-clock"  // the store's may not be read
 	ManyRecords     NoteCode = "many-records"
 	NoManagement    NoteCode = "no-management-api"
@@ -79,7 +79,7 @@ type facts struct {
 	now        time.Time
 	override   *counter.Override
 	tombstones counter.Tombstones
-	behind     counter.Behind
+	blocked    counter.Blocked
 	records    map[counter.Message]counter.Record
 	reasons    tally // of the dead letters
 }
@@ -97,8 +97,8 @@ func (s *Status) judge(f facts) {
 		}
 	}
 	s.Dead.counted(f.tombstones)
-	s.HeldLanes, s.Dead.Behind = int(f.behind.Lanes), f.behind.Count
-	s.Dead.recent += f.behind.Recent
+	s.BlockedLanes, s.Dead.Blocked = int(f.blocked.Lanes), f.blocked.Count
+	s.Dead.recent += f.blocked.Recent
 	s.Dead.Reasons, s.Dead.Others = f.reasons.most(maxReasons)
 	s.Dead.explain()
 }

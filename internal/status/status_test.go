@@ -127,10 +127,10 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{five(DeadLetters{Holds: n(0), Expired: 5}), 0, 0},
 		{five(DeadLetters{Holds: n(1), Expired: 2, Taken: taken(3)}), 1, 0},
 		{five(DeadLetters{Holds: n(1), Expired: 2, Removed: 1, Taken: taken(2)}), 1, 0},
-		// what is behind held lanes hides nothing, and may be missing too
-		{five(DeadLetters{Holds: n(9), Behind: 4}), 0, 0},
-		{five(DeadLetters{Holds: n(8), Behind: 4, Taken: taken(0)}), 1, 0},
-		{five(DeadLetters{Holds: n(5), Behind: 4, recent: 4}), 0, 4},
+		// what is in blocked lanes hides nothing, and may be missing too
+		{five(DeadLetters{Holds: n(9), Blocked: 4}), 0, 0},
+		{five(DeadLetters{Holds: n(8), Blocked: 4, Taken: taken(0)}), 1, 0},
+		{five(DeadLetters{Holds: n(5), Blocked: 4, recent: 4}), 0, 4},
 	} {
 		d := tc.d
 		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear {
@@ -139,8 +139,8 @@ func TestJudgeDeadLetters(t *testing.T) {
 	}
 }
 
-// TestHeldDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters.
-func TestHeldDeadLettersAreNotMissing(t *testing.T) {
+// TestBlockedDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters.
+func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
 	n := func(n int) *int { return &n }
 	broken := []inspect.Finding{inspect.Say(inspect.CodeUnbound, nil)}
 	strange := []inspect.Finding{inspect.Say(inspect.CodeAtMostOnce, nil), inspect.Say(inspect.CodeLimitLow, nil)}
@@ -181,7 +181,7 @@ func TestUnrecordedDeadLetters(t *testing.T) {
 		{DeadLetters{Count: 4, Removed: 2, Holds: n(5)}, 3},
 		{DeadLetters{Count: 4, Expired: 1, Holds: n(5)}, 1}, // the fourth lies there without its record
 		{DeadLetters{Count: 5, Expired: 2, Holds: n(5)}, 0}, // so do two more messages with the ids of others
-		{DeadLetters{Count: 2, Behind: 3, Holds: n(5)}, 0},
+		{DeadLetters{Count: 2, Blocked: 3, Holds: n(5)}, 0},
 		{DeadLetters{Holds: n(5), consumers: 1}, 0}, // the figures are not of one moment
 		{DeadLetters{Holds: n(5), moving: true}, 0},
 	} {

@@ -43,14 +43,14 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Held = heldBy(consumers)
+	s.Waiting = waitingBy(consumers)
 	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
 	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
-	switch f.behind, err = c.Store.Behind(ctx, c.VHost, c.Queue, Arriving); {
+	switch f.blocked, err = c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.note(LanesDenied, "", err)
 	case err != nil:

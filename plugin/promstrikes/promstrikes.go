@@ -58,7 +58,7 @@ func (o *Observer) Observe(_ context.Context, e consumer.Event) {
 		o.attempts.WithLabelValues(vhost, queue, outcome).Observe(e.Ran.Seconds())
 	}
 	if settled(e.Outcome) {
-		o.held.WithLabelValues(vhost, queue, outcome).Observe(e.Held.Seconds())
+		o.held.WithLabelValues(vhost, queue, outcome).Observe(e.Elapsed.Seconds())
 	}
 }
 

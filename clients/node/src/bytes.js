@@ -1,4 +1,4 @@
-/** Bytes that a record keeps of an id, a generation and a holder. */
+/** Bytes that a record keeps of an id, a generation and a consumer. */
 export const MAX_STORED = 512
 
 /** Bytes that a record keeps of a reason. */

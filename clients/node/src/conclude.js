@@ -100,8 +100,8 @@ async function countFailed(s, d) {
 async function sendFail(s, d, failure) {
   const { reply, next } = await closing(s, d, async (options) => {
     const reply = await s.settings.counter.fail(d.counted(), failure, options)
-    const next = decideFailed(reply.verdict)
-    if (!next) throw new StoreError('unexpected reply', `FAIL got ${reply.verdict}`)
+    const next = decideFailed(reply.code)
+    if (!next) throw new StoreError('unexpected reply', `FAIL got ${reply.code}`)
     return { reply, next }
   })
   d.reply = reply

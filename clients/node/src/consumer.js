@@ -171,7 +171,7 @@ export class Consumer {
     if (refusal) throw refusal
     const unknown = control?.lanesError
     if (!consumed && unknown instanceof StoreError && neverServes(unknown)) {
-      throw new RefusedError(`queue ${JSON.stringify(queue)}: reading how many lanes are held: ${unknown.message}`, unknown)
+      throw new RefusedError(`queue ${JSON.stringify(queue)}: reading how many lanes are blocked: ${unknown.message}`, unknown)
     }
     if (typeof check === 'function') {
       try {

@@ -9,7 +9,7 @@ const EVERY = 1000
 /**
  * @typedef {object} Controller
  * @property {(vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply>} control
- * @property {(vhost: string, queue: string, options?: any) => Promise<number>} [heldLanes]
+ * @property {(vhost: string, queue: string, options?: any) => Promise<number>} [blockedLanes]
  */
 
 /**
@@ -19,13 +19,13 @@ const EVERY = 1000
 export class ControlReader {
   /**
    * @param {Controller} store
-   * @param {{ vhost: string, queue: string, holder: string, logger: import('./settings.js').Logger }} of
+   * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger }} of
    */
-  constructor(store, { vhost, queue, holder, logger }) {
+  constructor(store, { vhost, queue, name, logger }) {
     this.store = store
     this.vhost = vhost
     this.queue = queue
-    this.holder = holder
+    this.name = name
     this.logger = logger
     this.token = newToken()
     /** @type {ControlReply} */
@@ -62,7 +62,7 @@ export class ControlReader {
 
   /** @param {'consuming' | 'stopped' | 'left'} state */
   reader(state) {
-    return { token: this.token, holder: this.holder, state }
+    return { token: this.token, consumer: this.name, state }
   }
 
   async read() {
@@ -79,13 +79,13 @@ export class ControlReader {
     for (const f of [...this.listeners]) f()
   }
 
-  /** Reads how many lanes are held. After an error the last number stands; the first one in a row is logged. */
+  /** Reads how many lanes are blocked. After an error the last number stands; the first one in a row is logged. */
   async readLanes() {
     try {
-      this.lanes = await this.store.heldLanes?.(this.vhost, this.queue) ?? 0
+      this.lanes = await this.store.blockedLanes?.(this.vhost, this.queue) ?? 0
       this.lanesError = undefined
     } catch (error) {
-      if (!this.lanesError) this.logger.warn('reading how many lanes are held: the last number stands', { queue: this.queue, held: this.lanes, error })
+      if (!this.lanesError) this.logger.warn('reading how many lanes are blocked: the last number stands', { queue: this.queue, blocked: this.lanes, error })
       this.lanesError = error
     }
   }
@@ -105,7 +105,7 @@ export class ControlReader {
    */
   refusal() {
     if (this.lanes === 0) return undefined
-    return new RefusedError(`queue ${JSON.stringify(this.queue)} is refused: ${this.lanes} of its lanes are held, and their new messages would overtake the dead letters: consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list)`)
+    return new RefusedError(`queue ${JSON.stringify(this.queue)} is refused: ${this.lanes} of its lanes are blocked, and their new messages would overtake the dead letters: consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list)`)
   }
 
   /** A session that has ended holds no delivery any more. */
@@ -121,7 +121,7 @@ const readers = new WeakMap()
 /**
  * The reader of a queue, which all consumers of the process share; undefined if the counter has no control.
  * @param {any} counter
- * @param {{ vhost: string, queue: string, holder: string, logger: import('./settings.js').Logger }} of
+ * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger }} of
  */
 export function holdControl(counter, of) {
   if (typeof counter.control !== 'function') return undefined

@@ -39,7 +39,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
 /**
  * @typedef {object} CountedOnly
  * @property {string} token unique to this attempt: 1 to 64 of A-Z a-z 0-9 _ -
- * @property {string} [holder] the process, shown to operators
+ * @property {string} [consumer] the process, shown to operators
  * @property {boolean} [first] the delivery is not redelivered, and this is its first attempt
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [fence] the fence that the delivery carries
@@ -106,7 +106,7 @@ export class Counter {
 
   /**
    * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still open. Call it
-   * immediately before the handler, and call the handler only after the verdict BEGUN. After GONE the attempt is not open: end it,
+   * immediately before the handler, and call the handler only after the reply BEGUN. After GONE the attempt is not open: end it,
    * and begin another one. After an error it may or may not be countable: call begun again with the same token, or end.
    * @param {CountedAttempt} attempt
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
@@ -168,7 +168,7 @@ export class Counter {
   argumentsOf(a, limit, own) {
     const q = this.queueKey(a.vhost, a.queue)
     const keys = [q + 'index', q + 'limit', q + 'tombstones', q + 'dead', q + 'r:' + member(a.id, a.generation ?? '')]
-    const args = [this.ttl, a.token, cut(a.id, MAX_STORED), cut(a.generation ?? '', MAX_STORED), cut(a.holder ?? '', MAX_STORED), limit, ageOf(a), ...own]
+    const args = [this.ttl, a.token, cut(a.id, MAX_STORED), cut(a.generation ?? '', MAX_STORED), cut(a.consumer ?? '', MAX_STORED), limit, ageOf(a), ...own]
     return { keys, args }
   }
 
@@ -187,13 +187,13 @@ export class Counter {
    * Reads what operators want of the consumers of a queue, and reports the reader to them. After an error the last Control stands.
    * @param {string} vhost
    * @param {string} queue
-   * @param {{ token: string, holder: string, state: 'consuming' | 'stopped' | 'left' }} reader
+   * @param {{ token: string, consumer: string, state: 'consuming' | 'stopped' | 'left' }} reader
    * @param {{ timeout?: number }} [options] ms; 500 if absent
    * @returns {Promise<Control>}
    */
   async control(vhost, queue, reader, { timeout = 500 } = {}) {
     const k = controlKeys(vhost, queue, this.prefix)
-    const args = [reader.token, cut(reader.holder, MAX_STORED), reader.state, PAUSE_TTL]
+    const args = [reader.token, cut(reader.consumer, MAX_STORED), reader.state, PAUSE_TTL]
     const reply = await this.store.run(scripts.control, [k.pause, k.consumers, k.skips], args, timeout)
     if (!Array.isArray(reply) || reply.length < 4) throw new StoreError('unexpected reply', 'want 4 values at least')
     const [paused, by, at, why, ...skips] = reply.map(String)
@@ -201,15 +201,15 @@ export class Counter {
   }
 
   /**
-   * Reads how many lanes of a queue are held by dead letters.
+   * Reads how many lanes of a queue are blocked by dead letters.
    * @param {string} vhost
    * @param {string} queue
    * @param {{ timeout?: number }} [options] ms; 500 if absent
    * @returns {Promise<number>}
    */
-  async heldLanes(vhost, queue, { timeout = 500 } = {}) {
+  async blockedLanes(vhost, queue, { timeout = 500 } = {}) {
     const reply = await this.store.command(['zcard', this.queueKey(vhost, queue) + 'lanes'], performance.now() + timeout)
-    if (typeof reply !== 'number') throw new StoreError('unexpected reply', 'want the number of held lanes')
+    if (typeof reply !== 'number') throw new StoreError('unexpected reply', 'want the number of blocked lanes')
     return reply
   }
 

@@ -2,7 +2,7 @@
 // are the whole state table; delivery.js takes the steps.
 
 /**
- * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'overdue' | 'ack' | 'stale' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
+ * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
  */
 
 /** @type {{ [name: string]: Step }} */
@@ -17,13 +17,13 @@ const steps = {
   RETRACT: 'retract', // close an attempt that did not run
   OVERDUE: 'overdue', // the delivery was held for as long as it may be
   ACK: 'ack',
-  STALE: 'stale', // ack: another copy takes the place of this one
+  SUPERSEDED: 'superseded', // ack: another copy takes the place of this one
   REQUEUE: 'requeue',
   DEAD_LETTER: 'dead-letter',
   LEAVE: 'leave', // the delivery returns with its session; nothing is counted
   GIVE_UP: 'give-up', // the same, and the session ends: the delivery was held for too long
 }
-export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, STALE, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
+export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
 
 /** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
@@ -40,17 +40,17 @@ export function decideReceived(hasID, first) {
 }
 
 /**
- * The step for the store's verdict on START; undefined for one that START does not have.
- * @param {string} verdict
+ * The step for the store's reply to START; undefined for one that START does not have.
+ * @param {string} code
  * @returns {Step | undefined}
  */
-export function decideStarted(verdict) {
-  switch (verdict) {
+export function decideStarted(code) {
+  switch (code) {
     case 'RUN': return RUN
     case 'SUSPECT': return ISOLATE
     case 'EXHAUSTED': return DEAD_LETTER
     case 'WAIT': return WAIT
-    case 'STALE': return STALE
+    case 'SUPERSEDED': return SUPERSEDED
     default: return undefined
   }
 }
@@ -66,7 +66,7 @@ export function decideMode(abandoned) {
 }
 
 /**
- * The step to hold the delivery for after a START or BEGUN without a verdict that lets the handler run. If the attempt is isolated
+ * The step to hold the delivery for after a START or BEGUN without a reply that lets the handler run. If the attempt is isolated
  * and may be open, it must be closed first.
  * @param {Step} sending
  * @param {boolean} open
@@ -94,15 +94,15 @@ export function decideEnded({ ok, rejected, stopped, hasID, open }) {
 }
 
 /**
- * The step for the store's verdict on FAIL; undefined for one that FAIL does not have.
- * @param {string} verdict
+ * The step for the store's reply to FAIL; undefined for one that FAIL does not have.
+ * @param {string} code
  * @returns {Step | undefined}
  */
-export function decideFailed(verdict) {
-  switch (verdict) {
+export function decideFailed(code) {
+  switch (code) {
     case 'EXHAUSTED': return DEAD_LETTER
     case 'REQUEUE': return WAIT
-    case 'STALE': return STALE
+    case 'SUPERSEDED': return SUPERSEDED
     default: return undefined
   }
 }

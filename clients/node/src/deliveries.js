@@ -1,6 +1,6 @@
 import { fingerprintOf } from './fingerprint.js'
 import { EVERYTHING } from './isolation.js'
-import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN, STALE } from './decide.js'
+import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN, SUPERSEDED } from './decide.js'
 import { conclude } from './conclude.js'
 import { Delivery } from './delivery.js'
 import { SettlementError, textOf } from './errors.js'
@@ -14,7 +14,7 @@ import { Stop } from './wait.js'
 /** @typedef {import('./settings.js').Outcome} Outcome */
 
 /** @type {{ [step: string]: Outcome }} */
-const OUTCOMES = { [ACK]: 'ack', [STALE]: 'stale', [REQUEUE]: 'requeue', [DEAD_LETTER]: 'dead-letter' }
+const OUTCOMES = { [ACK]: 'ack', [SUPERSEDED]: 'superseded', [REQUEUE]: 'requeue', [DEAD_LETTER]: 'dead-letter' }
 
 /** How many abandoned handlers may run in the process for each handler of the concurrency. */
 const MOST_STUCK = 10
@@ -121,7 +121,7 @@ export class Deliveries {
     if (d.outcome === 'leave') return
     try {
       if (!this.settling) throw new Error('the session has ended')
-      if (next === ACK || next === STALE) d.channel.ack(d.message)
+      if (next === ACK || next === SUPERSEDED) d.channel.ack(d.message)
       else d.channel.nack(d.message, false, next === REQUEUE)
     } catch (err) { // amqplib throws once the channel is closed
       d.error = new SettlementError(`queue ${JSON.stringify(d.queue)}: ${d.outcome} was not sent: ${textOf(err)}; the delivery returns to the queue`, err)
@@ -186,10 +186,10 @@ export class Deliveries {
   observe(d, outcome, { wait, error = d.error ?? d.failure } = {}) {
     const { vhost, queue, message, number, cause, name, reply } = d
     if (outcome === 'dead-letter' || outcome === 'retry') this.log(d, outcome, wait, error)
-    const held = performance.now() - d.received
+    const elapsed = performance.now() - d.received
     try {
       this.settings.observer({
-        outcome, vhost, queue, message, number, token: name.token, failures: reply?.failures ?? 0, crashes: reply?.crashes ?? 0, limit: reply?.limit, held, cause, wait, error,
+        outcome, vhost, queue, message, number, token: name.token, failures: reply?.failures ?? 0, crashes: reply?.crashes ?? 0, limit: reply?.limit, elapsed, cause, wait, error,
       })
     } catch (err) {
       this.settings.logger.error('the observer threw', { queue, error: err })

@@ -17,7 +17,7 @@ export class Delivery {
     this.channel = channel
     this.queue = settings.queue
     this.vhost = settings.vhost
-    this.holder = settings.holder
+    this.consumer = settings.name
     this.maxAge = settings.maxAge
     this.received = performance.now()
     this.heldUntil = this.received + settings.consumerTimeout / 2 // for so long it may be held
@@ -115,8 +115,8 @@ export class Delivery {
    * @returns {import('./counter.js').CountedAttempt}
    */
   counted() {
-    const { vhost, queue, id, generation, token, holder, received, maxAge, delay } = this
-    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, fence: this.carried, maxAge, delay }
+    const { vhost, queue, id, generation, token, consumer, received, maxAge, delay } = this
+    return { vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay }
   }
 }
 

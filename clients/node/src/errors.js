@@ -42,11 +42,11 @@ export class StoreError extends Error {
 }
 
 /** A delivery was held for as long as it may be: its session must end, and nothing was counted. */
-export class HeldTooLongError extends Error {
+export class WaitedTooLongError extends Error {
   /** @param {string} text @param {unknown} [cause] */
   constructor(text, cause) {
     super(text, { cause })
-    this.name = 'HeldTooLongError'
+    this.name = 'WaitedTooLongError'
   }
 }
 

@@ -23,7 +23,7 @@
  * @property {{ [token: string]: string }} tokens 'f' failed, 'c' crashed, 'e' ended and not counted
  * @property {Buffer} id
  * @property {Buffer} generation
- * @property {Buffer} holder
+ * @property {Buffer} consumer
  * @property {Buffer} notes
  * @property {Buffer} history
  * @property {Buffer} reason
@@ -62,13 +62,13 @@ export function parseRecord(bytes) {
     parts.push(bytes.subarray(at, next))
     at = next
   }
-  const [id, generation, holder, notes, history] = parts
+  const [id, generation, consumer, notes, history] = parts
   const n = words.map(number)
   return {
     failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]), binds: n[6],
     due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]), openToken: word(words[12]),
     openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], own: n[17], firsts: n[18],
-    tokens: parseTokens(words[19]), id, generation, holder, notes, history, reason: bytes.subarray(at), moved: parseMove(words[MOVED]),
+    tokens: parseTokens(words[19]), id, generation, consumer, notes, history, reason: bytes.subarray(at), moved: parseMove(words[MOVED]),
   }
 }
 

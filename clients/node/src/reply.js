@@ -2,14 +2,14 @@ import { StoreError } from './errors.js'
 
 /**
  * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
- * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer STALE.
- * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'STALE' | 'BEGUN' | 'GONE'} Verdict
+ * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer SUPERSEDED.
+ * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' | 'GONE'} ReplyCode
  */
 
 /**
  * The store's reply to a step.
  * @typedef {object} Reply
- * @property {Verdict} verdict
+ * @property {ReplyCode} code
  * @property {number} failures counted attempts whose handler failed
  * @property {number} crashes counted attempts whose process died
  * @property {number} limit in force: the operator's, else the one that the step was given
@@ -20,27 +20,27 @@ import { StoreError } from './errors.js'
  * @property {boolean} possibleDuplicate this step is the first sign that two messages have this id
  */
 
-const VERDICTS = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'STALE', 'BEGUN', 'GONE'])
+const CODES = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'SUPERSEDED', 'BEGUN', 'GONE'])
 
 /** @type {Record<string, Set<string>>} */
 const OF_STEP = {
-  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'STALE']), begun: new Set(['BEGUN', 'GONE']),
-  fail: new Set(['REQUEUE', 'EXHAUSTED', 'STALE']), end: new Set(['ENDED']),
+  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'SUPERSEDED']), begun: new Set(['BEGUN', 'GONE']),
+  fail: new Set(['REQUEUE', 'EXHAUSTED', 'SUPERSEDED']), end: new Set(['ENDED']),
 }
 
 /**
  * Reads a script's reply to one step. Nothing is decided from a reply that it refuses.
  * @param {unknown} reply
- * @param {'start' | 'begun' | 'fail' | 'end'} [step] that may answer only with its own verdicts
+ * @param {'start' | 'begun' | 'fail' | 'end'} [step] that may answer only with its own replies
  * @returns {Reply}
  */
 export function parseReply(reply, step) {
   if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10) throw unexpected('want 9 values, and the copy number')
-  const verdict = text(reply[0])
-  if (!(step ? OF_STEP[step] : VERDICTS).has(verdict)) throw unexpected(`verdict ${JSON.stringify(verdict.slice(0, 80))}`)
+  const code = text(reply[0])
+  if (!(step ? OF_STEP[step] : CODES).has(code)) throw unexpected(`code ${JSON.stringify(code.slice(0, 80))}`)
   const [failures, crashes, limit, fence, wait] = reply.slice(1, 6).map(count)
   return {
-    verdict: /** @type {Verdict} */ (verdict), failures, crashes, limit, fence, wait,
+    code: /** @type {ReplyCode} */ (code), failures, crashes, limit, fence, wait,
     cause: text(reply[6]), reason: text(reply[7]), possibleDuplicate: count(reply[8]) === 1,
   }
 }

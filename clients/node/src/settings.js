@@ -11,8 +11,8 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What became of a delivery. A stale one was acked because another copy of the message takes its place.
- * @typedef {'ack' | 'stale' | 'requeue' | 'dead-letter' | 'leave'} Outcome
+ * What became of a delivery. A superseded one was acked because another copy of the message takes its place.
+ * @typedef {'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave'} Outcome
  */
 
 /**
@@ -29,7 +29,7 @@ import { thisProcess } from './token.js'
  * @property {number} [crashes] the same
  * @property {number} [limit] of attempts, as far as it is known
  * @property {string} [cause] of a failed attempt or dead letter
- * @property {number} [held] ms since this process received the delivery
+ * @property {number} [elapsed] ms since this process received the delivery
  * @property {number} [wait] ms, of a retry
  * @property {unknown} [error]
  */
@@ -57,7 +57,7 @@ import { thisProcess } from './token.js'
  * @property {number} [handlerTimeout] ms of one attempt; 5 minutes if absent, Infinity is none, at most half the consumerTimeout
  * @property {number} [consumerTimeout] ms: the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
  * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a message; if absent, its message id
- * @property {string} [holder] names this process to operators; the host's name and the process id if absent
+ * @property {string} [name] names this process to operators; the host's name and the process id if absent
  * @property {(event: Event) => void} [observer] gets every outcome
  * @property {Logger} [logger] such as console: gets what happens to sessions, each dead letter as a warning and each
  *   retry at debug; silent if absent
@@ -69,7 +69,7 @@ const silent = { info() {}, warn() {}, error() {} }
 
 const OPTIONS = [
   'queue', 'vhost', 'counter', 'maxRetries', 'maxAge', 'retry', 'isolation', 'backoff', 'handlerTimeout',
-  'consumerTimeout', 'key', 'holder', 'observer', 'logger',
+  'consumerTimeout', 'key', 'name', 'observer', 'logger',
 ]
 
 /**
@@ -99,7 +99,7 @@ export function settingsOf(o, others = []) {
   const s = {
     queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue',
     isolation: o.isolation ?? 'suspects', backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
-    consumerTimeout: o.consumerTimeout ?? 30 * 60_000, holder: o.holder ?? thisProcess, observer: o.observer ?? (() => {}), logger: o.logger ?? silent,
+    consumerTimeout: o.consumerTimeout ?? 30 * 60_000, name: o.name ?? thisProcess, observer: o.observer ?? (() => {}), logger: o.logger ?? silent,
   }
   validate(s)
   return s

@@ -4,7 +4,7 @@ import {
   AGAIN, DEAD_LETTER, decideMode, decideOutage, decideOverdue, decideStarted, decideStopped, decideUnstarted, decideWait,
   GIVE_UP, ISOLATE, LEAVE, OVERDUE, RETRACT, RUN, START, WAIT,
 } from './decide.js'
-import { HeldTooLongError, StoreError, textOf } from './errors.js'
+import { WaitedTooLongError, StoreError, textOf } from './errors.js'
 import { counted } from './reply.js'
 import { notTaken, send } from './send.js'
 import { pause } from './wait.js'
@@ -87,7 +87,7 @@ async function startIsolated(s, d) {
 }
 
 /**
- * Sends START. Unless the step for its verdict is RUN, no attempt is open and d holds no slot.
+ * Sends START. Unless the step for its reply is RUN, no attempt is open and d holds no slot.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<{ next: Step, error?: Error }>}
@@ -98,8 +98,8 @@ async function sendStart(s, d) {
     const { reply, next } = await send(s, d, async (options) => {
       try {
         const reply = await s.settings.counter.start(d.counted(), d.mode, s.limit, options)
-        const next = decideStarted(reply.verdict)
-        if (!next) throw new StoreError('unexpected reply', `START got ${reply.verdict}`)
+        const next = decideStarted(reply.code)
+        if (!next) throw new StoreError('unexpected reply', `START got ${reply.code}`)
         return { reply, next }
       } catch (err) {
         d.doubt ||= !notTaken(err)
@@ -137,12 +137,12 @@ async function sendStart(s, d) {
  */
 async function sendBegun(s, d) {
   try {
-    const { verdict } = await send(s, d, async (options) => {
+    const { code } = await send(s, d, async (options) => {
       const reply = await s.settings.counter.begun(d.counted(), options)
-      if (reply.verdict !== 'BEGUN' && reply.verdict !== 'GONE') throw new StoreError('unexpected reply', `BEGUN got ${reply.verdict}`)
+      if (reply.code !== 'BEGUN' && reply.code !== 'GONE') throw new StoreError('unexpected reply', `BEGUN got ${reply.code}`)
       return reply
     }, true)
-    if (verdict === 'BEGUN') return undefined
+    if (code === 'BEGUN') return undefined
     return new Error('the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it')
   } catch (err) {
     return err instanceof Error ? err : new Error(textOf(err))
@@ -208,7 +208,7 @@ export async function overdue(s, d) {
   if ((d.open || d.doubt) && !d.broken) return retract(s, d)
   const next = decideOverdue(d.broken !== undefined)
   if (next !== GIVE_UP) return next
-  d.error = new HeldTooLongError(`queue ${JSON.stringify(d.queue)}: a dead letter was held until its session ends: ${textOf(d.broken)}`, d.broken)
+  d.error = new WaitedTooLongError(`queue ${JSON.stringify(d.queue)}: a dead letter was held until its session ends: ${textOf(d.broken)}`, d.broken)
   return LEAVE
 }
 
@@ -295,7 +295,7 @@ export async function hold(s, d, sending, error) {
   const next = decideOutage(sending, d.cause === 'rejected', wait, left)
   if (!s.stop.done && (d.unanswered === 1 || next === GIVE_UP)) s.observe(d, 'hold', { error })
   if (next === GIVE_UP) {
-    d.error = new HeldTooLongError(`queue ${JSON.stringify(d.queue)}: the store was out of reach for too long: ${textOf(error)}`, error)
+    d.error = new WaitedTooLongError(`queue ${JSON.stringify(d.queue)}: the store was out of reach for too long: ${textOf(error)}`, error)
     return LEAVE
   }
   if (next === sending && !await pause(wait, s.stop)) return decideStopped(sending)

@@ -36,7 +36,7 @@ for (const type of ['classic', 'quorum']) {
   })
 }
 
-test('a queue with held lanes is refused; a session ends once a lane is held', async (t) => {
+test('a queue with blocked lanes is refused; a session ends once a lane is blocked', async (t) => {
   const f = await fixture(t)
   const lanes = lanesOf(f.queue)
   const runs = []
@@ -46,13 +46,13 @@ test('a queue with held lanes is refused; a session ends once a lane is held', a
   await f.redis.zadd(lanes, 1, '0'.repeat(32))
   await eventually(() => states.length === 2, 'the end of the session')
   await f.publish('new')
-  await assert.rejects(f.consume((m) => { runs.push(idOf(m)) }).running, /1 of its lanes are held/)
+  await assert.rejects(f.consume((m) => { runs.push(idOf(m)) }).running, /1 of its lanes are blocked/)
   assert.deepEqual(runs, [])
   await f.redis.del(lanes)
   await eventually(() => runs.includes('new'), 'the message after the release')
 })
 
-test('a session that ends because a lane is held lets its handlers finish', async (t) => {
+test('a session that ends because a lane is blocked lets its handlers finish', async (t) => {
   const f = await fixture(t)
   const runs = []
   const states = []
@@ -93,7 +93,7 @@ test('a lane that is released while the session drains refuses nothing, and neit
   assert.deepEqual(started, ['released', 'stopped'])
 })
 
-test('a store that may not read the held lanes is refused before the first session', async (t) => {
+test('a store that may not read the blocked lanes is refused before the first session', async (t) => {
   const f = await fixture(t)
   const user = `lanes-${f.queue}`
   await f.redis.call('ACL', 'SETUSER', user, 'on', '>secret', '~*', '&*', '+@all', '-zcard')
@@ -101,19 +101,19 @@ test('a store that may not read the held lanes is refused before the first sessi
   Object.assign(url, { username: user, password: 'secret' })
   const counter = dial(url.href)
   try {
-    await assert.rejects(f.consume(() => {}, { counter }).running, /reading how many lanes are held.*NOPERM/)
+    await assert.rejects(f.consume(() => {}, { counter }).running, /reading how many lanes are blocked.*NOPERM/)
   } finally {
     counter.close()
     await f.redis.call('ACL', 'DELUSER', user)
   }
 })
 
-test('if the held lanes cannot be read any more, the last number stands and one warning tells it', async (t) => {
+test('if the blocked lanes cannot be read any more, the last number stands and one warning tells it', async (t) => {
   const f = await fixture(t)
   const reads = []
-  const failing = { control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set() }), heldLanes: async () => { if (reads.push(0) > 1) throw new StoreError('denied', 'NOPERM'); return 0 } }
+  const failing = { control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set() }), blockedLanes: async () => { if (reads.push(0) > 1) throw new StoreError('denied', 'NOPERM'); return 0 } }
   const warnings = []
-  const reader = new ControlReader(failing, { vhost: '/', queue: f.queue, holder: 'h', logger: { info() {}, error() {}, warn: (text) => warnings.push(text) } })
+  const reader = new ControlReader(failing, { vhost: '/', queue: f.queue, name: 'h', logger: { info() {}, error() {}, warn: (text) => warnings.push(text) } })
   await reader.first
   for (let n = 0; n < 3; n++) await reader.read()
   reader.stopped = true

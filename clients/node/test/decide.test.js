@@ -11,10 +11,10 @@ test('a new attempt', () => {
 })
 
 test('the verdicts', () => {
-  for (const [verdict, started, failed] of [
+  for (const [code, started, failed] of [
     ['RUN', 'run', undefined], ['WAIT', 'wait', undefined], ['SUSPECT', 'isolate', undefined], ['EXHAUSTED', 'dead-letter', 'dead-letter'],
-    ['REQUEUE', undefined, 'wait'], ['STALE', 'stale', 'stale'], ['MOVE', undefined, undefined], ['ENDED', undefined, undefined], ['', undefined, undefined],
-  ]) assert.deepEqual([d.decideStarted(verdict), d.decideFailed(verdict)], [started, failed], verdict)
+    ['REQUEUE', undefined, 'wait'], ['SUPERSEDED', 'superseded', 'superseded'], ['MOVE', undefined, undefined], ['ENDED', undefined, undefined], ['', undefined, undefined],
+  ]) assert.deepEqual([d.decideStarted(code), d.decideFailed(code)], [started, failed], code)
 })
 
 test('the end of a handler', () => {

@@ -16,7 +16,7 @@ const counter = dial(process.env.REDIS_URL)
 const reply = await counter.fail({ vhost: '/', queue: 'packed', id: 'm1', token: 't' + process.pid }, { limit: 1 })
 await new Consumer({ url: process.env.AMQP_URL, queue: 'no-such-queue', counter, handler() {} }).run().catch((err) => console.log(err.name))
 counter.close()
-console.log(reply.verdict)
+console.log(reply.code)
 `
 
 test('npm pack, and an empty project', { timeout: 300_000 }, (t) => {

@@ -7,7 +7,7 @@ import { ofProcess } from '../src/isolation.js'
 import { Settler } from '../src/settler.js'
 import { eventually } from './servers.js'
 
-const reply = (verdict, more = {}) => ({ verdict, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more })
+const reply = (code, more = {}) => ({ code, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more })
 const lost = new StoreError('slow', 'no reply in time')
 
 /** Answers each step with the next of its replies, and notes it. An Error is thrown; without a reply the step is never answered. */
@@ -59,7 +59,7 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   ['no id, redelivered', message(true, ''), succeed, [], [], 'dead-letter'],
   ['a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')], ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'],
   ['a lost END', message(true), succeed, [reply('RUN'), lost, reply('ENDED')], ['START shared 4', 'END true', 'END true'], 'ack'],
-  ['a verdict of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
+  ['a code of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
 ]) {
   test(name, { timeout: 300_000 }, async () => {
     const store = fakeStore(...replies)

@@ -38,11 +38,11 @@ function record(counter) {
     } finally {
       const mode = step === 'start' ? rest[0] : ''
       const alone = mode === 'isolated' || mode === 'beside-abandoned'
-      if (alone && reply?.verdict === 'RUN') isolating.add(attempt.token)
+      if (alone && reply?.code === 'RUN') isolating.add(attempt.token)
       const counts = step === 'end' ? {} : { failures: reply?.failures, crashes: reply?.crashes, limit: reply?.limit }
       write('stepped', {
         ...of, exclusive: mode === 'isolated', beside: mode === 'beside-abandoned',
-        took: Math.round((performance.now() - began) * MS), verdict: reply?.verdict.toLowerCase(), err: error && String(error.message), ...counts,
+        took: Math.round((performance.now() - began) * MS), code: reply?.code.toLowerCase(), err: error && String(error.message), ...counts,
       })
     }
   }
@@ -128,7 +128,7 @@ function kill() {
 function observe(e) {
   write('decided', {
     session: sessions, id: e.message?.properties.messageId, token: e.token, redelivered: e.message?.fields.redelivered, decision: e.outcome,
-    held: Math.round((e.held ?? 0) * MS), cause: ['retry', 'dead-letter'].includes(e.outcome) ? e.cause : '', unrun: !e.number,
+    held: Math.round((e.elapsed ?? 0) * MS), cause: ['retry', 'dead-letter'].includes(e.outcome) ? e.cause : '', unrun: !e.number,
     failures: e.failures, crashes: e.crashes, limit: e.limit, err: e.error && String(e.error.message ?? e.error),
   })
 }

@@ -142,7 +142,7 @@ class Run {
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age, delay: step.delay }
+    const attempt = { ...m, token: step.token, consumer: step.consumer, maxAge: step.max_age, delay: step.delay }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
@@ -160,7 +160,7 @@ class Run {
         reply = this.counter.end(attempt, step.succeeded)
         break
       case 'CONTROL':
-        return this.compareControl(await this.counter.control('/', 'orders', { token: step.reader, holder: step.holder, state: step.state }), step.reply)
+        return this.compareControl(await this.counter.control('/', 'orders', { token: step.reader, consumer: step.consumer, state: step.state }), step.reply)
       default:
         throw new Error(`unknown step ${step.step}`)
     }
@@ -173,8 +173,8 @@ class Run {
   }
 
   async compareReply(got, want) {
-    only(want, 'verdict', 'failures', 'crashes', 'limit', 'fence', 'wait', 'cause', 'reason', 'double')
-    for (const name of ['verdict', 'failures', 'crashes', 'limit']) assert.equal(got[name], want[name], name)
+    only(want, 'code', 'failures', 'crashes', 'limit', 'fence', 'wait', 'cause', 'reason', 'double')
+    for (const name of ['code', 'failures', 'crashes', 'limit']) assert.equal(got[name], want[name], name)
     assert.equal(got.possibleDuplicate, want.double, 'double')
     assert.equal(got.cause, want.cause ?? '')
     assert.equal(got.reason, want.reason === null ? '' : bytes(want.reason).toString())

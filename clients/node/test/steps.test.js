@@ -13,23 +13,23 @@ const redis = plainRedis()
 const counter = dial(redisURL)
 after(() => { redis.disconnect(); counter.close() })
 
-const attempt = (more = {}) => ({ vhost: '/', queue: unique(), id: 'm1', generation: '', token: newToken(), holder: 'a test', ...more })
+const attempt = (more = {}) => ({ vhost: '/', queue: unique(), id: 'm1', generation: '', token: newToken(), consumer: 'a test', ...more })
 const recordOf = async (a) => parseRecord(await redis.getBuffer(keys(a).record))
 
 test('failures up to the limit, then the tombstone', async () => {
   const a = attempt({ first: true })
   const first = await counter.fail(a, { limit: 2, wait: 1500, reason: 'boom' })
-  assert.deepEqual([first.verdict, first.failures, first.limit, first.wait], ['REQUEUE', 1, 2, 1500])
+  assert.deepEqual([first.code, first.failures, first.limit, first.wait], ['REQUEUE', 1, 2, 1500])
   const again = { ...a, first: false, token: newToken() }
   const waits = await counter.start(again, 'shared', 2)
-  assert.equal(waits.verdict, 'WAIT')
+  assert.equal(waits.code, 'WAIT')
   assert.ok(waits.wait > 0 && waits.wait <= 1500, String(waits.wait))
   await new Promise((resolve) => setTimeout(resolve, waits.wait + 1))
   const run = await counter.start(again, 'shared', 2)
-  assert.equal(run.verdict, 'RUN')
+  assert.equal(run.code, 'RUN')
   assert.ok(run.fence > 1.6e15)
   const last = await counter.fail(again, { limit: 2, reason: 'boom again', cause: 'timed-out' })
-  assert.deepEqual([last.verdict, last.failures, last.cause, last.reason], ['EXHAUSTED', 2, 'timed-out', 'boom again'])
+  assert.deepEqual([last.code, last.failures, last.cause, last.reason], ['EXHAUSTED', 2, 'timed-out', 'boom again'])
   assert.deepEqual(await counter.fail(again, { limit: 2 }), last, 'its reply was lost')
   const record = await recordOf(a)
   assert.equal(record.state, 'exhausted')
@@ -39,13 +39,13 @@ test('failures up to the limit, then the tombstone', async () => {
 
 test('an open attempt makes a suspect, an isolated one counts a crash, and END reverses it', async () => {
   const died = attempt()
-  assert.equal((await counter.start(died, 'shared', 3)).verdict, 'RUN')
+  assert.equal((await counter.start(died, 'shared', 3)).code, 'RUN')
   const next = { ...died, token: newToken() }
-  assert.equal((await counter.start(next, 'shared', 3)).verdict, 'SUSPECT')
-  assert.equal((await counter.start(next, 'isolated', 3)).verdict, 'RUN')
-  assert.equal((await counter.begun(next)).verdict, 'BEGUN')
+  assert.equal((await counter.start(next, 'shared', 3)).code, 'SUSPECT')
+  assert.equal((await counter.start(next, 'isolated', 3)).code, 'RUN')
+  assert.equal((await counter.begun(next)).code, 'BEGUN')
   const later = await counter.start({ ...died, token: newToken() }, 'isolated', 3)
-  assert.deepEqual([later.verdict, later.crashes], ['RUN', 1])
+  assert.deepEqual([later.code, later.crashes], ['RUN', 1])
   assert.equal((await counter.end(next, false)).crashes, 0)
 })
 
@@ -57,15 +57,15 @@ test('ids, generations and reasons are bytes', async () => {
   assert.deepEqual(record.id, id)
   assert.deepEqual(record.generation, Buffer.from([0xFF]))
   assert.equal(record.reason.length, 1023)
-  const long = attempt({ id: 'é'.repeat(300), holder: 'h'.repeat(600) })
+  const long = attempt({ id: 'é'.repeat(300), consumer: 'h'.repeat(600) })
   await counter.fail(long, { limit: 9 })
   const cut = await recordOf(long)
-  assert.deepEqual([cut.id.length, cut.holder.length], [512, 512])
+  assert.deepEqual([cut.id.length, cut.consumer.length], [512, 512])
 })
 
 test('the server forgets its scripts', async () => {
   await redis.script('FLUSH')
-  assert.equal((await counter.start(attempt(), 'shared', 3)).verdict, 'RUN')
+  assert.equal((await counter.start(attempt(), 'shared', 3)).code, 'RUN')
 })
 
 test('a key of another program fails its step alone', async () => {
@@ -79,7 +79,7 @@ test('a key of another program fails its step alone', async () => {
 
 test('pause, resume and skip', async () => {
   const queue = unique()
-  const reader = { token: newToken(), holder: 'a test', state: /** @type {const} */ ('consuming') }
+  const reader = { token: newToken(), consumer: 'a test', state: /** @type {const} */ ('consuming') }
   assert.deepEqual(await counter.control('/', queue, reader), { paused: false, by: '', why: '', at: 0, skips: new Set() })
 })
 
@@ -112,7 +112,7 @@ test('a lost reply leaves a step undecided, and it is sent once', async () => {
     await assert.rejects(behind.start(a, 'shared', 3, { timeout: 200 }), { name: 'StoreError', fault: 'slow' })
     assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 2)
     proxy.heal()
-    assert.equal((await behind.start(a, 'shared', 3)).verdict, 'RUN', 'on a new connection')
+    assert.equal((await behind.start(a, 'shared', 3)).code, 'RUN', 'on a new connection')
     assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 3)
     const under = behind.start(attempt(), 'shared', 3)
     proxy.cut()
@@ -120,7 +120,7 @@ test('a lost reply leaves a step undecided, and it is sent once', async () => {
     proxy.refuse()
     await assert.rejects(behind.start(a, 'shared', 3, { timeout: 300 }), { name: 'StoreError', fault: 'unreachable' })
     proxy.heal()
-    assert.equal((await behind.start(a, 'shared', 3, { timeout: 3000 })).verdict, 'RUN')
+    assert.equal((await behind.start(a, 'shared', 3, { timeout: 3000 })).code, 'RUN')
   } finally {
     behind.close()
     await proxy.close()

@@ -81,7 +81,7 @@ export class World {
     const script = this.c.replies?.[id]?.[name]
     if (!script) {
       assert.ok(name === 'END' || name === 'BEGUN', `${name} of ${id} has no reply`)
-      return { verdict: name === 'END' ? 'ENDED' : 'BEGUN' }
+      return { code: name === 'END' ? 'ENDED' : 'BEGUN' }
     }
     const n = this.sent.get(id + name) ?? 0
     this.sent.set(id + name, n + 1)
@@ -95,7 +95,7 @@ export class World {
       fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, delay: a.delay }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
-      heldLanes: async () => this.c.settings?.held_lanes ?? 0,
+      blockedLanes: async () => this.c.settings?.blocked_lanes ?? 0,
     }
   }
 
@@ -177,7 +177,7 @@ export class World {
   }
 
   async run() {
-    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, held_lanes, ...rest } = this.c.settings ?? {}
+    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, blocked_lanes, ...rest } = this.c.settings ?? {}
     only(rest)
     const drawn = chance.draw
     chance.draw = () => 0

@@ -21,7 +21,7 @@ from strikes.isolation import Isolation
 from strikes.late import Late
 from strikes.session import ABANDON_AFTER, ControlView, Invoke, Send, Session, Settings, Sleep
 from strikes.signals import Signal
-from strikes.steps import Cause, Control, Options, Reply, Verdict
+from strikes.steps import Cause, Control, Options, Reply, ReplyCode
 
 MOST_EVENTS = 200_000
 FIRED = Signal()
@@ -48,7 +48,7 @@ class World:
             consumer_timeout=s.get("consumer_timeout", 1800000) / 1000, max_age=s.get("max_age", 0) / 1000,
         )
         self.late, self.isolation = Late(self.spawn, now=self.clock), Isolation()
-        self.view.reply, self.view.lanes = Control(paused=s.get("paused", False)), s.get("held_lanes", 0)
+        self.view.reply, self.view.lanes = Control(paused=s.get("paused", False)), s.get("blocked_lanes", 0)
         self.begin(first=True)
         for d in case["deliveries"]:
             self.at(d["at"] / 1000, self.deliver, d)
@@ -266,7 +266,7 @@ class World:
         if said == "refused":
             return 0, ForeignError("WRONGTYPE")
         return 0, Reply(
-            Verdict(said["verdict"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0), int(said.get("fence", 0)),
+            ReplyCode(said["code"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0), int(said.get("fence", 0)),
             said.get("wait", 0) / 1000, said.get("cause") or "", text(said.get("reason")), said.get("double", False),
         )
 
@@ -274,7 +274,7 @@ class World:
         script = self.case.get("replies", {}).get(name, {}).get(step)
         if script is None:
             assert step in ("BEGUN", "END"), f"{step} of {name} is not expected"
-            return {"verdict": "ENDED" if step == "END" else "BEGUN"}
+            return {"code": "ENDED" if step == "END" else "BEGUN"}
         self.sent[name, step] += 1
         return script[min(self.sent[name, step], len(script)) - 1]
 

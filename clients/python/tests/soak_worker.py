@@ -22,7 +22,7 @@ import pika  # noqa: E402
 import strikes.pika  # noqa: E402
 from strikes import Counter, Delivery, Event, Reject  # noqa: E402
 from strikes.errors import StoreError  # noqa: E402
-from strikes.steps import Call, Mode, Verdict  # noqa: E402
+from strikes.steps import Call, Mode, ReplyCode  # noqa: E402
 
 SECOND = 1e9  # durations come in nanoseconds
 EARLY = 0.1  # the client's deadline is a little before that of its handler's own clock
@@ -73,12 +73,12 @@ class Recorder(Counter):
             raise
         finally:
             token, mode = str(call.args[1]), Mode(call.args[7]) if call.name == "start" else None
-            if reply and reply.verdict is Verdict.RUN and mode in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
+            if reply and reply.code is ReplyCode.RUN and mode in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
                 isolating.add(token)
             write(
                 "stepped", step=call.name, id=text(call.args[2]), token=token, session=sessions.number,
                 exclusive=mode is Mode.ISOLATED, beside=mode is Mode.BESIDE_ABANDONED, took=int((time.monotonic() - began) * SECOND),
-                verdict=reply.verdict.value.lower() if reply else "", err=str(error or ""),
+                code=reply.code.value.lower() if reply else "", err=str(error or ""),
                 **({"failures": reply.failures, "crashes": reply.crashes, "limit": reply.limit} if reply and call.name != "end" else {}),
             )
 
@@ -195,7 +195,7 @@ def kill() -> None:
 def observe(event: Event) -> None:
     write(
         "decided", session=sessions.number, id=text(event.id), token=event.token, redelivered=event.redelivered, decision=event.outcome.value,
-        held=int(event.held * SECOND), cause=event.cause, unrun=event.attempt == 0, failures=event.failures, crashes=event.crashes, limit=event.limit,
+        held=int(event.elapsed * SECOND), cause=event.cause, unrun=event.attempt == 0, failures=event.failures, crashes=event.crashes, limit=event.limit,
         err=str(event.error or ""),
     )
 

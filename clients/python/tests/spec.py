@@ -48,7 +48,7 @@ def header(value):
 
 NUMBERS = ("failures", "crashes", "starts", "fence")
 FIELDS = {
-    **dict.fromkeys((*NUMBERS, "wait", "limit", "own", "firsts"), 0), "suspect": False, "tokens": [], "id": "", "generation": "", "holder": "",
+    **dict.fromkeys((*NUMBERS, "wait", "limit", "own", "firsts"), 0), "suspect": False, "tokens": [], "id": "", "generation": "", "consumer": "",
     "notes": [], "history": [], "reason": "",
     **dict.fromkeys(("state", "binds", "due", "first", "last", "cause", "open", "mode", "since", "listed", "moved")),
 }
@@ -64,7 +64,7 @@ def write(fields: dict, begin: int = 0) -> bytes:
 
     notes = b"".join(_note(n, begin) for n in f["notes"])
     history = b"".join(_attempt(a) for a in f["history"])
-    parts = [text(f["id"]), text(f["generation"]), text(f["holder"]), notes, history]
+    parts = [text(f["id"]), text(f["generation"]), text(f["consumer"]), notes, history]
     words = [
         f["failures"], f["crashes"], f["starts"], f["fence"], int(f["suspect"]), f["state"] or ".", at("binds"), at("due"), f["wait"], at("first"),
         0 if f["first"] is None or f["last"] is None else f["last"] - f["first"], f["cause"] or ".", f["open"] or ".", f["mode"] or ".", at("since"),
@@ -82,4 +82,4 @@ def _note(note: dict, begin: int) -> bytes:
 
 def _attempt(a: dict) -> bytes:
     ran = a["token"] if a["cause"] == "c" else a.get("ran", 0)
-    return b"\n%s%d\t%s\t%s\t%s" % (a["cause"].encode(), a.get("after", 0), str(ran).encode(), text(a.get("holder")), text(a.get("reason")))
+    return b"\n%s%d\t%s\t%s\t%s" % (a["cause"].encode(), a.get("after", 0), str(ran).encode(), text(a.get("consumer")), text(a.get("reason")))

@@ -382,8 +382,8 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     assert client.zrange(consumers, 0, -1) == []
 
 
-def test_held_lanes(start, classic, redis_url, prefix):
-    """A queue with held lanes is refused. A session ends once a lane is held, and another follows once it is released."""
+def test_blocked_lanes(start, classic, redis_url, prefix):
+    """A queue with blocked lanes is refused. A session ends once a lane is blocked, and another follows once it is released."""
     client = redis.Redis.from_url(redis_url)
     lanes = k.lanes_key("/", classic.name, prefix)
     calls, states = Calls(), []
@@ -394,15 +394,15 @@ def test_held_lanes(start, classic, redis_url, prefix):
     classic.publish(b"", "new")
     refused = start(classic.name, calls)
     until(lambda: refused.ended)
-    assert isinstance(refused.error, Refused) and "1 of its lanes are held" in str(refused.error)
+    assert isinstance(refused.error, Refused) and "1 of its lanes are blocked" in str(refused.error)
     refused.error = None
     assert calls.seen == []
     client.delete(lanes)
     until(lambda: any(seen[0] == "new" for seen in calls.seen))
 
 
-def test_held_lanes_drain(start, classic, redis_url, prefix):
-    """A session that ends because a lane is held lets its handlers finish."""
+def test_blocked_lanes_drain(start, classic, redis_url, prefix):
+    """A session that ends because a lane is blocked lets its handlers finish."""
     client = redis.Redis.from_url(redis_url)
     lanes = k.lanes_key("/", classic.name, prefix)
     seen, states = [], []
@@ -423,7 +423,7 @@ def test_held_lanes_drain(start, classic, redis_url, prefix):
     assert seen == ["slow", "next"]
 
 
-def test_held_lanes_drain_stop(start, classic, redis_url, prefix):
+def test_blocked_lanes_drain_stop(start, classic, redis_url, prefix):
     """A lane that is released while the session drains refuses nothing, and neither does a stop."""
     client = redis.Redis.from_url(redis_url)
     lanes = k.lanes_key("/", classic.name, prefix)
@@ -450,7 +450,7 @@ def test_held_lanes_drain_stop(start, classic, redis_url, prefix):
 
 
 def test_unreadable_lanes(start, classic, redis_url, caplog):
-    """A store that may not read the held lanes is refused before the first session. Later the last number stands, and one warning tells it."""
+    """A store that may not read the blocked lanes is refused before the first session. Later the last number stands, and one warning tells it."""
     client = redis.Redis.from_url(redis_url)
     user = f"lanes-{classic.name}"
     host = redis_url.partition("://")[2]
@@ -472,9 +472,9 @@ def test_unreadable_lanes(start, classic, redis_url, caplog):
         until(lambda: len(calls.seen) == 1)
         caplog.clear()
         client.execute_command("ACL", "SETUSER", user, "-zcard")
-        until(lambda: "held" in caplog.text)
+        until(lambda: "are blocked" in caplog.text)
         time.sleep(2.2)  # two more reads
-        assert caplog.text.count("are held") == 1
+        assert caplog.text.count("are blocked") == 1
         classic.publish(b"", "after")
         until(lambda: len(calls.seen) == 2)
         consumer.stop()

@@ -4,7 +4,7 @@ import pytest
 
 from strikes import backoff, consuming, decide
 from strikes.decide import Ended, Isolation, Retry, Step
-from strikes.steps import Mode, Verdict
+from strikes.steps import Mode, ReplyCode
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ def test_received(has_id, first, want):
 
 
 def test_verdicts():
-    assert [decide.started(v) for v in Verdict] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, Step.STALE]
-    assert [decide.failed(v) for v in Verdict] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.STALE]
+    assert [decide.started(v) for v in ReplyCode] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, Step.SUPERSEDED]
+    assert [decide.failed(v) for v in ReplyCode] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.SUPERSEDED]
     assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.UNTRACKED]
     assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
 

@@ -16,9 +16,9 @@ from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
 from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
-from strikes.steps import Cause, Options, Reply, Verdict
+from strikes.steps import Cause, Options, Reply, ReplyCode
 
-REPLIES = {"start": Reply(Verdict.RUN), "begun": Reply(Verdict.BEGUN), "fail": Reply(Verdict.REQUEUE, failures=1, limit=4), "end": Reply(Verdict.ENDED)}
+REPLIES = {"start": Reply(ReplyCode.RUN), "begun": Reply(ReplyCode.BEGUN), "fail": Reply(ReplyCode.REQUEUE, failures=1, limit=4), "end": Reply(ReplyCode.ENDED)}
 
 
 class Stub:
@@ -45,7 +45,7 @@ class Stub:
 
 def suspect(stub=Stub, **replies):
     """A counter that found an attempt open: the next one runs isolated."""
-    return stub(start=[Reply(Verdict.SUSPECT), Reply(Verdict.RUN)], **replies)
+    return stub(start=[Reply(ReplyCode.SUSPECT), Reply(ReplyCode.RUN)], **replies)
 
 
 SUSPECT = Delivery(b"", "1", redelivered=True)
@@ -155,7 +155,7 @@ def test_a_fault_within_a_delivery(monkeypatch, isolated):
     monkeypatch.setattr(simulated, "result_of", lambda *_: Failed(ValueError("x"), Cause.FAILED, 5))
     world = simulated.World({
         "settings": {}, "until": 60000, "deliveries": [{"at": 0, "id": "1", "redelivered": isolated}], "handlers": {"1": [{"fail": "x"}]},
-        "replies": {"1": {"START": [{"verdict": "SUSPECT"}, {"verdict": "RUN"}]}},
+        "replies": {"1": {"START": [{"code": "SUSPECT"}, {"code": "RUN"}]}},
     })
     done = [entry["do"] for entry in world.play()]
     assert done == (["START", "START", "BEGUN", "handler", "close", "END"] if isolated else ["handler", "close"])

@@ -14,7 +14,7 @@ from strikes.isolation import EVERYTHING, PROCESS, Gate
 from strikes.late import Late
 from strikes.session import Send
 from strikes.signals import Signal, Tickets
-from strikes.steps import Reply, Verdict
+from strikes.steps import Reply, ReplyCode
 
 
 def test_a_fork_is_a_process_of_its_own():
@@ -25,14 +25,14 @@ def test_a_fork_is_a_process_of_its_own():
     if not (child := os.fork()):
         ran = threading.Event()
         THREADS.submit(ran.set)
-        line = f"{PROCESS.token()} {PROCESS.isolation.gate.opened() is None} {ran.wait(60)} {PROCESS.holder}"
+        line = f"{PROCESS.token()} {PROCESS.isolation.gate.opened() is None} {ran.wait(60)} {PROCESS.name}"
         os.write(w, line.encode())
         os._exit(0)
     os.waitpid(child, 0)
     PROCESS.isolation.gate.open()
-    token, opened, ran, holder = os.read(r, 1000).decode().split(" ", 3)
+    token, opened, ran, name = os.read(r, 1000).decode().split(" ", 3)
     assert len(mine) == 100 and token not in mine and token.split("-")[0] not in {t.split("-")[0] for t in mine}
-    assert (opened, ran) == ("True", "True") and holder.endswith(f"pid {child}")
+    assert (opened, ran) == ("True", "True") and name.endswith(f"pid {child}")
 
 
 def test_tickets_are_first_come_first_served():
@@ -83,10 +83,10 @@ def test_runs_of_acks(settle, want):
     acks = Acks()
     for tag in (1, 2, 3, 4):
         acks.open(tag)
-    for tag, verdict in settle:
-        acks.settle(tag, steps[verdict], tag)
+    for tag, code in settle:
+        acks.settle(tag, steps[code], tag)
     taken = acks.take()
-    assert [(verdict, tag, multiple) for verdict, tag, multiple, _ in taken] == [(steps[v], t, m) for v, t, m in want]
+    assert [(code, tag, multiple) for code, tag, multiple, _ in taken] == [(steps[v], t, m) for v, t, m in want]
     assert sorted(item for _, _, _, items in taken for item in items) == sorted(tag for tag, _ in settle)
     assert acks.take() == [] and not acks.waiting
 
@@ -128,7 +128,7 @@ def test_a_late_step_is_sent_once_more_at_the_end():
     late.close()
     assert not late.idle.fired and isinstance(steps.send(None), Send)
     with pytest.raises(StopIteration):
-        steps.send(Reply(Verdict.ENDED))
+        steps.send(Reply(ReplyCode.ENDED))
     assert over == [True] and late.idle.fired
     late.add("another", lambda: over.append(False))
     assert over == [True, False] and len(made) == 1

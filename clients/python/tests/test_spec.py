@@ -37,7 +37,7 @@ def test_records(case):
         assert getattr(record, name) == (f[name] or 0), name
     for name in ("state", "cause", "open", "mode"):
         assert getattr(record, name) == (f[name] or ""), name
-    for name in ("id", "generation", "holder", "reason"):
+    for name in ("id", "generation", "consumer", "reason"):
         assert getattr(record, name) == text(f[name]), name
     assert list(record.tokens.items()) == [tuple(t) for t in f["tokens"]]
     rest = {name: value for name, value in want.items() if name in ("notes", "history")}

@@ -74,7 +74,7 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000, s.get("delay", ""))
+        a = Attempt(m, s.get("token", ""), s.get("consumer", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000, s.get("delay", ""))
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
@@ -87,11 +87,11 @@ class Run:
                 assert s["keep"] == steps.KEEP_DONE * 1000
                 return self.counter.end(a, s["succeeded"])
             case "CONTROL":
-                return self.counter.control("/", "orders", s["reader"], s["holder"], s["state"])
+                return self.counter.control("/", "orders", s["reader"], s["consumer"], s["state"])
         pytest.fail(f"unknown step {s['step']}")
 
     def compare(self, s):
-        known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "fence", "wait", "cause", "reason", "ran",
+        known(s, "step", "id", "generation", "together", "token", "consumer", "limit", "age", "mode", "fence", "wait", "cause", "reason", "ran",
               "max_age", "at_most", "delay", "succeeded", "keep", "reader", "state", "reply")
         want = s["reply"]
         if "error" in want:
@@ -104,9 +104,9 @@ class Run:
             assert (reply.paused, reply.by, reply.why, reply.skipped) == (want["paused"], text(want["by"]), text(want["why"]), skips)
             assert reply.at == 0 if want["at"] is None else self.within(want["at"], reply.at)
             return
-        known(want, "verdict", "failures", "crashes", "limit", "fence", "wait", "cause", "reason", "double")
-        got = (reply.verdict.value, reply.failures, reply.crashes, reply.limit, reply.cause, reply.reason, reply.possible_duplicate)
-        assert got == (want["verdict"], want["failures"], want["crashes"], want["limit"], want["cause"] or "", text(want["reason"]), want["double"])
+        known(want, "code", "failures", "crashes", "limit", "fence", "wait", "cause", "reason", "double")
+        got = (reply.code.value, reply.failures, reply.crashes, reply.limit, reply.cause, reply.reason, reply.possible_duplicate)
+        assert got == (want["code"], want["failures"], want["crashes"], want["limit"], want["cause"] or "", text(want["reason"]), want["double"])
         assert self.fence(message(s), want["fence"], reply.fence)
         wait = round(reply.wait * 1000)
         assert wait == want["wait"] or want["wait"] > 0 and want["wait"] - self.passed() <= wait <= want["wait"]

@@ -15,7 +15,7 @@ from strikes.counter import AsyncCounter, Counter
 from strikes.errors import Fault, ForeignError, ReplyError, SettingError, StoreError, fault_of
 from strikes.keys import Message
 from strikes.record import parse_record
-from strikes.steps import Attempt, Cause, Failure, Mode, Verdict
+from strikes.steps import Attempt, Cause, Failure, Mode, ReplyCode
 
 
 class Blocking:
@@ -58,38 +58,38 @@ def test_a_failure_is_counted_once(counter, store, prefix):
     failure = Failure(limit=2, wait=0.05, reason="no stock", ran=0.5)
     first = counter.fail(attempt(), failure)
     again = counter.fail(attempt(), failure)
-    assert (first.verdict, first.failures, first.limit) == (Verdict.REQUEUE, 1, 2)
+    assert (first.code, first.failures, first.limit) == (ReplyCode.REQUEUE, 1, 2)
     assert again.failures == 1
     last = counter.fail(attempt("t2"), Failure(limit=2, cause=Cause.PANICKED, reason="ü" * 600))
-    assert (last.verdict, last.failures, last.cause) == (Verdict.EXHAUSTED, 2, "panicked")
+    assert (last.code, last.failures, last.cause) == (ReplyCode.EXHAUSTED, 2, "panicked")
     record = record_of(store, prefix)
     assert (record.state, record.failures, record.tokens) == ("exhausted", 2, {"t1": "f", "t2": "f"})
     assert record.reason == ("ü" * 512).encode()
-    assert (record.id, record.holder, record.limit, record.counted) == (b"17", b"test", 2, 2)
+    assert (record.id, record.consumer, record.limit, record.counted) == (b"17", b"test", 2, 2)
     assert 0 < store.pttl(k.keys(Message("orders", "17"), prefix).record) <= steps.DEFAULT_TTL * 1000
 
 
 def test_start_waits_runs_and_ends(counter, store, prefix):
     counter.fail(attempt(), Failure(limit=3, wait=2))
     waiting = counter.start(attempt("t2"), Mode.SHARED, 3)
-    assert waiting.verdict is Verdict.WAIT and 0 < waiting.wait <= 2
+    assert waiting.code is ReplyCode.WAIT and 0 < waiting.wait <= 2
     time.sleep(waiting.wait)
     ran = counter.start(attempt("t2", fence=7), Mode.SHARED, 3)
-    assert ran.verdict is Verdict.RUN and ran.fence > 7 and ran.counted == 1
+    assert ran.code is ReplyCode.RUN and ran.fence > 7 and ran.counted == 1
     assert counter.start(attempt("t2"), Mode.SHARED, 3).fence == ran.fence
     assert record_of(store, prefix).open == "t2"
-    assert counter.end(attempt("t2"), True).verdict is Verdict.ENDED
+    assert counter.end(attempt("t2"), True).code is ReplyCode.ENDED
     record = record_of(store, prefix)
     assert (record.state, record.open, record.tokens) == ("done", "", {"t1": "f", "t2": "e"})
 
 
 def test_a_suspect_is_isolated_and_its_crash_counted(counter):
     counter.start(attempt("a"), Mode.SHARED, 4)
-    assert counter.start(attempt("b"), Mode.SHARED, 4).verdict is Verdict.SUSPECT
-    assert counter.start(attempt("b"), Mode.ISOLATED, 4).verdict is Verdict.RUN
-    assert counter.begun(attempt("b")).verdict is Verdict.BEGUN
+    assert counter.start(attempt("b"), Mode.SHARED, 4).code is ReplyCode.SUSPECT
+    assert counter.start(attempt("b"), Mode.ISOLATED, 4).code is ReplyCode.RUN
+    assert counter.begun(attempt("b")).code is ReplyCode.BEGUN
     crashed = counter.start(attempt("c"), Mode.ISOLATED, 4)
-    assert (crashed.verdict, crashed.crashes) == (Verdict.RUN, 1)
+    assert (crashed.code, crashed.crashes) == (ReplyCode.RUN, 1)
     assert counter.end(attempt("b"), False).crashes == 0
 
 

@@ -1,5 +1,5 @@
-// Package acks settles deliveries in runs: one basic.ack or basic.nack for all with the same verdict, from the oldest
-// up to the first delivery without one. It knows delivery tags and verdicts, and nothing of attempts.
+// Package acks settles deliveries in runs: one basic.ack or basic.nack for all with the same method, from the oldest
+// up to the first delivery without one. It knows delivery tags and methods, and nothing of attempts.
 package acks
 
 import (
@@ -13,22 +13,22 @@ const (
 	// Tick is how often a Batcher looks for settlements that are due.
 	Tick = time.Millisecond
 
-	// Patience is the number of ticks that a verdict waits for an older delivery without one.
+	// Patience is the number of ticks that a method waits for an older delivery without one.
 	Patience = 4
 )
 
-// Verdict says how a delivery is settled.
-type Verdict uint8
+// Method says how a delivery is settled.
+type Method uint8
 
-// The verdicts. The zero value is none.
+// The methods. The zero value is none.
 const (
-	Ack Verdict = iota + 1
+	Ack Method = iota + 1
 	Requeue
 	DeadLetter
 )
 
 // settle sends basic.ack or basic.nack; multiple covers all older deliveries that are not settled.
-func (v Verdict) settle(channel amqp.Acknowledger, tag uint64, multiple bool) error {
+func (v Method) settle(channel amqp.Acknowledger, tag uint64, multiple bool) error {
 	switch v {
 	case Ack:
 		return channel.Ack(tag, multiple)
@@ -44,10 +44,10 @@ type Entry[D any] struct {
 	Delivery D
 	Channel  amqp.Acknowledger
 	Tag      uint64
-	Verdict  Verdict // set by Settle
+	Method   Method // set by Settle
 
 	older, newer *Entry[D]
-	tick         int // in which the verdict came
+	tick         int // in which the method came
 }
 
 // Options are the settings of a Batcher.
@@ -55,20 +55,20 @@ type Options[D any] struct {
 	// Prefetch is the number of deliveries that the broker may have given out unsettled.
 	Prefetch int
 
-	// Each settles no two deliveries together, and each as soon as it has a verdict.
+	// Each settles no two deliveries together, and each as soon as it has a method.
 	Each bool
 
 	// Idle reports whether a worker has nothing to do. It must not block.
 	Idle func() bool
 
-	// Settled is called once for each delivery with a verdict, after its ack or nack was sent, or could not be. One
+	// Settled is called once for each delivery with a method, after its ack or nack was sent, or could not be. One
 	// goroutine at a time calls it, in the order of sending.
 	Settled func(D, error)
 }
 
-// Batcher holds the unsettled deliveries of a channel, oldest first. What has a verdict and comes after a delivery
+// Batcher holds the unsettled deliveries of a channel, oldest first. What has a method and comes after a delivery
 // without one is settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full
-// and a worker is idle. A verdict that differs from its neighbours does not end a run. Requeues that go together come
+// and a worker is idle. A method that differs from its neighbours does not end a run. Requeues that go together come
 // back together, next to one another, so the next run of them is one again.
 type Batcher[D any] struct {
 	Options[D]
@@ -77,7 +77,7 @@ type Batcher[D any] struct {
 	mu             sync.Mutex
 	oldest, newest *Entry[D] // a delivery that is left unsettled stays, because no run may cover it
 	unsettled      int
-	decided        int // of them, with a verdict
+	decided        int // of them, with a method
 	run            int // how many of those are worth one request
 	ticks          int // so far
 	armed          bool
@@ -110,7 +110,7 @@ func (b *Batcher[D]) tick() {
 	b.arm()
 }
 
-// arm sets the timer while a verdict waits.
+// arm sets the timer while a method waits.
 func (b *Batcher[D]) arm() {
 	if b.decided > 0 && !b.armed {
 		b.armed = true
@@ -131,12 +131,12 @@ func (b *Batcher[D]) Open(e *Entry[D]) {
 	b.unsettled++
 }
 
-// Settle gives a delivery its verdict. The delivery belongs to the Batcher from then on. An urgent one is settled
-// immediately, with all that have a verdict up to the first without.
-func (b *Batcher[D]) Settle(e *Entry[D], v Verdict, urgent bool) {
+// Settle gives a delivery its method. The delivery belongs to the Batcher from then on. An urgent one is settled
+// immediately, with all that have a method up to the first without.
+func (b *Batcher[D]) Settle(e *Entry[D], v Method, urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e.Verdict, e.tick = v, b.ticks
+	e.Method, e.tick = v, b.ticks
 	if urgent {
 		e.tick -= Patience // it has waited long enough
 	}
@@ -149,12 +149,12 @@ func (b *Batcher[D]) Settle(e *Entry[D], v Verdict, urgent bool) {
 	b.arm()
 }
 
-// Flush settles all that have a verdict.
+// Flush settles all that have a method.
 func (b *Batcher[D]) Flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for e := b.oldest; e != nil; e = e.newer {
-		if e.Verdict != 0 {
+		if e.Method != 0 {
 			e.tick = b.ticks - Patience
 		}
 	}
@@ -163,7 +163,7 @@ func (b *Batcher[D]) Flush() {
 	}
 }
 
-// Sent settles all that have a verdict. The channel that it returns is closed once these acks and nacks were sent, or
+// Sent settles all that have a method. The channel that it returns is closed once these acks and nacks were sent, or
 // could not be. While the Batcher is paused it stays open.
 func (b *Batcher[D]) Sent() <-chan struct{} {
 	sent := make(chan struct{})
@@ -186,7 +186,7 @@ func (b *Batcher[D]) Wake() {
 // starving reports whether a worker waits for what the broker may not send before something is settled.
 func (b *Batcher[D]) starving() bool { return b.unsettled >= b.Prefetch && b.Idle() }
 
-// Hurry ends a pause, settles what has a verdict, and from now on each delivery as soon as it has one.
+// Hurry ends a pause, settles what has a method, and from now on each delivery as soon as it has one.
 func (b *Batcher[D]) Hurry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,7 +219,7 @@ func (b *Batcher[D]) send() {
 		b.due = b.due[1:]
 		b.mu.Unlock()
 		last := next[len(next)-1]
-		err := last.Verdict.settle(last.Channel, last.Tag, len(next) > 1)
+		err := last.Method.settle(last.Channel, last.Tag, len(next) > 1)
 		for _, e := range next {
 			b.Settled(e.Delivery, err)
 		}
@@ -234,7 +234,7 @@ func (b *Batcher[D]) send() {
 	}
 }
 
-// remove takes out a delivery with a verdict. It leaves no links: a handler that hangs keeps its delivery, which must
+// remove takes out a delivery with a method. It leaves no links: a handler that hangs keeps its delivery, which must
 // not keep all that followed.
 func (b *Batcher[D]) remove(e *Entry[D]) {
 	if e.older == nil {

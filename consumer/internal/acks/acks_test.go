@@ -39,7 +39,7 @@ func (c *recorder) Nack(tag uint64, multiple, requeue bool) error {
 }
 func (c *recorder) Reject(uint64, bool) error { panic("a Batcher does not reject") }
 
-var verdicts = map[string]Verdict{"": Ack, "r": Requeue, "d": DeadLetter}
+var methods = map[string]Method{"": Ack, "r": Requeue, "d": DeadLetter}
 
 // fixture is a Batcher with deliveries in it, by tag.
 type fixture struct {
@@ -67,10 +67,10 @@ func (f *fixture) open() {
 	f.Open(e)
 }
 
-// settle gives the verdict of "3", "3r" or "3d".
+// settle gives the method of "3", "3r" or "3d".
 func (f *fixture) settle(decision string, urgent bool) {
 	tag, _, kind := split(decision)
-	f.Settle(f.entries[tag], verdicts[kind], urgent)
+	f.Settle(f.entries[tag], methods[kind], urgent)
 }
 
 func (f *fixture) expect(t *testing.T, what, want string) {
@@ -134,8 +134,8 @@ func TestBatcherSettlesInRuns(t *testing.T) {
 	}
 }
 
-// TestBatcherCoversOnlyWhatIsDecided compares any order of verdicts and pauses with what a broker would make of it:
-// each delivery with a verdict is settled once, by that verdict, and no other is.
+// TestBatcherCoversOnlyWhatIsDecided compares any order of methods and pauses with what a broker would make of it:
+// each delivery with a method is settled once, by that method, and no other is.
 func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "deliveries")
@@ -227,7 +227,7 @@ func tagsUpTo(n int) []int {
 }
 
 // TestBatcherLetsNoWorkerWait: once all that the broker may give out is here and a worker has nothing to do, each
-// verdict makes room.
+// method makes room.
 func TestBatcherLetsNoWorkerWait(t *testing.T) {
 	f := opened(2, 6)
 	f.settle("3", false)
@@ -247,7 +247,7 @@ func TestBatcherLetsNoWorkerWait(t *testing.T) {
 	f.expect(t, "with busy workers again", "3 4 5")
 }
 
-// TestBatcherSettlesEach: with Each no two are settled by one ack, however many have a verdict.
+// TestBatcherSettlesEach: with Each no two are settled by one ack, however many have a method.
 func TestBatcherSettlesEach(t *testing.T) {
 	f := opened(1, 3)
 	f.Each = true

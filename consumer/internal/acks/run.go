@@ -3,11 +3,11 @@ package acks
 // settlement is one ack or nack: that of the last entry.
 type settlement[D any] []*Entry[D]
 
-// take takes out the deliveries with a verdict up to the first without. It also takes later ones that have waited long
+// take takes out the deliveries with a method up to the first without. It also takes later ones that have waited long
 // enough, or all later ones if they are many or keep the workers waiting.
 func (b *Batcher[D]) take() {
 	run := make([]*Entry[D], 0, b.decided)
-	for b.oldest != nil && b.oldest.Verdict != 0 {
+	for b.oldest != nil && b.oldest.Method != 0 {
 		run = append(run, b.oldest)
 		b.remove(b.oldest)
 	}
@@ -15,7 +15,7 @@ func (b *Batcher[D]) take() {
 	var singles []*Entry[D]
 	for e, left := b.oldest, b.decided; left > 0; {
 		newer := e.newer
-		if e.Verdict != 0 {
+		if e.Method != 0 {
 			left--
 			if all || b.ticks >= e.tick+Patience {
 				singles = append(singles, e)
@@ -32,7 +32,7 @@ func (b *Batcher[D]) take() {
 	b.singly(singles)
 }
 
-// inRuns makes one settlement of each run of the oldest deliveries with the same verdict. One between two of a run goes
+// inRuns makes one settlement of each run of the oldest deliveries with the same method. One between two of a run goes
 // before it, on its own.
 func (b *Batcher[D]) inRuns(oldest []*Entry[D]) {
 	for len(oldest) > 0 {
@@ -51,7 +51,7 @@ func (b *Batcher[D]) singly(entries []*Entry[D]) {
 
 // firstRun divides entries into the run that begins with the oldest, those between its own, and what follows it.
 func firstRun[D any](oldest []*Entry[D]) (run, between, rest []*Entry[D]) {
-	alike := func(i int) bool { return i < len(oldest) && oldest[i].Verdict == oldest[0].Verdict }
+	alike := func(i int) bool { return i < len(oldest) && oldest[i].Method == oldest[0].Method }
 	n := 1
 	for alike(n) {
 		n++

@@ -1,4 +1,4 @@
-"""Tags and verdicts in, runs of acks out. It knows nothing of attempts."""
+"""Tags and steps in, runs of acks out. It knows nothing of attempts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Acks(Generic[T]):
     def open(self, tag: int) -> None:
         self._open[tag] = None
 
-    def settle(self, tag: int, verdict: Step, item: T) -> None:
-        self._settled.append((tag, verdict, item))
+    def settle(self, tag: int, step: Step, item: T) -> None:
+        self._settled.append((tag, step, item))
 
     @property
     def waiting(self) -> bool:
@@ -32,11 +32,11 @@ class Acks(Generic[T]):
         return bool(self._settled)
 
     def take(self) -> list[tuple[Step, int, bool, list[T]]]:
-        """Return what to send: verdict, tag, multiple, and what it settles. A nack is never multiple."""
+        """Return what to send: step, tag, multiple, and what it settles. A nack is never multiple."""
         decided: list[int] = []
         while self._settled:
-            tag, verdict, item = self._settled.popleft()
-            self._open[tag] = (verdict, item)
+            tag, step, item = self._settled.popleft()
+            self._open[tag] = (step, item)
             decided.append(tag)
         run = self._run()
         out: list[tuple[Step, int, bool, list[T]]] = []

@@ -224,7 +224,7 @@ class AsyncControl:
         return error
 
     async def read_lanes(self) -> None:
-        """Read how many lanes are held now: the last read may be a second old."""
+        """Read how many lanes are blocked now: the last read may be a second old."""
         call = control.lanes_call(self._settings, self._counter.options)
         control.take_lanes(self.view, self._settings, await run(self._counter, call, 0.5))
 

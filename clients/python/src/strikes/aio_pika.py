@@ -301,7 +301,7 @@ class _Session:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
     async def _receive(self) -> None:
-        """Take deliveries until a stop or a pause, until lanes are held, or until the session is lost."""
+        """Take deliveries until a stop or a pause, until lanes are blocked, or until the session is lost."""
         while not (self.c._stopping or self.control.view.ends_sessions()):
             await asyncio.sleep(TICK)
             self._check_lost()
@@ -350,22 +350,22 @@ class _Session:
             await self._woken.wait()
             self._woken.clear()
             waiting, self._flushing = self._flushing, []
-            for verdict, tag, multiple, items in self.acks.take():
-                error = self.error or await self._send(verdict, tag, multiple)
+            for step, tag, multiple, items in self.acks.take():
+                error = self.error or await self._send(step, tag, multiple)
                 for d in items:
                     settled(self.session, d, error)
             for signal in waiting:
                 signal.fire()
 
-    async def _send(self, verdict: Step, tag: int, multiple: bool) -> Exception | None:
+    async def _send(self, step: Step, tag: int, multiple: bool) -> Exception | None:
         """Settle with ack and nack only. An error means that the channel is closed."""
         if self.channel.is_closed or self._connection_lost:
             return SessionLost("the channel is closed")
         try:
-            if verdict is Step.ACK:
+            if step is Step.ACK:
                 await self.channel.basic_ack(tag, multiple)
             else:
-                await self.channel.basic_nack(tag, multiple, requeue=verdict is Step.REQUEUE)
+                await self.channel.basic_nack(tag, multiple, requeue=step is Step.REQUEUE)
         except _LOST as err:
             return SessionLost(repr(err))
         return None

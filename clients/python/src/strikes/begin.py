@@ -8,7 +8,7 @@ from .decide import Step
 from .errors import Fault, ForeignError, ReplyError, StoreError
 from .isolation import EVERYTHING
 from .session import (
-    LOCKED_PATIENCE, LOCKED_TIMEOUT, STEP_TIMEOUT, HeldTooLong, Outcome, Progress, Send, Session, Sleep, Steps,
+    LOCKED_PATIENCE, LOCKED_TIMEOUT, STEP_TIMEOUT, WaitedTooLong, Outcome, Progress, Send, Session, Sleep, Steps,
 )
 from .signals import Ticket, Tickets
 from .steps import Call, Cause, Reply
@@ -83,7 +83,7 @@ def start_isolated(s: Session, d: Progress) -> Steps:
 
 
 def _send_start(s: Session, d: Progress) -> Steps:
-    """Send START; return the step for its verdict and the error. Unless that is RUN, no attempt is open and d holds no slot."""
+    """Send START; return the step for its reply and the error. Unless that is RUN, no attempt is open and d holds no slot."""
     d.open = True
     reply = yield from send(s, d, lambda: steps.start(s.attempt(d), d.mode, s.limit, s.options), lambda v: decide.started(v) is not None, True)
     if isinstance(reply, StoreError):
@@ -93,7 +93,7 @@ def _send_start(s: Session, d: Progress) -> Steps:
             decided(s, d)
         return None, reply
     d.reply, d.unanswered = reply, 0
-    step = decide.started(reply.verdict)
+    step = decide.started(reply.code)
     if step is Step.RUN:
         return step, None
     d.open = False
@@ -115,11 +115,11 @@ _GONE = "the attempt is not open any more: the store lost it, another consumer h
 
 def _send_begun(s: Session, d: Progress) -> Steps:
     """Tell the store that the handler of an isolated attempt is called now. If it returns an error, the handler must not be called."""
-    verdicts = (steps.Verdict.BEGUN, steps.Verdict.GONE)
-    reply = yield from send(s, d, lambda: steps.begun(s.attempt(d), s.options), lambda v: v in verdicts, True)
+    codes = (steps.ReplyCode.BEGUN, steps.ReplyCode.GONE)
+    reply = yield from send(s, d, lambda: steps.begun(s.attempt(d), s.options), lambda v: v in codes, True)
     if isinstance(reply, StoreError):
         return reply
-    return StoreError(Fault.OTHER, _GONE) if reply.verdict is steps.Verdict.GONE else None
+    return StoreError(Fault.OTHER, _GONE) if reply.code is steps.ReplyCode.GONE else None
 
 
 def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:  # type: ignore[no-untyped-def]
@@ -132,8 +132,8 @@ def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:
     while True:
         began = s.now()
         reply = yield Send(call(), LOCKED_TIMEOUT if locked else STEP_TIMEOUT)
-        if isinstance(reply, Reply) and not known(reply.verdict):
-            reply = ReplyError(f"the step does not have the verdict {reply.verdict.value}")
+        if isinstance(reply, Reply) and not known(reply.code):
+            reply = ReplyError(f"the step does not have the reply {reply.code.value}")
         if not isinstance(reply, StoreError):
             return reply
         d.doubt = d.doubt or starting and not reply.not_taken
@@ -300,7 +300,7 @@ def retract(s: Session, d: Progress) -> Steps:
 
 def send_end(s: Session, d: Progress, succeeded: bool) -> Steps:
     """Send END, and return the error."""
-    reply = yield from send(s, d, lambda: steps.end(s.attempt(d), succeeded, s.options), lambda v: v is steps.Verdict.ENDED)
+    reply = yield from send(s, d, lambda: steps.end(s.attempt(d), succeeded, s.options), lambda v: v is steps.ReplyCode.ENDED)
     return closed(s, d, reply)
 
 
@@ -365,7 +365,7 @@ def hold(s: Session, d: Progress, sending: Step, error: StoreError) -> Steps:
     if not s.stop.fired and (d.unanswered == 1 or step is Step.GIVE_UP):
         s.observe(d, Outcome.HOLD, error=error)
     if step is Step.GIVE_UP:
-        d.error = HeldTooLong(f"queue {s.settings.queue}: the store was out of reach for too long: {error}")
+        d.error = WaitedTooLong(f"queue {s.settings.queue}: the store was out of reach for too long: {error}")
         return Step.LEAVE
     if step is sending:
         if not s.stop.fired:

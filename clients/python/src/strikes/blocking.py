@@ -237,7 +237,7 @@ class Control:
         self._again.set()
 
     def read_lanes(self) -> None:
-        """Read how many lanes are held now: the last read may be a second old."""
+        """Read how many lanes are blocked now: the last read may be a second old."""
         read_lanes(self.view, self._settings, self._counter.run, self._counter.options)
 
     def close(self) -> None:

@@ -40,8 +40,8 @@ def _carry(s: Session, d: Progress) -> Steps:
         s.observe(d, Outcome.LEAVE, error=d.error)
         done(s, d)
     else:
-        d.stale = step is Step.STALE
-        d.settled_as = Step.ACK if d.stale else step
+        d.superseded = step is Step.SUPERSEDED
+        d.settled_as = Step.ACK if d.superseded else step
         s.port.settle(d, d.settled_as)
     release(s, d)
 
@@ -69,8 +69,8 @@ def settled(s: Session, d: Progress, error: Exception | None) -> None:
     """Is called after the ack or nack of d was sent, or could not be."""
     assert d.settled_as
     outcome = {Step.ACK: Outcome.ACK, Step.REQUEUE: Outcome.REQUEUE, Step.DEAD_LETTER: Outcome.DEAD_LETTER}[d.settled_as]
-    if d.stale:
-        outcome = Outcome.STALE
+    if d.superseded:
+        outcome = Outcome.SUPERSEDED
     if error is not None:
         d.error = SettlementError(f"queue {s.settings.queue}: {outcome.value}: {error}")
         outcome = Outcome.LEAVE
@@ -156,7 +156,7 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
         d.cause = reply.cause
     if reply.possible_duplicate:
         s.settings.logger.warning("two messages with id %r may be in queue %s: they share one limit of attempts", d.message.id, s.settings.queue)
-    return decide.failed(reply.verdict), None
+    return decide.failed(reply.code), None
 
 
 def _failure_of(s: Session, d: Progress) -> Failure:

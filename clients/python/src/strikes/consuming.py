@@ -67,11 +67,11 @@ class Refused(StrikesError):
 
 
 def lanes_refusal(queue: str, held: int) -> Refused | None:
-    """Return the refusal of a queue with held lanes: only a consumer in Go holds them."""
+    """Return the refusal of a queue with blocked lanes: only a consumer in Go holds them."""
     if not held:
         return None
     return Refused(
-        f"queue {queue!r}: {held} of its lanes are held, and their new messages would overtake the dead letters: "
+        f"queue {queue!r}: {held} of its lanes are blocked, and their new messages would overtake the dead letters: "
         f"consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list {queue})"
     )
 

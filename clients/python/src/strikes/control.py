@@ -15,7 +15,7 @@ CONTROL_EVERY = 1.0
 
 
 def call(settings: Settings, options: Options, reader: str, state: str) -> Call:
-    return steps.control(settings.vhost, settings.queue, reader, settings.holder, state, options)
+    return steps.control(settings.vhost, settings.queue, reader, settings.name, state, options)
 
 
 def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> StoreError | None:
@@ -39,7 +39,7 @@ def lanes_call(settings: Settings, options: Options) -> Call:
 
 
 def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
-    """Take how many lanes are held, or an error. After an error the last number stands; the first one in a row is logged."""
+    """Take how many lanes are blocked, or an error. After an error the last number stands; the first one in a row is logged."""
     unknown, view.lanes_error = view.lanes_error, None
     try:
         if isinstance(reply, StoreError):
@@ -48,7 +48,7 @@ def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
     except StoreError as err:
         view.lanes_error = err
         if not unknown:
-            settings.logger.warning("reading how many lanes of queue %s are held: %s; the last number stands: %d", settings.queue, err, view.lanes)
+            settings.logger.warning("reading how many lanes of queue %s are blocked: %s; the last number stands: %d", settings.queue, err, view.lanes)
 
 
 def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
@@ -62,7 +62,7 @@ def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Ca
 
 
 def read_lanes(view: ControlView, settings: Settings, run: Callable[[Call], Any], options: Options) -> None:
-    """Read how many lanes are held."""
+    """Read how many lanes are blocked."""
     take_lanes(view, settings, _ask(run, lanes_call(settings, options)))
 
 

@@ -169,9 +169,9 @@ class Counter(_Base):
         reply: Reply = self.run(steps.end(attempt, succeeded, self.options))
         return reply
 
-    def control(self, vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str = "consuming") -> Control:
+    def control(self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming") -> Control:
         """Read what operators want of the consumers of a queue. After an error the last Control stands."""
-        return steps.parse_control(self.run(steps.control(vhost, queue, reader, holder, state, self.options)))
+        return steps.parse_control(self.run(steps.control(vhost, queue, reader, consumer, state, self.options)))
 
 
 class AsyncCounter(_Base):
@@ -228,6 +228,6 @@ class AsyncCounter(_Base):
         reply: Reply = await self.run(steps.end(attempt, succeeded, self.options))
         return reply
 
-    async def control(self, vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str = "consuming") -> Control:
+    async def control(self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming") -> Control:
         """As Counter.control."""
-        return steps.parse_control(await self.run(steps.control(vhost, queue, reader, holder, state, self.options)))
+        return steps.parse_control(await self.run(steps.control(vhost, queue, reader, consumer, state, self.options)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from .steps import Mode, Verdict
+from .steps import Mode, ReplyCode
 
 
 class Retry(str, Enum):
@@ -37,7 +37,7 @@ class Step(Enum):
     RETRACT = auto()  # close an attempt that did not run
     OVERDUE = auto()  # the delivery was held for as long as it may be
     ACK = auto()
-    STALE = auto()  # ack: another copy takes the place of this one
+    SUPERSEDED = auto()  # ack: another copy takes the place of this one
     REQUEUE = auto()
     DEAD_LETTER = auto()
     LEAVE = auto()  # the delivery returns with its session; nothing is counted
@@ -62,19 +62,19 @@ def received(has_id: bool, first: bool) -> Step:
     return Step.RUN if first else Step.START
 
 
-_STARTED = {Verdict.RUN: Step.RUN, Verdict.SUSPECT: Step.ISOLATE, Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.WAIT: Step.WAIT, Verdict.STALE: Step.STALE}
-_FAILED = {Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.REQUEUE: Step.WAIT, Verdict.STALE: Step.STALE}
+_STARTED = {ReplyCode.RUN: Step.RUN, ReplyCode.SUSPECT: Step.ISOLATE, ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.WAIT: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
+_FAILED = {ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.REQUEUE: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
 _MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.OFF: Mode.UNTRACKED}
 
 
-def started(verdict: Verdict) -> Step | None:
-    """The step for the store's verdict on START; None for one that START does not have."""
-    return _STARTED.get(verdict)
+def started(code: ReplyCode) -> Step | None:
+    """The step for the store's reply to START; None for one that START does not have."""
+    return _STARTED.get(code)
 
 
-def failed(verdict: Verdict) -> Step | None:
-    """The step for the store's verdict on FAIL; None for one that FAIL does not have."""
-    return _FAILED.get(verdict)
+def failed(code: ReplyCode) -> Step | None:
+    """The step for the store's reply to FAIL; None for one that FAIL does not have."""
+    return _FAILED.get(code)
 
 
 def start_mode(isolation: Isolation) -> Mode:

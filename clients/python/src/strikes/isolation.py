@@ -69,7 +69,7 @@ class Process:
         # 48 random bits make two processes alike once in 10^13. It is short, because a record keeps it with every failed attempt.
         self._name = base64.urlsafe_b64encode(secrets.token_bytes(6)).decode("ascii").rstrip("=")
         self._numbers = itertools.count(1)
-        self.holder = f"{socket.gethostname()}, pid {os.getpid()}"
+        self.name = f"{socket.gethostname()}, pid {os.getpid()}"
 
     def token(self) -> str:
         """Return a name for an attempt that no other attempt in any process has."""

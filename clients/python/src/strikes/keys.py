@@ -71,7 +71,7 @@ def control_keys(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_P
 
 
 def lanes_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> bytes:
-    """Return the key of the sorted set of a queue's held lanes."""
+    """Return the key of the sorted set of a queue's blocked lanes."""
     return queue_key(vhost, queue, prefix) + b"lanes"
 
 

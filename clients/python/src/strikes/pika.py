@@ -225,7 +225,7 @@ class _Session:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
     def _receive(self) -> None:
-        """Take deliveries until a stop or a pause, until lanes are held, or until the session is lost."""
+        """Take deliveries until a stop or a pause, until lanes are blocked, or until the session is lost."""
         while not (self.c._stopping or self.control.view.ends_sessions()):
             self._turn(TICK)
             self._check_lost()
@@ -277,19 +277,19 @@ class _Session:
         with self._lock:
             self._woken = False
             waiting, self._flushing = self._flushing, []
-        for verdict, tag, multiple, items in self.acks.take():
-            error = self.error or self._send(verdict, tag, multiple)
+        for step, tag, multiple, items in self.acks.take():
+            error = self.error or self._send(step, tag, multiple)
             for d in items:
                 settled(self.session, d, error)
         self._sent += waiting
 
-    def _send(self, verdict: Step, tag: int, multiple: bool) -> Exception | None:
+    def _send(self, step: Step, tag: int, multiple: bool) -> Exception | None:
         """Settle with ack and nack only. An error means that the channel is closed."""
         try:
-            if verdict is Step.ACK:
+            if step is Step.ACK:
                 self.channel.basic_ack(tag, multiple)
             else:
-                self.channel.basic_nack(tag, multiple, requeue=verdict is Step.REQUEUE)
+                self.channel.basic_nack(tag, multiple, requeue=step is Step.REQUEUE)
         except pika.exceptions.AMQPError as err:
             return SessionLost(repr(err))
         return None

@@ -32,7 +32,7 @@ class Record:
 
     id: bytes = b""
     generation: bytes = b""
-    holder: bytes = b""
+    consumer: bytes = b""
     notes: bytes = b""
     history: bytes = b""
     reason: bytes = b""
@@ -84,9 +84,9 @@ def _read(w: list[str], rest: bytes) -> Record | None:
         parts.append(rest[:length])
         rest = rest[length:]
     first = int(w[9])
-    message_id, generation, holder, notes, history = parts
+    message_id, generation, consumer, notes, history = parts
     return Record(
-        message_id, generation, holder, notes, history, reason=rest, state=_word(w[5]),
+        message_id, generation, consumer, notes, history, reason=rest, state=_word(w[5]),
         failures=int(w[0]), crashes=int(w[1]), starts=int(w[2]), fence=int(w[3]), suspect=w[4] == "1",
         binds=int(w[6]), due=int(w[7]), wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]),
         open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), own=int(w[17]),

@@ -47,7 +47,7 @@ class Outcome(str, Enum):
     RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
     REQUEUE = "requeue"
     DEAD_LETTER = "dead-letter"
-    STALE = "stale"  # acked without an attempt that counts: another copy of the message takes its place
+    SUPERSEDED = "superseded"  # acked without an attempt that counts: another copy of the message takes its place
     ISOLATE = "isolate"  # the message may have killed a process: its attempt is isolated
     HOLD = "hold"  # the store did not answer: the delivery is held, or left if it was held too long
     LEAVE = "leave"  # not settled: it returns to the queue when its channel closes
@@ -67,14 +67,14 @@ class Event:
     limit: int = 0
     failures: int = 0
     crashes: int = 0
-    held: float = 0.0  # seconds since this process received the delivery
+    elapsed: float = 0.0  # seconds since this process received the delivery
     ran: float = 0.0  # seconds that the handler ran
     wait: float = 0.0  # RETRY: seconds until the next attempt
     cause: str = ""  # of a RETRY; of a DEAD_LETTER, that of the last counted attempt
     error: BaseException | None = None
 
 
-class HeldTooLong(StrikesError):
+class WaitedTooLong(StrikesError):
     """The store was out of reach for half the consumer timeout. Nothing was counted; the delivery returns with its channel."""
 
 
@@ -96,7 +96,7 @@ class Settings:
     handler_timeout: float | None = 300.0  # of one attempt, at most half the consumer timeout; None: no timeout
     consumer_timeout: float = 1800.0  # the broker's delivery acknowledgement timeout; no delivery is held for more than half of it
     key: Callable[[Delivery], str | bytes] | None = None  # what identifies a message; None: its message id
-    holder: str = ""  # names this process to operators; empty: host and process id
+    name: str = ""  # names this process to operators; empty: host and process id
     observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))
     _foreign_from: float = field(default=float("-inf"), init=False, repr=False, compare=False)  # log them again then
@@ -113,7 +113,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
-        self.holder = self.holder or PROCESS.holder
+        self.name = self.name or PROCESS.name
         if not self.queue:
             raise SettingError("queue", self.queue, "the name of the queue to consume")
         if not 0 <= self.max_retries <= 1000:
@@ -213,7 +213,7 @@ class ControlView:
         self.changed = Signal()
 
     def ends_sessions(self) -> bool:
-        """Whether the queue must not be consumed: it is paused, or lanes are held."""
+        """Whether the queue must not be consumed: it is paused, or lanes are blocked."""
         return self.reply.paused or self.lanes > 0
 
     def take(self, reply: Control) -> None:
@@ -266,7 +266,7 @@ class Progress:
         self.undecided = False
         self.unrecorded = False  # dead-lettered before the store has counted its failure
         self.settled_as: Step | None = None
-        self.stale = False  # acked because another copy takes its place
+        self.superseded = False  # acked because another copy takes its place
         self.over = False  # nothing more is to be done with it
         self.outcome: Outcome | None = None
         self.error: Exception | None = None
@@ -363,7 +363,7 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        return Attempt(d.message, d.token, self.settings.holder, age, d.headers.fence, self.settings.max_age, d.delay)
+        return Attempt(d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, d.delay)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""

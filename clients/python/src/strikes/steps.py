@@ -37,7 +37,7 @@ UNDECODABLE_TTL = 60.0
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Verdict(str, Enum):
+class ReplyCode(str, Enum):
     """What the consumer does after a step."""
 
     RUN = "RUN"
@@ -48,7 +48,7 @@ class Verdict(str, Enum):
     ENDED = "ENDED"
     BEGUN = "BEGUN"  # call the handler
     GONE = "GONE"  # do not: the attempt is not open any more
-    STALE = "STALE"  # of a copy: ack it, because another one takes its place
+    SUPERSEDED = "SUPERSEDED"  # of a copy: ack it, because another one takes its place
 
 
 class Mode(str, Enum):
@@ -82,7 +82,7 @@ class Attempt:
 
     message: Message
     token: str  # unique to it: 1 to 64 of A-Z a-z 0-9 _ -
-    holder: str = ""  # the process, shown to operators
+    consumer: str = ""  # the process, shown to operators
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
     fence: int = 0  # the fence that the delivery carries; only START uses it
     max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
@@ -105,7 +105,7 @@ class Failure:
 class Reply:
     """The store's reply to a step."""
 
-    verdict: Verdict
+    code: ReplyCode
     failures: int = 0
     crashes: int = 0
     limit: int = 0  # in force
@@ -215,7 +215,7 @@ def _step(name: str, script: Script, a: Attempt, limit: int, args: list[bytes | 
     m = a.message
     at = k.keys(m, options.prefix)
     common: list[bytes | str | int] = [
-        ceil_millis(options.ttl), a.token, cut(m.id, MAX_STORED_ID), cut(m.generation, MAX_STORED_ID), cut(a.holder, MAX_STORED_ID),
+        ceil_millis(options.ttl), a.token, cut(m.id, MAX_STORED_ID), cut(m.generation, MAX_STORED_ID), cut(a.consumer, MAX_STORED_ID),
         limit, a.age,
     ]
     return Call(name, script, [at.index, at.override, at.tombstones, at.dead, at.record], common + args)
@@ -246,12 +246,12 @@ def parse_reply(reply: Any) -> Reply:
     if any(not isinstance(n, int) or n < 0 for n in numbers):
         raise ReplyError(f"got {reply!r:.160}, want counts")
     try:
-        verdict = Verdict(reply[0].decode("ascii"))
+        code = ReplyCode(reply[0].decode("ascii"))
     except (AttributeError, ValueError):
-        raise ReplyError(f"unknown verdict {reply[0]!r:.80}") from None
+        raise ReplyError(f"unknown code {reply[0]!r:.80}") from None
     cause, reason = reply[6] or b"", reply[7] or b""
     return Reply(
-        verdict, reply[1], reply[2], reply[3], reply[4], min(reply[5], MAX_MILLIS) / 1000, cause.decode("ascii", "replace"), reason,
+        code, reply[1], reply[2], reply[3], reply[4], min(reply[5], MAX_MILLIS) / 1000, cause.decode("ascii", "replace"), reason,
         reply[8] == 1,
     )
 
@@ -271,10 +271,10 @@ class Control:
         return bool(self.skipped) and k.member(message.id, message.generation) in self.skipped
 
 
-def control(vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str, options: Options) -> Call:
+def control(vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str, options: Options) -> Call:
     """Read what operators want, and report this process. The state is consuming, stopped or left."""
     _validate_token(reader)
-    args: list[bytes | str | int] = [reader, cut(holder, MAX_STORED_ID), state, ceil_millis(PAUSE_TTL)]
+    args: list[bytes | str | int] = [reader, cut(consumer, MAX_STORED_ID), state, ceil_millis(PAUSE_TTL)]
     return Call("control", CONTROL, k.control_keys(vhost, queue, options.prefix), args, several=False)
 
 
@@ -292,9 +292,9 @@ def lanes(vhost: str | bytes, queue: str | bytes, options: Options) -> Call:
 
 
 def parse_lanes(reply: Any) -> int:
-    """Read how many lanes are held."""
+    """Read how many lanes are blocked."""
     if not isinstance(reply, int):
-        raise ReplyError(f"ZCARD: got {reply!r:.80}, want the number of held lanes")
+        raise ReplyError(f"ZCARD: got {reply!r:.80}, want the number of blocked lanes")
     return reply
 
 

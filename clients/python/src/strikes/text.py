@@ -9,7 +9,7 @@ MAX_REASON = 1024
 """Bytes of a failure's reason that a record keeps."""
 
 MAX_STORED_ID = 512
-"""Bytes of an id, a generation or a holder that a record keeps for people."""
+"""Bytes of an id, a generation or a consumer that a record keeps for people."""
 
 MAX_MILLIS = (2**63 - 1) // 10**6
 """The longest wait, in milliseconds: what a Go time.Duration holds."""

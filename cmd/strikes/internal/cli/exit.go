@@ -72,7 +72,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &refused):
 		return refusalCode(refused.Findings)
-	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, consumer.ErrLanesHeld), errors.As(err, &field):
+	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
 		return storeCode(store.Fault)

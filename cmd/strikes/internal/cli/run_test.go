@@ -42,7 +42,7 @@ func TestErrorsArePlain(t *testing.T) {
 			"(strikes declare --delivery-limit 1100) and more",
 		"its queues do not exist; declare them: topology.Declare with DelayQueues": "its queues do not exist; declare them: " +
 			"strikes declare --delay-queues QUEUE",
-		"its lanes are held: set HoldLanes and Lane to consume it": "its lanes are held: set --hold-lanes and " +
+		"its lanes are blocked: set HoldLanes and Lane to consume it": "its lanes are blocked: set --hold-lanes and " +
 			"--lane-header to consume it",
 	} {
 		if got := Complaint(nil, errors.New(text)); got != want {

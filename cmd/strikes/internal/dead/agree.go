@@ -17,13 +17,13 @@ type verb struct {
 	filter            deadletter.Filter
 	max               int
 
-	instead, does string // the verb of lane that keeps the order of held lanes, and what it does to a lane
+	instead, does string // the verb of lane that keeps the order of blocked lanes, and what it does to a lane
 }
 
-// agreed asks, or only says what would be done: then it is false. It refuses held lanes, also those that are held since
+// agreed asks, or only says what would be done: then it is false. It refuses blocked lanes, also those that are held since
 // it asked.
 func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
-	if err := c.refuseHeld(ctx, q, v.instead, v.does); err != nil {
+	if err := c.refuseBlocked(ctx, q, v.instead, v.does); err != nil {
 		return false, err
 	}
 	dry, yes := c.DryRun, c.Yes
@@ -53,7 +53,7 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if err := c.Confirm(ctx, false, true, question); err != nil {
 		return false, err
 	}
-	return true, c.refuseHeld(ctx, q, v.instead, v.does)
+	return true, c.refuseBlocked(ctx, q, v.instead, v.does)
 }
 
 // count counts, and with --dry-run lists, what is meant.

@@ -64,7 +64,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	c.AddVHost(cmd)
 	AddQueue(f, &c.DeadLetterQueue)
 	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
-		"messages fail again, no refusal of held lanes; strikes status may report what is taken off as missing")
+		"messages fail again, no refusal of blocked lanes; strikes status may report what is taken off as missing")
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
 	f.StringVar(&c.Error, "error", "", "only those whose last error contains `TEXT`, in any case")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))

@@ -25,11 +25,11 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Lanes is one run of a verb on held lanes.
+// Lanes is one run of a verb on blocked lanes.
 type Lanes struct {
 	Command
 	Missing bool
-	All     bool          // Replay: every lane that is held
+	All     bool          // Replay: every lane that is blocked
 	Wait    time.Duration // Replay and Release
 }
 
@@ -68,7 +68,7 @@ func (c *Lanes) AddDrop(cmd *cobra.Command) {
 		"required")
 }
 
-// ListLanes lists the held lanes of a queue, Limit at most.
+// ListLanes lists the blocked lanes of a queue, Limit at most.
 func (c *Command) ListLanes(ctx context.Context, queue string) error {
 	if c.Limit < 0 {
 		return cli.Refused("limit", c.Limit, "0 or more")
@@ -94,7 +94,7 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 		if err := c.RefuseMissing(ctx, queue); err != nil {
 			return err
 		}
-		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	out := render.Lanes(c.Out, c.JSON)
 	for _, l := range held {
@@ -106,7 +106,7 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 		return err
 	}
 	if c.Limit > 0 && all > c.Limit {
-		fmt.Fprintf(c.Err, "%d of %d held lanes, longest held first: --limit 0 lists all\n", len(held), all)
+		fmt.Fprintf(c.Err, "%d of %d blocked lanes, longest blocked first: --limit 0 lists all\n", len(held), all)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *Lanes) Replay(ctx context.Context, args []string) error {
 	case c.All:
 		return c.replayAll(ctx, queue)
 	case len(args) < 2:
-		return cli.Misusef("LANE is missing (--all replays every held lane); strikes lane list %s shows the lanes",
+		return cli.Misusef("LANE is missing (--all replays every blocked lane); strikes lane list %s shows the lanes",
 			shell.Operands(queue))
 	}
 	lane := args[1]
@@ -147,11 +147,11 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		return err
 	}
 	if len(held) == 0 {
-		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	q.warnIdle(ctx, c.Err, queue)
 	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held),
-		"held lane"))
+		"blocked lane"))
 	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
 		return err
 	}
@@ -175,22 +175,22 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		if err = explainLane(err, queue, l.Lane); err == nil {
 			continue
 		}
-		if !staysHeld(err) {
+		if !staysBlocked(err) {
 			break
 		}
 		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
 		err = nil
 	}
 	if err == nil && released < len(held) {
-		err = fmt.Errorf("%d of %s of queue %s stay held", len(held)-released, printable.Plural(len(held), "lane"),
+		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
 			term.Shown(queue))
 	}
 	ended(replayed, err)
 	return q.fail(err)
 }
 
-// staysHeld reports whether an error concerns one lane only, so that the next can be replayed.
-func staysHeld(err error) bool {
+// staysBlocked reports whether an error concerns one lane only, so that the next can be replayed.
+func staysBlocked(err error) bool {
 	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
 		errors.Is(err, deadletter.ErrLaneBusy)
 }
@@ -312,7 +312,7 @@ func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if r.Doubles > 0 {
 		words = append(words, printable.Plural(r.Doubles, "duplicate")+" taken off")
 	}
-	state := "is still held"
+	state := "is still blocked"
 	if r.Released {
 		state = "is released"
 	}
@@ -322,9 +322,9 @@ func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	return err
 }
 
-// refuseHeld refuses to take dead letters out of the order of held lanes. Instead is the verb of lane that keeps it,
+// refuseBlocked refuses to take dead letters out of the order of blocked lanes. Instead is the verb of lane that keeps it,
 // and does what it does to a lane.
-func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) error {
+func (c *Command) refuseBlocked(ctx context.Context, q *dlq, instead, does string) error {
 	if q.store == nil || c.Force {
 		return nil
 	}
@@ -341,7 +341,7 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) 
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
 		"and strikes lane %s %s (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(held, "held lane"), list, instead, lane)
+		term.Shown(q.queue), printable.Plural(held, "blocked lane"), list, instead, lane)
 }
 
 // explainLane says what to do next, and gives an error its exit code.
@@ -350,8 +350,8 @@ func explainLane(err error, queue, lane string) error {
 	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
 	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing"
 	switch {
-	case errors.Is(err, counter.ErrNotHeld):
-		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
+	case errors.Is(err, counter.ErrNotBlocked):
+		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the blocked ones", err, operand), cli.ExitNothing)
 	case errors.Is(err, deadletter.ErrLaneFailed):
 		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message "+
 			"up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))

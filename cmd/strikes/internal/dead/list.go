@@ -33,7 +33,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	defer q.noteBehind(ctx, c.Err)
+	defer q.noteBlocked(ctx, c.Err)
 	if c.Groups {
 		return c.groups(ctx, q, f)
 	}
@@ -44,15 +44,15 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	return c.printed(q, f, c.Limit, messages, render.DeadLetters(c.Out, c.JSON))
 }
 
-// noteBehind says why dead letters of held lanes have no reason. The list is complete without it, so errors are not
+// noteBlocked says why dead letters of blocked lanes have no reason. The list is complete without it, so errors are not
 // reported.
-func (q *dlq) noteBehind(ctx context.Context, stderr io.Writer) {
+func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 	if q.store == nil {
 		return
 	}
-	b, err := q.store.Admin().Behind(ctx, q.broker.VHost, q.queue, 0)
+	b, err := q.store.Admin().Blocked(ctx, q.broker.VHost, q.queue, 0)
 	if err == nil && b.Count > 0 {
-		fmt.Fprintf(stderr, "%s had no attempt and no record: they are behind others in held lanes; strikes lane list %s\n",
+		fmt.Fprintf(stderr, "%s had no attempt and no record: they are behind others in blocked lanes; strikes lane list %s\n",
 			printable.Plural(int(b.Count), "dead letter"), shell.Operands(q.queue))
 	}
 }

@@ -58,7 +58,7 @@ var measures = []measure{
 	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.",
 		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
-	measured("strikes_held_messages", "Messages that consumers hold because the attempts at them are not counted.",
+	measured("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
 		prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(heldBy(s)) })),
 	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
@@ -73,11 +73,11 @@ var measures = []measure{
 		func(s status.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
-	measured("strikes_held_lanes", "Lanes of the queue that are held.", prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.HeldLanes) })),
-	measured("strikes_dead_letters_behind_held_lanes", "Dead letters of held lanes that had no attempt.",
+	measured("strikes_blocked_lanes", "Blocked lanes of the queue.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(s.BlockedLanes) })),
+	measured("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Behind) })),
+		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Blocked) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
 	measured("strikes_queue_consumers", "Consumers of the queue.", prometheus.GaugeValue,
@@ -91,10 +91,10 @@ func fromStore(of func(status.Summary) float64) func(status.Summary) (float64, b
 }
 
 func heldBy(s status.Summary) int {
-	if s.Held == nil {
+	if s.Waiting == nil {
 		return 0
 	}
-	return s.Held.Messages
+	return s.Waiting.Messages
 }
 
 func number(n *int) (float64, bool) {

@@ -27,8 +27,8 @@ func overview() status.Overview {
 	holds, consumers := 1, 2
 	return status.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []status.Summary{{
 		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1,
-		Consumers: &consumers, Held: &status.Held{Messages: 6},
-		HeldLanes: 6, Dead: status.DeadLetters{Count: 7, Still: 5, Missing: 4, Behind: 8, Holds: &holds},
+		Consumers: &consumers, Waiting: &status.WaitingMessages{Messages: 6},
+		BlockedLanes: 6, Dead: status.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
 		Paused: &records.Note{Reason: "a bug"},
 	}}}
 }
@@ -48,21 +48,21 @@ strikes_dead_lettered_total{queue="orders",vhost="/"} 7
 # HELP strikes_dead_letters Dead letters that were neither replayed nor dropped.
 # TYPE strikes_dead_letters gauge
 strikes_dead_letters{queue="orders",vhost="/"} 5
-# HELP strikes_dead_letters_behind_held_lanes Dead letters of held lanes that had no attempt.
-# TYPE strikes_dead_letters_behind_held_lanes gauge
-strikes_dead_letters_behind_held_lanes{queue="orders",vhost="/"} 8
+# HELP strikes_blocked_dead_letters Dead letters of blocked lanes that had no attempt.
+# TYPE strikes_blocked_dead_letters gauge
+strikes_blocked_dead_letters{queue="orders",vhost="/"} 8
 # HELP strikes_dead_letters_unaccounted Dead letters that are neither in the dead-letter queue nor known to have left it.
 # TYPE strikes_dead_letters_unaccounted gauge
 strikes_dead_letters_unaccounted{queue="orders",vhost="/"} 4
 # HELP strikes_head_blocked_seconds How long the longest-blocking message has blocked; 0 if none does.
 # TYPE strikes_head_blocked_seconds gauge
 strikes_head_blocked_seconds{queue="orders",vhost="/"} 90
-# HELP strikes_held_lanes Lanes of the queue that are held.
-# TYPE strikes_held_lanes gauge
-strikes_held_lanes{queue="orders",vhost="/"} 6
-# HELP strikes_held_messages Messages that consumers hold because the attempts at them are not counted.
-# TYPE strikes_held_messages gauge
-strikes_held_messages{queue="orders",vhost="/"} 6
+# HELP strikes_blocked_lanes Blocked lanes of the queue.
+# TYPE strikes_blocked_lanes gauge
+strikes_blocked_lanes{queue="orders",vhost="/"} 6
+# HELP strikes_waiting_messages Messages that consumers hold because the attempts at them are not counted.
+# TYPE strikes_waiting_messages gauge
+strikes_waiting_messages{queue="orders",vhost="/"} 6
 # HELP strikes_queue_consumers Consumers of the queue.
 # TYPE strikes_queue_consumers gauge
 strikes_queue_consumers{queue="orders",vhost="/"} 2
@@ -89,9 +89,9 @@ strikes_store_up 0
 			names := []string{
 				"strikes_broker_up", "strikes_store_up", "strikes_retrying_messages", "strikes_head_blocked_seconds",
 				"strikes_dead_letters",
-				"strikes_dead_lettered_total", "strikes_dead_letters_unaccounted", "strikes_dead_letters_behind_held_lanes",
-				"strikes_held_lanes", "strikes_queue_paused", "strikes_queue_consumers",
-				"strikes_held_messages",
+				"strikes_dead_lettered_total", "strikes_dead_letters_unaccounted", "strikes_blocked_dead_letters",
+				"strikes_blocked_lanes", "strikes_queue_paused", "strikes_queue_consumers",
+				"strikes_waiting_messages",
 			}
 			if err := testutil.CollectAndCompare(collector{tc.from}, strings.NewReader(tc.want), names...); err != nil {
 				t.Error(err)

@@ -72,7 +72,7 @@ func isolated(t *testing.T, e *Endpoint, d amqp.Delivery) first {
 	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId},
 		Token: "dead"}
 	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil ||
-		reply.Verdict != counter.VerdictRun {
+		reply.Code != counter.ReplyRun {
 		t.Fatal(reply, err)
 	}
 	return attempt(t, e, d, func(c *consumer.Consumer) { c.Counter = store })

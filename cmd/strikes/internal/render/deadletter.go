@@ -59,7 +59,7 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 		if !r.Removed.IsZero() {
 			f.Add("replayed or dropped", r.Removed.Format(time.RFC3339))
 		}
-		f.Add("last holder", r.Holder)
+		f.Add("last consumer", r.Consumer)
 		if r.PossibleDuplicate {
 			f.Add("possible duplicate", duplicateText)
 		}

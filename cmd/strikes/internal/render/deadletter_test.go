@@ -23,7 +23,7 @@ func deadLetterExample() *deadletter.Message {
 		Record: &counter.Record{
 			State: counter.StateDeadLetter, Failures: 4, FirstTime: at.Add(-time.Minute), LastTime: at,
 			Cause:  counter.CausePanicked,
-			Reason: "boom\ngoroutine 1:\n\tmain.go:7", Holder: "web-1, pid 42",
+			Reason: "boom\ngoroutine 1:\n\tmain.go:7", Consumer: "web-1, pid 42",
 		},
 		Publishing: amqp.Publishing{
 			ContentType: "application/json", Body: []byte(`{"order":17,"note":"\u001b[2J"}`),
@@ -54,7 +54,7 @@ failures              4
 crashes               0
 first failed attempt  2026-11-21T11:59:00Z
 last failed attempt   2026-11-21T12:00:00Z
-last holder           web-1, pid 42
+last consumer         web-1, pid 42
 replays               0
 returns               a quorum queue delivered it 3 times before, and got it back (x-delivery-count)
 content type          application/json
@@ -91,7 +91,7 @@ func TestForeignHeadersAreNamed(t *testing.T) {
 func TestDeadLetterIsSafeToShow(t *testing.T) {
 	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
 	m := deadLetterExample()
-	m.ID, m.Fingerprint, m.Record.Reason, m.Record.Holder = hostile, hostile, hostile, hostile
+	m.ID, m.Fingerprint, m.Record.Reason, m.Record.Consumer = hostile, hostile, hostile, hostile
 	m.Origin = deadletter.Death{Queue: hostile, Reason: hostile, Exchange: hostile, Key: hostile, Time: time.Now()}
 	m.Publishing.ContentType = hostile
 	m.Publishing.Headers = amqp.Table{hostile: hostile, "list": []any{hostile, []byte(hostile)},

@@ -24,7 +24,7 @@ func history(w io.Writer, attempts []records.Attempt) error {
 	t := term.NewTable(w,
 		term.Column{Title: "ATTEMPT"}, term.Column{Title: "FAILED", Drop: 3}, term.Column{Title: "RAN", Drop: 1},
 		term.Column{Title: "CAUSE"},
-		term.Column{Title: "HOLDER", Min: leastReason, Drop: 2}, term.Column{Title: "ERROR", Min: leastReason},
+		term.Column{Title: "CONSUMER", Min: leastReason, Drop: 2}, term.Column{Title: "ERROR", Min: leastReason},
 	)
 	for _, a := range attempts {
 		ran := "-"
@@ -32,7 +32,7 @@ func history(w io.Writer, attempts []records.Attempt) error {
 			ran = (time.Duration(a.RanMS) * time.Millisecond).String()
 		}
 		cells := []string{fmt.Sprint(a.Number), a.At.Format(time.RFC3339), ran, string(a.Cause),
-			term.Brief(a.Holder, longest), term.Brief(a.Reason, longest)}
+			term.Brief(a.Consumer, longest), term.Brief(a.Reason, longest)}
 		if err := t.Row(cells...); err != nil {
 			return err
 		}

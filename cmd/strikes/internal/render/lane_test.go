@@ -12,7 +12,7 @@ func TestLaneNames(t *testing.T) {
 	for lane, want := range map[string]string{"café": `"lane":"café"`, "a\xff": `"lane_base64":"Yf8="`} {
 		var out strings.Builder
 		list := Lanes(&out, true)
-		if err := list.Row(counter.HeldLane{Lane: lane}); err != nil {
+		if err := list.Row(counter.BlockedLane{Lane: lane}); err != nil {
 			t.Fatal(err)
 		}
 		if err := list.Flush(); err != nil {

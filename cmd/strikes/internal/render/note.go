@@ -19,7 +19,7 @@ func noteText(n status.Note, queue string) string {
 	case status.ForeignRecord:
 		return "a record's key holds something else; its message is held: strikes counter list says what to do"
 	case status.LanesDenied:
-		return fmt.Sprintf("the dead letters behind held lanes could not be counted, so others may be missing "+
+		return fmt.Sprintf("the dead letters in blocked lanes could not be counted, so others may be missing "+
 			"unseen: %v", n.Err)
 	case status.LocalClock:
 		return "the store's clock may not be read: times are by the clock of this machine"

@@ -107,8 +107,8 @@ func overviewNote(s status.Summary, o status.Overview) string {
 	case s.Trouble == status.TroubleStopped:
 		notes = append(notes, "no consumer")
 	}
-	if s.HeldLanes > 0 {
-		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.HeldLanes, "held lane"), s.Dead.Behind))
+	if s.BlockedLanes > 0 {
+		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.BlockedLanes, "blocked lane"), s.Dead.Blocked))
 	}
 	if m := s.Head; m != nil && m.State != status.Forgotten {
 		of := ""
@@ -120,7 +120,7 @@ func overviewNote(s status.Summary, o status.Overview) string {
 			notes = append(notes, term.Brief(m.LastError, 60))
 		}
 	}
-	if h := s.Held; h != nil {
+	if h := s.Waiting; h != nil {
 		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"),
 			term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
 	}

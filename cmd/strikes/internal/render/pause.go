@@ -50,7 +50,7 @@ const missed = 3 * time.Second
 func StillRunning(c records.Consumer) string {
 	if c.Ago > missed {
 		return fmt.Sprintf("not stopped: %s; it has not asked the store for %s: it is dead, or does not reach the store",
-			term.Shown(c.Holder), term.Rough(c.Ago))
+			term.Shown(c.Consumer), term.Rough(c.Ago))
 	}
-	return "not stopped: " + term.Shown(c.Holder) + "; a handler runs"
+	return "not stopped: " + term.Shown(c.Consumer) + "; a handler runs"
 }

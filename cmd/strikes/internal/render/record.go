@@ -87,7 +87,7 @@ func Record(w io.Writer, v records.Record) error {
 			f.Add(t.name, t.at.Format(time.RFC3339))
 		}
 	}
-	f.Add("holder", v.Holder)
+	f.Add("consumer", v.Consumer)
 	f.Add("cause", string(v.Cause))
 	f.Add("last error", v.LastError)
 	if v.Duplicate {

@@ -35,8 +35,8 @@ func Status(s status.Status) []term.Row {
 	}
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, held(s)...)
-	if s.HeldLanes > 0 {
-		text := fmt.Sprintf("lanes      %d held; strikes lane list %s shows what holds them", s.HeldLanes,
+	if s.BlockedLanes > 0 {
+		text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes,
 			shell.Operands(s.Queue))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
@@ -104,10 +104,10 @@ func blocked(s status.Status) []term.Row {
 
 // held shows messages that no record shows.
 func held(s status.Status) (rows []term.Row) {
-	for _, h := range s.Held {
+	for _, h := range s.Waiting {
 		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages,
 			"message"),
-			term.Rough(s.Time.Sub(h.Since)), term.Brief(h.Holder, 80))
+			term.Rough(s.Time.Sub(h.Since)), term.Brief(h.Consumer, 80))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(h.Why, 200),
 			Kind: term.Alarm})
 	}
@@ -136,12 +136,12 @@ func blockingText(m status.Message, now time.Time) []term.Row {
 	if m.LastError != "" {
 		rows = append(rows, term.Row{Text: "      " + term.Brief(m.LastError, 200), Kind: term.Alarm})
 	}
-	if m.Holder != "" {
+	if m.Consumer != "" {
 		with := "last with "
 		if m.Runs() {
 			with = "with "
 		}
-		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Holder, 80), Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Consumer, 80), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -233,8 +233,8 @@ func holding(d status.DeadLetters) string {
 	if d.Unrecorded > 0 {
 		text += fmt.Sprintf(" (%d not known to the store)", d.Unrecorded)
 	}
-	if d.Behind > 0 {
-		text += fmt.Sprintf(", %d behind held lanes", d.Behind)
+	if d.Blocked > 0 {
+		text += fmt.Sprintf(", %d in blocked lanes", d.Blocked)
 	}
 	for _, more := range []struct {
 		n    int64

@@ -14,14 +14,14 @@ type StatusLine struct {
 
 type deadLettersJSON struct {
 	status.DeadLetters
-	Verdict string `json:"verdict"`
+	Summary string `json:"summary"`
 }
 
 // StatusJSON is a status in JSON.
 func StatusJSON(s status.Status) StatusLine {
 	out := StatusLine{Status: s, Dead: deadLettersJSON{s.Dead, holding(s.Dead)}}
 	if s.Dead.Missing > 0 {
-		out.Dead.Verdict += "; missing " + missing(s.Dead)
+		out.Dead.Summary += "; missing " + missing(s.Dead)
 	}
 	for _, n := range s.Notes {
 		out.Notes = append(out.Notes, noteText(n, s.Queue))

@@ -33,7 +33,7 @@ func TestVerdict(t *testing.T) {
 			"another)"},
 		{status.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
-		{status.DeadLetters{Holds: n(5), Behind: 4, Removed: 1}, "q.dlq holds 5, 4 behind held lanes, 1 replayed or dropped"},
+		{status.DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
 		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
 			"q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
@@ -70,7 +70,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tc.d.Queue = "q.dlq"
 		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
-		if got := StatusJSON(status.Status{Dead: tc.d}).Dead.Verdict; got != tc.want {
+		if got := StatusJSON(status.Status{Dead: tc.d}).Dead.Summary; got != tc.want {
 			t.Errorf("%+v: %s, want %s", tc.d, got, tc.want)
 		}
 	}
@@ -88,13 +88,13 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Limit: &records.Limit{Attempts: 2, Note: records.Note{By: hostile, Reason: hostile}},
 		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1,
 			LastError: hostile,
-			Holder:    hostile, Suspect: true, Limit: 4, Attempt: 2}},
+			Consumer:  hostile, Suspect: true, Limit: 4, Attempt: 2}},
 		Blocked: 1,
 		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
 			Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
-		Limits:   []records.ConsumerLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
-		Held:     []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
+		Limits:   []records.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
+		Waiting:  []status.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumer: hostile}},
 	}
 	for _, row := range Status(s) {
 		if i := strings.IndexFunc(row.Text, func(r rune) bool {
@@ -116,9 +116,9 @@ func TestStandingText(t *testing.T) {
 		Blocked: 5,
 		Blocking: []status.Message{
 			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
-				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
+				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Consumer: "web-1, pid 42"},
 			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute),
-				Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
+				Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Consumer: "web-2, pid 7"},
 			{ID: "19", State: status.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour),
 				Failures: 1, Moved: true, Skipped: true},
 			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second),
@@ -129,9 +129,9 @@ func TestStandingText(t *testing.T) {
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
 			Impact: "messages are lost"}},
-		Limits: []records.ConsumerLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
-		Held: []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
-			Holder: "web-1, pid 42"}},
+		Limits: []records.ConsumerLimit{{Attempts: 4, Consumer: "web-1, pid 42"}, {Attempts: 101, Consumer: "web-2, pid 7"}},
+		Waiting: []status.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
+			Consumer: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers

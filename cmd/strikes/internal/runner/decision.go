@@ -28,8 +28,8 @@ type decision struct {
 	Failures    int       `json:"failures,omitempty"`
 	Crashes     int       `json:"crashes,omitempty"`
 	Redelivered bool      `json:"redelivered,omitempty"`
-	Token       string    `json:"token,omitempty"`   // of the attempt
-	HeldMS      int64     `json:"held_ms,omitempty"` // since this process received the message
+	Token       string    `json:"token,omitempty"`      // of the attempt
+	ElapsedMS   int64     `json:"elapsed_ms,omitempty"` // since this process received the message
 	RanMS       int64     `json:"ran_ms,omitempty"`
 	WaitMS      int64     `json:"wait_ms,omitempty"`  // until the next attempt
 	Isolated    bool      `json:"isolated,omitempty"` // of a crash: it is counted
@@ -40,7 +40,7 @@ type decision struct {
 func decisionOf(e consumer.Event, at time.Time) decision {
 	d := decision{
 		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
-		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token, HeldMS: e.Held.Milliseconds(),
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token, ElapsedMS: e.Elapsed.Milliseconds(),
 		RanMS:  e.Ran.Milliseconds(),
 		WaitMS: e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
 	}

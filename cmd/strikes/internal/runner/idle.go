@@ -13,7 +13,7 @@ type idle struct {
 	patience time.Duration
 
 	mu        sync.Mutex
-	undecided map[string]bool // attempts that run, or whose delivery is still held, by their tokens
+	undecided map[string]bool // attempts that run, or whose delivery still waits, by their tokens
 	until     time.Time       // not idle before, whatever runs
 }
 

@@ -10,19 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Behind are the dead letters of held lanes that were dead-lettered without an attempt, behind another of their lane.
+// Blocked are the dead letters of blocked lanes that were dead-lettered without an attempt, behind another of their lane.
 // They have no tombstone.
-type Behind struct {
-	Lanes  int64 // that are held
+type Blocked struct {
+	Lanes  int64 // that are blocked
 	Count  int64
 	Recent int64 // of Count: so late that they may be on their way
 }
 
-// Behind counts the dead letters of a queue that are behind others in held lanes. It costs the same however many they
+// Blocked counts the dead letters of a queue that are behind others in blocked lanes. It costs the same however many they
 // are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
-func (a *Admin) Behind(ctx context.Context, vhost, queue string, recent time.Duration) (Behind, error) {
+func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error) {
 	if a.refuse != nil {
-		return Behind{}, a.refuse
+		return Blocked{}, a.refuse
 	}
 	keys := a.opts.lanesKeys(vhost, queue)
 	var held *redis.IntCmd
@@ -33,9 +33,9 @@ func (a *Admin) Behind(ctx context.Context, vhost, queue string, recent time.Dur
 		return nil
 	})
 	if err != nil {
-		return Behind{}, fmt.Errorf("counter: behind held lanes, queue %q: %w", queue, a.laneError(keys, err))
+		return Blocked{}, fmt.Errorf("counter: in blocked lanes, queue %q: %w", queue, a.laneError(keys, err))
 	}
-	b := Behind{Lanes: held.Val()}
+	b := Blocked{Lanes: held.Val()}
 	if b.Lanes == 0 {
 		return b, nil
 	}

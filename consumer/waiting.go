@@ -41,7 +41,7 @@ func (k *control) letGo(d *delivery) {
 }
 
 // holds sums up what is held. The caller has locked k.mu.
-func (k *control) holds(now time.Time) (h counter.Held) {
+func (k *control) holds(now time.Time) (h counter.Waiting) {
 	var newest time.Time
 	for _, u := range k.held {
 		h.Messages++

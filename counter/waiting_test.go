@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// TestHeld: what a reader holds is shown with it until it reports something else.
-func TestHeld(t *testing.T) {
+// TestWaiting: what a reader holds is shown with it until it reports something else.
+func TestWaiting(t *testing.T) {
 	why := "out of reach: " + strings.Repeat("x", 600)
 	for _, s := range stores(t) {
-		for _, want := range []Held{{}, {Messages: 2, For: 90 * time.Second, Why: "a b\n c"}, {Messages: 1, Why: why}} {
-			if _, err := s.Control(t.Context(), "/", "orders", Reader{Token: "a", Holder: "host", Held: want}); err != nil {
+		for _, want := range []Waiting{{}, {Messages: 2, For: 90 * time.Second, Why: "a b\n c"}, {Messages: 1, Why: why}} {
+			if _, err := s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Waiting: want}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			all, err := s.Consumers(t.Context(), "/", "orders")
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%s: %v, %v", s.name, all, err)
 			}
-			got := all[0].Held
+			got := all[0].Waiting
 			if got.Messages != want.Messages || got.For != want.For || !strings.HasPrefix(want.Why, got.Why) ||
-				(got.Why == "") != (want.Why == "") || len(got.Why) > maxHeldReason {
+				(got.Why == "") != (want.Why == "") || len(got.Why) > maxWaitingReason {
 				t.Errorf("%s: %+v, want %+v", s.name, got, want)
 			}
 		}
 	}
 }
 
-func TestParseHeld(t *testing.T) {
+func TestParseWaiting(t *testing.T) {
 	for _, text := range []string{"", "1", "1 2", "0 2 x", "-1 2 x", "1 -2 x", "x 2 x", "1 x x"} {
-		if got := parseHeld(text); got != (Held{}) {
+		if got := parseWaiting(text); got != (Waiting{}) {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// TestBehind parks a message with a tombstone and two behind it, replays one of these, which dies again, and drops the
+// TestBlocked blocks a message with a tombstone and two behind it, replays one of these, which dies again, and drops the
 // lane.
-func TestBehind(t *testing.T) {
+func TestBlocked(t *testing.T) {
 	for _, c := range servers(t) {
-		testBehind(t, c)
+		testBlocked(t, c)
 	}
 }
 
-func testBehind(t *testing.T, c *Counter) {
+func testBlocked(t *testing.T, c *Counter) {
 	t.Helper()
 	admin := c.Admin()
 	want := func(when string, lanes, count int64) {
 		t.Helper()
 		for recent, lately := range map[time.Duration]int64{time.Minute: count, 0: 0} {
-			got, err := admin.Behind(t.Context(), "/", "orders", recent)
-			if err != nil || got != (Behind{lanes, count, lately}) {
+			got, err := admin.Blocked(t.Context(), "/", "orders", recent)
+			if err != nil || got != (Blocked{lanes, count, lately}) {
 				t.Errorf("%s: %+v, %v; want %d", when, got, err, count)
 			}
 			all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, recent)
-			if err != nil || all[0].HeldLanes != 0 || all[1].HeldLanes != int(lanes) || all[1].Behind.Count != count ||
-				all[1].Behind.Recent != lately {
+			if err != nil || all[0].BlockedLanes != 0 || all[1].BlockedLanes != int(lanes) || all[1].Blocked.Count != count ||
+				all[1].Blocked.Recent != lately {
 				t.Errorf("%s: %+v, %v; want %d behind in %d lanes", when, all, err, count, lanes)
 			}
 		}
@@ -54,7 +54,7 @@ func testBehind(t *testing.T, c *Counter) {
 			t.Fatal(err)
 		}
 	}
-	first := step(LanePark, "1", "", Position{}).Position
+	first := step(LaneBlock, "1", "", Position{}).Position
 	die("1", "")
 	want("the first, which has a tombstone", 1, 0)
 	second := step(LaneEnter, "2", "", Position{}).Position
@@ -67,7 +67,7 @@ func testBehind(t *testing.T, c *Counter) {
 	want("one of them is published", 1, 1)
 	step(LaneEnter, "2", "g", second)
 	want("it is behind again", 1, 2)
-	step(LanePark, "2", "g", second)
+	step(LaneBlock, "2", "g", second)
 	die("2", "g")
 	want("one of them died", 1, 1)
 	drop := func(positions ...Position) {
@@ -89,7 +89,7 @@ func testBehind(t *testing.T, c *Counter) {
 	}
 }
 
-// TestLanePage: the pages together have all held lanes, and each page says how many there are.
+// TestLanePage: the pages together have all blocked lanes, and each page says how many there are.
 func TestLanePage(t *testing.T) {
 	for _, c := range servers(t) {
 		if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
@@ -97,7 +97,7 @@ func TestLanePage(t *testing.T) {
 		}
 		const held = lanesListed + 10 // more than one round trip reads
 		for i := range held {
-			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LanePark,
+			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LaneBlock,
 				Owner: "o", Number: 1}
 			if _, err := c.StepLane(t.Context(), step); err != nil {
 				t.Fatal(err)

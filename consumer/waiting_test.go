@@ -11,9 +11,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestHeldIsReported: operators see what a process holds although it is not counted, for how long and why, until it is
+// TestWaitingIsReported: operators see what a process holds although it is not counted, for how long and why, until it is
 // handled.
-func TestHeldIsReported(t *testing.T) {
+func TestWaitingIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Backoff = func(int) time.Duration { return 3 * time.Second }
@@ -40,14 +40,14 @@ func TestHeldIsReported(t *testing.T) {
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}
-		if h := all[0].Held; h.Messages != 2 || h.For < 55*time.Second || h.For > time.Minute || h.Why != "endpoint away" {
+		if h := all[0].Waiting; h.Messages != 2 || h.For < 55*time.Second || h.For > time.Minute || h.Why != "endpoint away" {
 			t.Errorf("%+v", h)
 		}
 		away.Store(false)
 		s.tasks.Wait()
 		time.Sleep(2 * time.Second)
 		all, err = b.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(all) != 1 || all[0].Held.Messages != 0 {
+		if err != nil || len(all) != 1 || all[0].Waiting.Messages != 0 {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})
@@ -68,7 +68,7 @@ func TestHeldEndsWithACountedFailure(t *testing.T) {
 		s.take(t.Context(), b.delivery(false))
 		time.Sleep(30 * time.Second)
 		all, err := b.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(o.attempts) != 2 || len(all) != 1 || all[0].Held.Messages != 0 {
+		if err != nil || len(o.attempts) != 2 || len(all) != 1 || all[0].Waiting.Messages != 0 {
 			t.Errorf("%d attempts, %+v, %v", len(o.attempts), all, err)
 		}
 		s.tasks.Wait()
