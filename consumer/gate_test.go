@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// mute is a store whose replies to START exclusive and END are lost while it is on. The steps are taken.
+// mute is a store whose replies to START isolated and END are lost while it is on. The steps are taken.
 type mute struct {
 	*store
 	on atomic.Bool
@@ -99,7 +99,7 @@ func (g *gated) handled() string {
 	}
 }
 
-// TestGate has START exclusive of a healthy message go unanswered. While it may be open in the store, no message runs
+// TestGate has START isolated of a healthy message go unanswered. While it may be open in the store, no message runs
 // that may kill the process: that would count against the healthy one.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestGate(t *testing.T) {
 		time.Sleep(time.Second)
 		g.deliver("first", false)
 		if got := g.handled(); got != "" {
-			t.Errorf("%sran while the lock is held for START exclusive", got)
+			t.Errorf("%sran while the lock is held for START isolated", got)
 		}
 		time.Sleep(lockedPatience)
 		if got := g.handled(); got != "first " {

@@ -99,7 +99,7 @@ type simRequest struct {
 func (r *simRequest) event(kind audit.Kind) audit.Event {
 	return audit.Event{
 		Kind: kind, Process: r.session.proc.id, Session: r.session.id, ID: r.attempt.ID, Token: r.attempt.Token,
-		Step: r.name, Exclusive: r.mode == counter.ModeIsolated, Beside: r.mode == counter.ModeBesideAbandoned,
+		Step: r.name, Isolated: r.mode == counter.ModeIsolated, Beside: r.mode == counter.ModeBesideAbandoned,
 	}
 }
 
@@ -148,9 +148,9 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	return &audit.Record{
 		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(),
-		OpenToken:     rec.OpenToken,
-		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated,
-		OpenReserved:  rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect, Fence: rec.Fence,
+		OpenToken:    rec.OpenToken,
+		OpenIsolated: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated,
+		OpenReserved: rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect, Fence: rec.Fence,
 		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause), Age: rec.LastTime.Sub(rec.FirstTime),
 	}
 }

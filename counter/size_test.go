@@ -18,7 +18,7 @@ const mostBytes = 24 * 1024
 func TestLargestRecord(t *testing.T) {
 	servertest.Long(t)
 	long := strings.Repeat("x", 2*MaxReason)
-	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Generation: "life" + long}
+	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Generation: "generation" + long}
 	note := Note{By: long, Why: long}
 	named := func(prefix string, i int) Attempt {
 		token := fmt.Sprintf("%s%d", prefix, i)

@@ -533,7 +533,7 @@ func TestMessagesAreCountedApart(t *testing.T) {
 		"id":                  {VHost: "/", Queue: "orders", ID: "2"},
 		"queue":               {VHost: "/", Queue: "bills", ID: "1"},
 		"vhost":               {VHost: "eu", Queue: "orders", ID: "1"},
-		"life":                {VHost: "/", Queue: "orders", ID: "1", Generation: "1@1700000000"},
+		"generation":          {VHost: "/", Queue: "orders", ID: "1", Generation: "1@1700000000"},
 		"slash in the vhost":  {VHost: "//orders", Queue: "", ID: "1"},
 		"brace in the queue":  {VHost: "/", Queue: "orders}", ID: "1"},
 		"NUL in the id":       {VHost: "/", Queue: "orders", ID: "1\x00"},

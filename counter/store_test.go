@@ -61,7 +61,7 @@ type controls interface {
 	AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error)
 }
 
-// store is one implementation under test, with a way to let time pass and to look at one life of a message.
+// store is one implementation under test, with a way to let time pass and to look at one generation of a message.
 type store struct {
 	name string
 	steps
@@ -77,7 +77,7 @@ type onRedis struct {
 
 type operator struct{ *Admin }
 
-// sight is what is kept of one life of a message.
+// sight is what is kept of one generation of a message.
 type sight struct {
 	Record
 	exists     bool

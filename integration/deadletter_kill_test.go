@@ -94,7 +94,7 @@ func makeDeadLetters(t *testing.T, queue string, n int) {
 }
 
 // TestReplayKilled kills a replay over and over at random moments. Nothing may be lost, and each time no more than a
-// window may be published twice, under one id and one life.
+// window may be published twice, under one id and one generation.
 func TestReplayKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -163,25 +163,25 @@ func checkReplayed(t *testing.T, queue string, n, extra int) {
 	if left := queueDepth(t, queue+".dlq"); left != 0 {
 		t.Errorf("%d dead letters are left", left)
 	}
-	lives := map[string]string{}
+	generations := map[string]string{}
 	next, twice := 0, 0
 	for _, d := range getAll(t, queue) {
-		life, _ := d.Headers[deadletter.GenerationHeader].(string)
+		generation, _ := d.Headers[deadletter.GenerationHeader].(string)
 		lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
-		if first, seen := lives[d.MessageId]; seen {
-			if twice++; first != life || lineage["again"] != true {
-				t.Errorf("%s came again: life %q, then %q, lineage %v", d.MessageId, first, life, lineage)
+		if first, seen := generations[d.MessageId]; seen {
+			if twice++; first != generation || lineage["again"] != true {
+				t.Errorf("%s came again: generation %q, then %q, lineage %v", d.MessageId, first, generation, lineage)
 			}
 			continue
 		}
 		if want := fmt.Sprint("m", next); d.MessageId != want {
 			t.Errorf("%s came instead of %s", d.MessageId, want)
 		}
-		lives[d.MessageId] = life
+		generations[d.MessageId] = generation
 		next++
 	}
-	if len(lives) != n || twice != extra {
-		t.Errorf("%d of %d messages, %d twice, want %d", len(lives), n, twice, extra)
+	if len(generations) != n || twice != extra {
+		t.Errorf("%d of %d messages, %d twice, want %d", len(generations), n, twice, extra)
 	}
 }
 

@@ -531,7 +531,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 			}
 		}
 		if again != r.Done {
-			t.Errorf("%d dead letters of a second life with its record, want %d", again, r.Done)
+			t.Errorf("%d dead letters of a second generation with its record, want %d", again, r.Done)
 		}
 	})
 }

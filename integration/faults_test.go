@@ -29,7 +29,7 @@ func namedDialer(t *testing.T, name string) func(context.Context) (*amqp.Connect
 	return consumer.Dialer(brokerURL(t), amqp.Config{Properties: amqp.Table{"connection_name": name}})
 }
 
-func TestLostConnectionChargesNothing(t *testing.T) {
+func TestLostConnectionCountsNothing(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
@@ -292,7 +292,7 @@ func TestOddMessages(t *testing.T) {
 			{MessageId: "death as text", Headers: amqp.Table{"x-death": "yesterday"}},
 			{MessageId: "death as numbers", Headers: amqp.Table{"x-death": []any{int32(1), nil}}},
 			{MessageId: "death without fields", Headers: amqp.Table{"x-death": []any{amqp.Table{"queue": int64(3)}}}},
-			{MessageId: "life as a number", Headers: amqp.Table{consumer.GenerationHeader: int32(3)}},
+			{MessageId: "generation as a number", Headers: amqp.Table{consumer.GenerationHeader: int32(3)}},
 			{MessageId: "big", Body: make([]byte, big)},
 		}
 		var all []publisher.Message

@@ -266,7 +266,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 	})
 }
 
-func TestTerminatedProcessChargesNothing(t *testing.T) {
+func TestTerminatedProcessCountsNothing(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)

@@ -252,7 +252,7 @@ func TestSuccessClearsTheCount(t *testing.T) {
 		proctest.Eventually(t, time.Minute, "its record marked done", func() bool {
 			return one(t, c, queue, "m0").State == counter.StateDone
 		})
-		// the id is used again: three more failures are within the budget of a new message
+		// the id is used again: three more failures are within the limit of a new message
 		mu.Lock()
 		left = 3
 		mu.Unlock()
@@ -289,10 +289,10 @@ func TestReplayedDeadLetterLivesAnew(t *testing.T) {
 		c := counters(t)
 		publish(t, queue, "m", 1)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m0")})
-		for life := 1; life <= 3; life++ {
+		for generation := 1; generation <= 3; generation++ {
 			proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
-			if n := r.of("m0"); n != 4*life {
-				t.Fatalf("%d runs after %d lives, want %d", n, life, 4*life)
+			if n := r.of("m0"); n != 4*generation {
+				t.Fatalf("%d runs after %d generations, want %d", n, generation, 4*generation)
 			}
 			d := getAll(t, queue+".dlq")[0]
 			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers,
@@ -399,7 +399,7 @@ func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
 	})
 }
 
-func TestStopInTheMiddleChargesNothing(t *testing.T) {
+func TestStopInTheMiddleCountsNothing(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)

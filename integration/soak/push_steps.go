@@ -73,7 +73,7 @@ func (s stepArgs) event() audit.Event {
 		return e
 	}
 	if mode := s.mode(); mode != "" {
-		e.Step, e.Exclusive, e.Beside = audit.StepStart, mode == "isolated", mode == "beside-abandoned"
+		e.Step, e.Isolated, e.Beside = audit.StepStart, mode == "isolated", mode == "beside-abandoned"
 	}
 	return e
 }

@@ -32,7 +32,7 @@ func TestSteppedReadsTheWire(t *testing.T) {
 		want []audit.Event
 	}{
 		"isolated": {one("isolated", "0"), code("RUN"), []audit.Event{with(func(e *audit.Event) {
-			e.Step, e.Exclusive, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepStart, true, "run", 1, 2, 4
+			e.Step, e.Isolated, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepStart, true, "run", 1, 2, 4
 		})}},
 		"fail": {one("10", "timed-out", "shared", "5"), code("REQUEUE"), []audit.Event{with(func(e *audit.Event) {
 			e.Step, e.Code, e.Failures, e.Crashes, e.Limit = audit.StepFail, "requeue", 1, 2, 4
@@ -63,13 +63,13 @@ func TestSteppedReadsTheWire(t *testing.T) {
 // seen is what a step's event says, without what cannot be compared.
 type seen struct {
 	id, token, step, code, err string
-	exclusive                  bool
+	isolated                   bool
 	failures, crashes, limit   int
 }
 
 func inShort(events []audit.Event) (out []seen) {
 	for _, e := range events {
-		out = append(out, seen{e.ID, e.Token, e.Step, e.Code, e.Err, e.Exclusive, e.Failures, e.Crashes, e.Limit})
+		out = append(out, seen{e.ID, e.Token, e.Step, e.Code, e.Err, e.Isolated, e.Failures, e.Crashes, e.Limit})
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func (c recorder) Start(ctx context.Context, a counter.Attempt, mode counter.Mod
 		c.member.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{
-		Step: "start", Exclusive: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned,
+		Step: "start", Isolated: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned,
 		Took: time.Since(began),
 	}, answer, err)
 	return answer, err

@@ -44,7 +44,7 @@ func (m *model) reversed(id string) bool {
 	msg := m.message(id)
 	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
 		_, ended := a.answered(StepEnd, "")
-		return ended && a.askedAlone() && a.outcome != OK && msg.kinds[a.token] == 'e'
+		return ended && a.askedIsolated() && a.outcome != OK && msg.kinds[a.token] == 'e'
 	})
 }
 
@@ -141,9 +141,9 @@ func (a *attempt) unanswered() (since time.Time) {
 	return since
 }
 
-// exclusive reports whether START exclusive let the attempt run.
-func (a *attempt) exclusive() bool {
-	return a.any(func(e Event) bool { return e.Step == StepStart && e.Exclusive && e.Code == ReplyRun })
+// isolated reports whether START isolated let the attempt run.
+func (a *attempt) isolated() bool {
+	return a.any(func(e Event) bool { return e.Step == StepStart && e.Isolated && e.Code == ReplyRun })
 }
 
 // beside reports whether the attempt ran isolated, but for abandoned handlers.
@@ -151,7 +151,7 @@ func (a *attempt) beside() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Code == ReplyRun })
 }
 
-func (a *attempt) askedAlone() bool { return a.any(opensExclusive) }
+func (a *attempt) askedIsolated() bool { return a.any(opensIsolated) }
 
 func (a *attempt) any(is func(Event) bool) bool {
 	return slices.ContainsFunc(a.steps, is) || slices.ContainsFunc(a.written, is)

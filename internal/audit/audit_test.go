@@ -62,7 +62,7 @@ func (h *history) isolated(id, token string, process int) {
 	base := Event{ID: id, Token: token, Process: process, Session: 1}
 	opened, started, ran := base, base, base
 	opened.Kind = Opened
-	started.Kind, started.Step, started.Code, started.Exclusive = Stepped, "start", "run", true
+	started.Kind, started.Step, started.Code, started.Isolated = Stepped, "start", "run", true
 	ran.Kind, ran.Redelivered = Began, true
 	h.add(opened)
 	h.add(started)
@@ -90,7 +90,7 @@ func healthy() history {
 	for i := range 4 {
 		h.isolated(Kill, fmt.Sprintf("k%d-1", i), 2+i)
 	}
-	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true,
+	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Isolated: true,
 		Code: "exhausted", Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed",
 		Unrun: true, Crashes: 4, Limit: 4})
@@ -208,7 +208,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Code: "ended"})
 		}},
 		{"a crash beside an abandoned handler", "I5", func(h *history) {
-			h.change(Stepped, "k0-1", func(e *Event) { e.Exclusive, e.Beside = false, true })
+			h.change(Stepped, "k0-1", func(e *Event) { e.Isolated, e.Beside = false, true })
 		}},
 		{"a healthy message dead-lettered", "I5", func(h *history) {
 			h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"})
@@ -375,7 +375,7 @@ func TestACrashThatIsReversedLate(t *testing.T) {
 		h.change(Ended, "p-7", func(e *Event) { e.Outcome = tc.outcome })
 		for i := range h {
 			if h[i].Token == "p-7" && h[i].Kind == Stepped {
-				h[i].Exclusive = h[i].Step == StepStart
+				h[i].Isolated = h[i].Step == StepStart
 				if h[i].Step == StepFail {
 					h[i].Step, h[i].Code = StepEnd, "ended"
 				}
@@ -437,7 +437,7 @@ func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 	}
 }
 
-func TestLossesOfTheStoreRenewTheBudget(t *testing.T) {
+func TestLossesOfTheStoreRenewTheLimit(t *testing.T) {
 	h := healthy()
 	for i := range 3 {
 		h.isolated(Kill, fmt.Sprintf("m%d-1", i), 7+i)

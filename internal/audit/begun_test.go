@@ -29,12 +29,12 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 				}
 			}
 			reserved := &Record{OpenToken: "q-1", OpenReserved: true, Fence: 7, TTL: time.Hour}
-			open := &Record{OpenToken: "q-1", OpenExclusive: true, Fence: 7, TTL: time.Hour}
+			open := &Record{OpenToken: "q-1", OpenIsolated: true, Fence: 7, TTL: time.Hour}
 			counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true, Fence: 8, TTL: time.Hour}
 			h.add(Event{Kind: Started, Process: 2})
 			h.add(Event{Kind: Opened, Process: 2, Session: 1})
 			start := of(Written, "q-1", 2)
-			start.Step, start.Exclusive = StepStart, true
+			start.Step, start.Isolated = StepStart, true
 			step(start, ReplyRun, nil, reserved)
 			start.Kind = Stepped
 			step(start, ReplyRun, nil, nil)
@@ -55,7 +55,7 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			h.add(Event{Kind: Started, Process: 3})
 			h.add(Event{Kind: Opened, Process: 3, Session: 1})
 			next := of(Written, "r-1", 3)
-			next.Step, next.Exclusive = StepStart, true
+			next.Step, next.Isolated = StepStart, true
 			step(next, ReplyRun, open, counted)
 			h.add(Event{Kind: Kept, ID: "b", Record: counted, TTL: time.Hour})
 			r := Check(h)

@@ -20,7 +20,7 @@ func complete() history {
 	h.write("p-2", StepFail, ReplyRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour})
 	h.settle("b", 2, Requeue)
 	once := &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour}
-	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenExclusive: true, Fence: 6, TTL: time.Hour}
+	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenIsolated: true, Fence: 6, TTL: time.Hour}
 	h.write("p-3", StepStart, ReplyRun, once, open)
 	h.delivery("b", 3, "p-3", true, Failed)
 	h.write("p-3", StepFail, ReplyExhausted, open, &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f",
@@ -43,11 +43,11 @@ func (h *history) delivery(id string, tag uint64, token string, redelivered bool
 func (h *history) write(token, step, code string, before, after *Record) {
 	e := Event{
 		Kind: Written, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code, Limit: 2,
-		Exclusive: step == StepStart, Before: before, Record: after,
+		Isolated: step == StepStart, Before: before, Record: after,
 	}
 	h.add(e)
 	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code,
-		Exclusive: e.Exclusive})
+		Isolated: e.Isolated})
 }
 
 func (h *history) settle(id string, tag uint64, decision string) {

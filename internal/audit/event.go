@@ -74,8 +74,8 @@ type Event struct {
 	// Began, Decided: the handler is a request to another process: see remote.go
 	Remote bool `json:"remote,omitempty"`
 
-	Step      string `json:"step,omitempty"`      // Stepped, Written
-	Exclusive bool   `json:"exclusive,omitempty"` // Stepped, Written: a START of that mode
+	Step     string `json:"step,omitempty"`     // Stepped, Written
+	Isolated bool   `json:"isolated,omitempty"` // Stepped, Written: a START of that mode
 	// Stepped, Written: a START of that mode, isolated but for abandoned handlers
 	Beside bool   `json:"beside,omitempty"`
 	Code   string `json:"code,omitempty"` // Stepped, Written: in lower case; empty if there was no answer
@@ -114,19 +114,19 @@ type Event struct {
 
 // Record is what the store keeps of a message.
 type Record struct {
-	State         string        `json:"state,omitempty"` // empty: live
-	Failures      int           `json:"failures,omitempty"`
-	Crashes       int           `json:"crashes,omitempty"`
-	Tokens        string        `json:"tokens,omitempty"` // as stored: ";token=kind" each
-	OpenToken     string        `json:"open,omitempty"`
-	OpenExclusive bool          `json:"open_exclusive,omitempty"` // and it has begun
-	OpenReserved  bool          `json:"open_reserved,omitempty"`  // a START of that mode let it run, and it has not
-	Suspect       bool          `json:"suspect,omitempty"`
-	Duplicate     bool          `json:"duplicate,omitempty"` // possibly two messages of one id
-	Fence         int64         `json:"fence,omitempty"`
-	Cause         string        `json:"cause,omitempty"`
-	Age           time.Duration `json:"age,omitempty"` // Written: from its first counted attempt to its last
-	TTL           time.Duration `json:"ttl,omitempty"` // Written; zero: none
+	State        string        `json:"state,omitempty"` // empty: live
+	Failures     int           `json:"failures,omitempty"`
+	Crashes      int           `json:"crashes,omitempty"`
+	Tokens       string        `json:"tokens,omitempty"` // as stored: ";token=kind" each
+	OpenToken    string        `json:"open,omitempty"`
+	OpenIsolated bool          `json:"open_isolated,omitempty"` // and it has begun
+	OpenReserved bool          `json:"open_reserved,omitempty"` // a START of that mode let it run, and it has not
+	Suspect      bool          `json:"suspect,omitempty"`
+	Duplicate    bool          `json:"duplicate,omitempty"` // possibly two messages of one id
+	Fence        int64         `json:"fence,omitempty"`
+	Cause        string        `json:"cause,omitempty"`
+	Age          time.Duration `json:"age,omitempty"` // Written: from its first counted attempt to its last
+	TTL          time.Duration `json:"ttl,omitempty"` // Written; zero: none
 }
 
 // Plan is what the checks have to know beforehand.

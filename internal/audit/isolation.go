@@ -13,7 +13,7 @@ const answerWithin = 2 * time.Second
 // checkIsolated is I5: what runs isolated has no other handler beside it, or none but abandoned ones if it was opened
 // so.
 func (m *model) checkIsolated(a *attempt) {
-	if a.began.IsZero() || !a.exclusive() && !a.beside() {
+	if a.began.IsZero() || !a.isolated() && !a.beside() {
 		return
 	}
 	for _, x := range a.process.runs {
@@ -24,7 +24,7 @@ func (m *model) checkIsolated(a *attempt) {
 		if x.began.Before(a.began) {
 			earlier, later = x, a
 		}
-		if later.exclusive() || !m.leftBehind(earlier, later.began) {
+		if later.isolated() || !m.leftBehind(earlier, later.began) {
 			m.violated("I5", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id,
 				m.storyOf(later), m.storyOf(earlier))
 			return
@@ -37,7 +37,7 @@ func before(a, b time.Time) bool { return b.IsZero() || a.Before(b) }
 
 // checkGate is I5: while an isolated attempt is undecided, its process begins no other attempt that took a START.
 func (m *model) checkGate(a *attempt) {
-	if !a.askedAlone() {
+	if !a.askedIsolated() {
 		return
 	}
 	for _, s := range m.undecided(a) {
@@ -52,10 +52,10 @@ func (m *model) checkGate(a *attempt) {
 	}
 }
 
-// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, to
+// undecided returns the times in which the store owed an answer to a step of an isolated attempt: to START, to
 // BEGUN, and to the step that closes the attempt. An answer that never came is owed until the process is gone.
 func (m *model) undecided(a *attempt) (spans []span) {
-	for _, asks := range []func(Event) bool{opensExclusive, begins, closes} {
+	for _, asks := range []func(Event) bool{opensIsolated, begins, closes} {
 		i := slices.IndexFunc(a.steps, asks)
 		if i < 0 {
 			continue
@@ -75,7 +75,7 @@ func (m *model) undecided(a *attempt) (spans []span) {
 	return spans
 }
 
-func opensExclusive(e Event) bool { return e.Step == StepStart && e.Exclusive }
+func opensIsolated(e Event) bool { return e.Step == StepStart && e.Isolated }
 
 func begins(e Event) bool { return e.Step == StepBegun }
 
@@ -94,9 +94,9 @@ func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	excused := a.countable || m.failing(a) || senderGone || msg.copies > 1 || len(m.losses) > 0
 	why := ""
 	switch {
-	case e.Step != StepStart || !e.Exclusive && !e.Beside || by == a:
+	case e.Step != StepStart || !e.Isolated && !e.Beside || by == a:
 		why = e.Step + " counted it"
-	case !a.exclusive():
+	case !a.isolated():
 		why = "it was not isolated"
 	case m.plan.Isolation == IsolationOff:
 		why = "crashes are not counted"
@@ -173,7 +173,7 @@ func (m *model) checkCrash(a *attempt) {
 		m.violated("I5", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
 	case a.beside():
 		m.violated("I5", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
-	case !a.askedAlone() && !m.died(a):
+	case !a.askedIsolated() && !m.died(a):
 		m.violated("I5", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
 	}
 }

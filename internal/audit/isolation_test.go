@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// undecided adds a process in which the store leaves START exclusive of a healthy message unanswered, for as long as
-// given, while the attempt of another one runs that kills the process. The next START exclusive counts the crash.
+// undecided adds a process in which the store leaves START isolated of a healthy message unanswered, for as long as
+// given, while the attempt of another one runs that kills the process. The next START isolated counts the crash.
 func (h *history) undecided(process int, took, lasts time.Duration, other Event) {
 	at := began.Add(time.Minute)
 	base := Event{ID: Succeed, Token: fmt.Sprintf("u%d-1", process), Process: process, Session: 1}
 	asked := base
-	asked.Kind, asked.Step, asked.Exclusive, asked.At, asked.Took = Stepped, "start", true, at.Add(took), took
+	asked.Kind, asked.Step, asked.Isolated, asked.At, asked.Took = Stepped, "start", true, at.Add(took), took
 	h.add(Event{Kind: Opened, Process: process, Session: 1, At: at})
 	h.add(asked)
 	other.Token, other.Process, other.Session, other.At = fmt.Sprintf("u%d-2", process), process, 1,
@@ -61,7 +61,7 @@ func TestAnAnswerOpensTheGate(t *testing.T) {
 		h := healthy()
 		h.undecided(9, 250*time.Millisecond, 300*time.Millisecond, Event{ID: Kill, Redelivered: true})
 		h.add(Event{
-			Kind: Stepped, ID: Succeed, Token: "u9-1", Process: 9, Session: 1, Step: step, Exclusive: step == "start",
+			Kind: Stepped, ID: Succeed, Token: "u9-1", Process: 9, Session: 1, Step: step, Isolated: step == "start",
 			Code: "run",
 			At:   began.Add(time.Minute + 250500*time.Microsecond),
 		})
@@ -99,7 +99,7 @@ func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 		h := healthy()
 		for i := range 3 {
 			h.isolated(Kill, fmt.Sprintf("m%d-1", i), 9+i)
-			h.change(Stepped, fmt.Sprintf("m%d-1", i), func(e *Event) { e.Exclusive, e.Beside = !beside, beside })
+			h.change(Stepped, fmt.Sprintf("m%d-1", i), func(e *Event) { e.Isolated, e.Beside = !beside, beside })
 		}
 		if f := Check(h).Violations["I3"]; f.Count > 0 == beside {
 			t.Errorf("beside an abandoned handler %v: %+v", beside, f)

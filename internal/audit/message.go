@@ -142,7 +142,7 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 // for its cause.
 func (m *model) reversedLate(msg *message, a *attempt) bool {
 	_, ended := a.answered(StepEnd, "")
-	return !m.plan.Complete && ended && m.failing(a) && a.askedAlone() && m.sessionLost(a) && msg.kinds[a.token] == 'e'
+	return !m.plan.Complete && ended && m.failing(a) && a.askedIsolated() && m.sessionLost(a) && msg.kinds[a.token] == 'e'
 }
 
 // lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process
@@ -155,7 +155,7 @@ func (m *model) lostTrace(a *attempt, at time.Time) bool {
 	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool {
 		return e.Step == StepFail && e.Code == ""
 	})
-	return unheard && m.failing(a) || a.askedAlone() && (m.died(a) || a.left()) || a.exclusive() && a.countable
+	return unheard && m.failing(a) || a.askedIsolated() && (m.died(a) || a.left()) || a.isolated() && a.countable
 }
 
 // counted reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.

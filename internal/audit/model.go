@@ -89,7 +89,7 @@ func (m *model) addAttempt(e Event) {
 		m.begin(a, e)
 	case Ended:
 		a.ended, a.outcome, a.atMost = e.At, e.Outcome, e.AtMost
-		a.countable = a.countable || e.Outcome == Crashed && a.exclusive() && m.onlyHandler(a)
+		a.countable = a.countable || e.Outcome == Crashed && a.isolated() && m.onlyHandler(a)
 		msg := m.message(a.id)
 		msg.rejected = msg.rejected || e.Outcome == Rejected
 		if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
@@ -119,7 +119,7 @@ func (m *model) attempt(e Event) *attempt {
 	p := m.process(e.Process)
 	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At, last: e.At}
 	a.innocent = m.died(a) && p.killer != nil && p.killer.id != a.id
-	// its START was on its way, under the lock if it was exclusive
+	// its START was on its way, under the lock if it was isolated
 	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero()
 	m.attempts[e.Token] = a
 	m.owners[processPart(e.Token)] = p

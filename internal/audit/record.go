@@ -117,7 +117,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 		return
 	}
 	counted := ""
-	if e.Step == StepStart && (e.Exclusive || e.Beside) && was.OpenExclusive && was.OpenToken != by.token {
+	if e.Step == StepStart && (e.Isolated || e.Beside) && was.OpenIsolated && was.OpenToken != by.token {
 		counted = was.OpenToken
 	}
 	others := func(tokens string) map[string]byte {
@@ -137,7 +137,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	case e.Step != StepStart:
 		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
 	case was.OpenReserved: // its handler does not begin any more
-	case !e.Exclusive && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff):
+	case !e.Isolated && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff):
 		// there copies open one to wait for each other
 		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
 	}

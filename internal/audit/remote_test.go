@@ -21,7 +21,7 @@ func pushed() history {
 	h.post(Kill, "p-4", true, Crashed, "crash")
 	last := Event{Process: 1, Session: 1, ID: Kill, Token: "p-5", Crashes: 2, Limit: 2}
 	asked, dead := last, last
-	asked.Kind, asked.Step, asked.Exclusive, asked.Code = Stepped, StepStart, true, ReplyExhausted
+	asked.Kind, asked.Step, asked.Isolated, asked.Code = Stepped, StepStart, true, ReplyExhausted
 	dead.Kind, dead.Decision, dead.Cause, dead.Unrun, dead.Remote = Decided, DeadLetter, "crashed", true, true
 	h.add(asked)
 	h.add(dead)
@@ -46,7 +46,7 @@ func (h *history) post(id, token string, isolated bool, outcome, decision string
 		h.add(e)
 	}
 	if isolated {
-		add(Stepped, func(e *Event) { e.Step, e.Code, e.Exclusive = StepStart, ReplyRun, true })
+		add(Stepped, func(e *Event) { e.Step, e.Code, e.Isolated = StepStart, ReplyRun, true })
 	}
 	add(Began, func(e *Event) { e.Remote = true })
 	add(Ended, func(e *Event) { e.Outcome = outcome })

@@ -49,7 +49,7 @@ func (m *model) storyOf(a *attempt) string {
 func (e Event) stepStory() string {
 	name := e.Step
 	switch {
-	case e.Exclusive:
+	case e.Isolated:
 		name += " isolated"
 	case e.Beside:
 		name += " beside"
@@ -99,7 +99,7 @@ func (e Event) line(short func(string) string) string {
 	for _, f := range []struct {
 		is   bool
 		name string
-	}{{e.Late, "late"}, {e.Exclusive, "exclusive"}, {e.Beside, "beside"}, {e.Redelivered, "redelivered"},
+	}{{e.Late, "late"}, {e.Isolated, "isolated"}, {e.Beside, "beside"}, {e.Redelivered, "redelivered"},
 		{e.Accepted, "done"}, {e.Paused, "paused"}} {
 		if f.is {
 			parts = append(parts, f.name)
@@ -124,8 +124,8 @@ func (r *Record) line(short func(string) string) string {
 	}
 	if r.OpenToken != "" {
 		out += " open " + short(r.OpenToken)
-		if r.OpenExclusive {
-			out += " exclusive"
+		if r.OpenIsolated {
+			out += " isolated"
 		}
 		if r.OpenReserved {
 			out += " reserved"

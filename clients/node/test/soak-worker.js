@@ -41,7 +41,7 @@ function record(counter) {
       if (alone && reply?.code === 'RUN') isolating.add(attempt.token)
       const counts = step === 'end' ? {} : { failures: reply?.failures, crashes: reply?.crashes, limit: reply?.limit }
       write('stepped', {
-        ...of, exclusive: mode === 'isolated', beside: mode === 'beside-abandoned',
+        ...of, isolated: mode === 'isolated', beside: mode === 'beside-abandoned',
         took: Math.round((performance.now() - began) * MS), code: reply?.code.toLowerCase(), err: error && String(error.message), ...counts,
       })
     }

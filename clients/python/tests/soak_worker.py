@@ -77,7 +77,7 @@ class Recorder(Counter):
                 isolating.add(token)
             write(
                 "stepped", step=call.name, id=text(call.args[2]), token=token, session=sessions.number,
-                exclusive=mode is Mode.ISOLATED, beside=mode is Mode.BESIDE_ABANDONED, took=int((time.monotonic() - began) * SECOND),
+                isolated=mode is Mode.ISOLATED, beside=mode is Mode.BESIDE_ABANDONED, took=int((time.monotonic() - began) * SECOND),
                 code=reply.code.value.lower() if reply else "", err=str(error or ""),
                 **({"failures": reply.failures, "crashes": reply.crashes, "limit": reply.limit} if reply and call.name != "end" else {}),
             )
