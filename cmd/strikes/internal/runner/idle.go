@@ -13,38 +13,40 @@ type idle struct {
 	patience time.Duration
 
 	mu        sync.Mutex
-	undecided map[string]bool // attempts that run, or whose delivery still waits, by their tokens
-	until     time.Time       // not idle before, whatever runs
+	undecided map[string]bool      // attempts that run, or whose delivery is still held, by their tokens
+	until     time.Time            // not idle before, whatever runs
+	waits     map[string]time.Time // for the next attempt, for which a delivery is held, by the tokens of the last ones
+}
+
+func newIdle(patience time.Duration) *idle {
+	return &idle{patience: patience, undecided: map[string]bool{}, waits: map[string]time.Time{}}
 }
 
 // begin begins an attempt. Its decision ends it.
 func (i *idle) begin(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.undecided == nil {
-		i.undecided = map[string]bool{}
-	}
 	i.undecided[token] = true
-	i.extend(0)
+	i.extend()
 }
 
-// Observe counts a decision as something to do, and the wait for the next attempt, for which the delivery is held, as
-// well.
+// Observe counts a decision as something to do, and the wait for the next attempt as well, unless the message is moved:
+// then the delivery is not held.
 func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if e.Outcome != consumer.OutcomeHold { // the store or the dead-letter route is awaited
 		delete(i.undecided, e.Token)
+		delete(i.waits, e.Token)
 	}
-	i.extend(e.Wait)
+	if e.Wait > 0 {
+		i.waits[e.Token] = time.Now().Add(e.Wait)
+	}
+	i.extend()
 }
 
-// extend has the consumer not idle for a wait and the patience from now on. The caller has locked i.mu.
-func (i *idle) extend(wait time.Duration) {
-	if until := time.Now().Add(wait + i.patience); until.After(i.until) {
-		i.until = until
-	}
-}
+// extend has the consumer not idle for the patience from now on. The caller has locked i.mu.
+func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
 
 // left is how long it takes at least to be idle.
 func (i *idle) left() time.Duration {
@@ -53,14 +55,23 @@ func (i *idle) left() time.Duration {
 	if len(i.undecided) > 0 {
 		return i.patience
 	}
-	return time.Until(i.until)
+	until := i.until
+	for token, wait := range i.waits {
+		if wait = wait.Add(i.patience); wait.After(until) {
+			until = wait
+		}
+		if !wait.After(time.Now()) {
+			delete(i.waits, token)
+		}
+	}
+	return time.Until(until)
 }
 
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
 // is done.
 func (i *idle) wait(ctx context.Context, empty func() bool) bool {
 	i.mu.Lock()
-	i.extend(0)
+	i.extend()
 	i.mu.Unlock()
 	for {
 		left := i.left()

@@ -21,6 +21,13 @@ func TestIdle(t *testing.T) {
 		{"a wait", func(i *idle, _ *atomic.Bool) {
 			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeRetry, Wait: 30 * time.Second})
 		}, 36 * time.Second},
+		{"a message that is moved", func(i *idle, _ *atomic.Bool) {
+			for token, wait := range map[string]time.Duration{"a": time.Hour, "b": 30 * time.Second} {
+				i.begin(token)
+				i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeRetry, Token: token, Wait: wait})
+			}
+			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeMove, Token: "a"})
+		}, 36 * time.Second},
 		{"a long run", func(i *idle, _ *atomic.Bool) {
 			i.begin("a")
 			time.Sleep(20 * time.Second)
@@ -41,7 +48,7 @@ func TestIdle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i, began := &idle{patience: 5 * time.Second}, time.Now()
+				i, began := newIdle(5*time.Second), time.Now()
 				var filled atomic.Bool
 				go func() {
 					time.Sleep(time.Second)
@@ -62,7 +69,7 @@ func TestIdle(t *testing.T) {
 func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if (&idle{patience: time.Hour}).wait(ctx, func() bool { return true }) {
+	if newIdle(time.Hour).wait(ctx, func() bool { return true }) {
 		t.Error("idle, though it was stopped")
 	}
 }

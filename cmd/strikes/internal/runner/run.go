@@ -43,14 +43,14 @@ func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []
 	findManagement(ctx, s, b, conn, &settings)
 	w := &worker{
 		consumer: settings, next: connect.After(conn, b.Dial), work: does,
-		idle: idle{patience: o.ExitWhenIdle},
+		idle: newIdle(o.ExitWhenIdle),
 		log:  cli.NewLogger(s.Err, o.Verbose),
 	}
 	decisions := &Lines{To: s.Err, All: o.Verbose}
 	if o.JSON {
 		*decisions = Lines{To: s.Out, All: true, JSON: true}
 	}
-	w.consumer.Observer = observers{decisions, &w.idle}
+	w.consumer.Observer = observers{decisions, w.idle}
 	if o.HealthAddr != "" {
 		var probes health
 		stop, err := probes.serve(ctx, o.HealthAddr, s.Err)

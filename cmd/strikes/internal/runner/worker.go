@@ -20,7 +20,7 @@ import (
 type worker struct {
 	consumer consumer.Consumer
 	work     work
-	idle     idle
+	idle     *idle
 	next     func(context.Context) (*amqp.Connection, error)
 	conn     atomic.Pointer[amqp.Connection] // of the session
 	log      *slog.Logger
