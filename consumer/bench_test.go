@@ -31,7 +31,7 @@ func BenchmarkFirstDelivery(b *testing.B) {
 			defer stop()
 			ended := make(chan error, 1)
 			go func() {
-				ended <- newSession(c.withDefaults(), "/").serve(ctx, &link{channel: channel, deliveries: deliveries})
+				ended <- newSession(c.withDefaults(), "/", nil).serve(ctx, &link{channel: channel, deliveries: deliveries})
 			}()
 			b.ReportAllocs()
 			for tag := range uint64(b.N) {

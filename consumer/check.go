@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -17,35 +19,30 @@ type storeChecker interface {
 	Check(ctx context.Context) (warnings []string, err error)
 }
 
+// checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
+const checkTimeout = time.Minute
+
 // checked is check with a timeout.
 func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
-	check := func() (struct{}, error) { return struct{}{}, s.check(during, conn) }
-	_, err := await(ctx, checkTimeout, check, func(struct{}) {})
-	if errors.Is(err, errNoReply) {
+	check := func() (none struct{}, err error) {
+		if err = s.check(during, conn); err == nil {
+			err = s.rooms.check(during, conn)
+		}
+		return none, err
+	}
+	_, err := bound.Await(ctx, checkTimeout, check, func(struct{}) {})
+	if errors.Is(err, bound.ErrNoReply) {
 		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)
 	}
 	return err
 }
 
-// lookForDelay is openDelayQueues with a timeout.
-func (s *session) lookForDelay(ctx context.Context, conn *amqp.Connection) error {
-	during, cancel := context.WithCancel(ctx)
-	defer cancel()
-	_, err := await(ctx, checkTimeout, func() (struct{}, error) {
-		return struct{}{}, s.openDelayQueues(during, conn)
-	}, func(struct{}) {})
-	return err
-}
-
 // check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
 // first deliveries do not need it.
-func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
+func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	if err := s.checkStore(ctx); err != nil {
-		return err
-	}
-	if err := s.checkLanes(ctx); err != nil {
 		return err
 	}
 	check := s.Check
@@ -75,7 +72,7 @@ func isNetwork(err error) bool {
 	return errors.As(err, &failed) && failed.Op != "dial"
 }
 
-func (s *session) checkStore(ctx context.Context) error {
+func (s *settings) checkStore(ctx context.Context) error {
 	store, ok := s.Counter.(storeChecker)
 	if !ok {
 		return nil
@@ -95,40 +92,6 @@ func (s *session) checkStore(ctx context.Context) error {
 	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until "+
 		"it is back", "queue", s.Queue, "error", err)
 	return nil
-}
-
-// ErrLanesBlocked says that a queue with blocked lanes was refused to a consumer without HoldLanes.
-var ErrLanesBlocked = errors.New("lanes are blocked")
-
-// checkLanes refuses a queue with blocked lanes to a consumer that would not hold them. If the store is away, its last
-// number stands; without one it is no reason to refuse.
-func (s *session) checkLanes(ctx context.Context) error {
-	store, ok := s.Counter.(LaneKeeper)
-	if !ok || s.holds != nil {
-		return nil
-	}
-	var held int
-	err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-		held, err = store.BlockedLanes(ctx, s.vhost, s.Queue)
-		return err
-	})
-	var failed *counter.StoreError
-	switch {
-	case errors.As(err, &failed) && neverServes(err):
-		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are blocked: %w", s.Queue, err)}
-	case err == nil:
-		s.control.noteLanes(held)
-	default:
-		held = s.control.blockedLanes()
-		s.Logger.Warn("whether lanes of the queue are blocked is not known: the last number stands", "queue", s.Queue,
-			"blocked", held, "error", err)
-	}
-	if held == 0 {
-		return nil
-	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
-		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", s.Queue, held,
-		ErrLanesBlocked)}
 }
 
 // neverServes reports whether no waiting will make this store count.

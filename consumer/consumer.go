@@ -14,7 +14,6 @@ package consumer
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -155,84 +154,4 @@ type Consumer struct {
 	// more messages: it ends, or the queue is paused. It is for a readiness probe: with an atomic.Bool, Consuming:
 	// ready.Store. If nil, it is not called.
 	Consuming func(bool)
-}
-
-// Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
-// closes that channel. It never closes conn.
-//
-// While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that
-// run when the pause begins end as at a stop. It asks the store once a second, with all other consumers of the process
-// on the queue. If the store does not reply, its last reply stands.
-//
-// When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A
-// failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the
-// broker. Otherwise the error says what ended the session, or which field or topology is refused. Deliveries that were
-// not settled return to the queue and are not counted. A connection that recovers by itself (amqp.Config.Recovery) is
-// refused: it keeps its channels and restarts their delivery tags, so a late ack would settle another message.
-//
-// Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to
-// other requests for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends
-// with the reply or with conn, so close conn.
-func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
-	held := &heldControl{}
-	defer held.release()
-	return c.onConnection(ctx, conn, held, func(*session) {})
-}
-
-// refusal is an error that another session would meet as well.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
-// prepared returns a session of a validated copy with every default in place.
-func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
-	if err := c.validate(conn); err != nil {
-		return nil, refusal{err}
-	}
-	s := newSession(c.withDefaults(), conn.Config.Vhost)
-	s.route = s.newRoute(conn)
-	return s, nil
-}
-
-// Handle makes attempts at one delivery with the Handler, counts the failed ones, and settles it: for programs with
-// their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if
-// empty, "/". The channel must consume without auto-ack and be open. Call Handle once for each of its deliveries, from
-// as many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no
-// effect: Concurrency, Prefetch, AckEach, DelayAbove, DrainTimeout, Check and Consuming.
-//
-// When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
-// that is left comes back when its channel is closed, so close it.
-//
-// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrWaitedTooLong,
-// or ErrSettlement.
-func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (Outcome, error) {
-	err := c.validateFields()
-	if err == nil && c.Ordered {
-		err = refused(c.Queue, "Ordered", true, "false for Handle, which sees one delivery alone")
-	}
-	if err == nil {
-		err = c.validateOrder()
-	}
-	if err == nil && d.Acknowledger == nil {
-		err = fmt.Errorf("consumer: queue %q: the delivery has no Acknowledger: a channel's has, and in tests a type with "+
-			"Ack, Nack and Reject", c.Queue)
-	}
-	if err != nil {
-		return OutcomeLeave, err
-	}
-	return newSession(c.single(), vhost).handle(ctx, d)
-}
-
-// single returns a copy with defaults in place, for a session of one delivery.
-func (c *Consumer) single() Consumer {
-	one := c.withDefaults()
-	one.Concurrency, one.Prefetch, one.AckEach = 1, 1, true
-	return one
-}
-
-func (s *session) handle(ctx context.Context, d amqp.Delivery) (Outcome, error) {
-	defer s.prepare(ctx, ctx)()
-	handled := s.take(ctx, d)
-	s.tasks.Wait()
-	return handled.outcome, handled.err
 }

@@ -7,20 +7,23 @@ import (
 )
 
 // step is what to do next with a delivery. Each decide function takes what just happened and returns the step that
-// follows. Together they are the whole state table; deliver.go, start.go and conclude.go take the steps.
+// follows. Together they are the whole state table; deliver takes the steps.
 type step int
 
 const (
-	stepStart   step = iota + 1 // ask the store whether the attempt may begin
-	stepIsolate                 // the same, with no other handler beside it
-	stepRun                     // call the handler
-	stepAgain                   // begin another attempt at this delivery
-	stepFail                    // count the failed attempt
-	stepEnd                     // close an attempt that succeeded
-	stepWait                    // hold the delivery for its backoff
-	stepRetract                 // close an attempt that did not run
-	stepUncount                 // close an attempt that is not counted, and hold the delivery before another
-	stepHeld                    // keep the delivery, which holds its queue, until the pause of the queue ends the session
+	stepBegin    step = iota + 1 // begin an attempt at this delivery, the first or another one
+	stepReceived                 // the rooms let it begin
+	stepStart                    // ask the store whether it may begin
+	stepIsolate                  // the same, with no other handler beside it
+	stepRun                      // wait for a worker
+	stepCall                     // call the handler
+	stepEnded                    // the handler has ended
+	stepFail                     // count the failed attempt
+	stepEnd                      // close an attempt that succeeded
+	stepWait                     // hold the delivery for its backoff
+	stepRetract                  // close an attempt that did not run
+	stepUncount                  // close an attempt that is not counted, and hold the delivery before another
+	stepHeld                     // keep the delivery, which holds its queue, until the pause of the queue ends the session
 	// leave the attempt open, as if this process had died, and hold the delivery before another
 	stepSuspect
 	stepOverdue    // the delivery was held for as long as it may be
@@ -50,7 +53,7 @@ func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 	return stepRun
 }
 
-// decideStarted returns the step for the store's reply to START, and zero for one that START does not have.
+// decideStarted returns the step for the store's reply on START, and zero for one that START does not have.
 func decideStarted(v counter.ReplyCode) step {
 	switch v {
 	case counter.ReplyRun:
@@ -121,7 +124,7 @@ func decideEnded(e ended) step {
 	return stepFail
 }
 
-// decideFailed returns the step for the store's reply to FAIL, and zero for one that FAIL does not have.
+// decideFailed returns the step for the store's reply on FAIL, and zero for one that FAIL does not have.
 func decideFailed(v counter.ReplyCode) step {
 	switch v {
 	case counter.ReplyExhausted:
@@ -142,24 +145,17 @@ func decideFailed(v counter.ReplyCode) step {
 // decideRetry returns the step after the backoff of a failed attempt.
 func decideRetry(mode RetryMode) step {
 	if mode == RetryInPlace {
-		return stepAgain
+		return stepBegin
 	}
 	return stepRequeue
 }
 
-// decideLane returns the step for the store's reply to a step of a lane: stepRun if the message may run.
-func decideLane(act counter.LaneAct, v counter.LaneCode) step {
-	switch {
-	case v == counter.LaneUnowned || v == counter.LaneUnknown:
-		return stepLeave
-	case act == counter.LaneBlock:
-		return stepDeadLetter
-	case act == counter.LaneLeave, v == counter.LaneSuperseded:
-		return stepAck
-	case v == counter.LaneBlocked:
-		return stepDeadLetter
+// decideWaited returns the step after a wait that the reply to a step asked for.
+func decideWaited(asked step, mode RetryMode) step {
+	if asked == stepFail {
+		return decideRetry(mode)
 	}
-	return stepRun
+	return asked
 }
 
 // decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit,
@@ -201,3 +197,12 @@ func decideStopped(after step) step {
 	}
 	return stepLeave
 }
+
+// waited is how a wait ended.
+type waited int
+
+const (
+	waitOver waited = iota + 1
+	waitStopped
+	waitSkipped // an operator decides about the message
+)

@@ -102,7 +102,7 @@ func TestDecideFailed(t *testing.T) {
 			t.Errorf("%v: got %d, want %d", code, got, want)
 		}
 	}
-	for mode, want := range map[RetryMode]step{RetryRequeue: stepRequeue, RetryInPlace: stepAgain} {
+	for mode, want := range map[RetryMode]step{RetryRequeue: stepRequeue, RetryInPlace: stepBegin} {
 		if got := decideRetry(mode); got != want {
 			t.Errorf("after the backoff, mode %d: got %d, want %d", mode, got, want)
 		}
@@ -116,14 +116,14 @@ func TestDecideWait(t *testing.T) {
 		want       time.Duration
 		after      step
 	}{
-		{"fits", time.Second, time.Minute, time.Second, stepAgain},
-		{"just fits", time.Minute, time.Minute, time.Minute, stepAgain},
+		{"fits", time.Second, time.Minute, time.Second, stepBegin},
+		{"just fits", time.Minute, time.Minute, time.Minute, stepBegin},
 		{"does not fit: given back in time", time.Hour, time.Minute, time.Minute, stepOverdue},
 		{"no time left", time.Second, -time.Second, 0, stepOverdue},
-		{"no wait", 0, time.Minute, 0, stepAgain},
-		{"a negative wait is none", -time.Second, time.Minute, 0, stepAgain},
+		{"no wait", 0, time.Minute, 0, stepBegin},
+		{"a negative wait is none", -time.Second, time.Minute, 0, stepBegin},
 	} {
-		if got, after := decideWait(tc.wait, tc.left, stepAgain); got != tc.want || after != tc.after {
+		if got, after := decideWait(tc.wait, tc.left, stepBegin); got != tc.want || after != tc.after {
 			t.Errorf("%s: got %v then %d, want %v then %d", tc.name, got, after, tc.want, tc.after)
 		}
 	}
@@ -167,7 +167,7 @@ func TestDecideStopped(t *testing.T) {
 	if got := decideStopped(stepEnd); got != stepAck {
 		t.Errorf("a success whose END is held: got %d, want it acked", got)
 	}
-	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepUncount,
+	for _, after := range []step{stepStart, stepRequeue, stepBegin, stepFail, stepIsolate, stepRetract, stepUncount,
 		stepOverdue, stepDeadLetter} {
 		if got := decideStopped(after); got != stepLeave {
 			t.Errorf("after %d: got %d, want it left", after, got)

@@ -13,236 +13,234 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// delivery is one message on its way from the channel to its settlement. One goroutine at a time has it: its own, one
-// that took over from a handler that did not return, and last the one that settles.
-type delivery struct {
-	amqp.Delivery
-	entry      acks.Entry[*delivery]
-	ours       queueinfo.Headers // its headers, with those of strikes if they were written for it
-	message    counter.Message
-	received   time.Time
-	heldUntil  time.Time // for so long it may be held
-	copyNumber int64     // the number of this copy; 0: it is none
-	body       string    // its fingerprint, once needed
-	asksFirst  bool      // its first attempt needs no worker yet
-
-	attempt           // the present one
-	again      bool   // an attempt in place came before it
-	repeated   bool   // one of those was counted
-	uncounted  int    // attempts in a row that were not
-	suspect    bool   // one of those crashed
-	crash      string // how the last attempt crashed, until the next one begins
-	first      call   // allocated with the delivery, which most often has only one
-	reply      counter.Reply
-	fence      int64 // of all attempts, once fenced
-	fenced     bool
-	unmoved    int  // copies in a row that the broker did not take
-	unanswered int  // steps in a row that the store did not take
-	skipped    bool // its backoff was cut short, because an operator skipped the message
-	holding    bool // it holds its queue
-
-	// What it holds; release gives it back.
-	worker    bool
-	slot      bool
-	lock      int64 // units of the isolation lock
-	undecided bool  // it is the one attempt of the process that may be open and isolated
-
-	unrecorded bool      // dead-lettered before the store has counted its failure
-	broken     error     // why the dead letter is held: its route
-	routeUntil time.Time // for so long it is
-	renewed    time.Time // when its tombstone was
-
-	instead Outcome // of an ack, if it is not OutcomeAck
-	outcome Outcome
-	err     error
-	sent    chan struct{} // closed after the ack or nack was sent; nil: nothing waits for that
-
-	lane    string
-	*inLane               // of a session that holds lanes
-	next    *delivery     // the next in its lane, or of those that wait for a worker
-	turn    chan struct{} // closed when it has a worker, if its goroutine waits for one
-}
-
-// attempt is one attempt at a delivery.
-type attempt struct {
-	token   token
-	mode    counter.Mode // of START
-	open    bool         // START let it begin, or may have: its reply was lost
-	doubt   bool         // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
-	number  int          // 0 if its handler was not called
-	ran     time.Duration
-	failed  *handlerError // how the handler failed; nil: it did not
-	failure error         // the same, or why no handler was called
-	cause   counter.Cause
-	trace   context.Context //nolint:containedctx // of the Tracer; nil without one
-}
-
 // take receives a delivery, and begins with it as soon as its lane and the workers allow.
 func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
-	now := time.Now()
-	d := &delivery{Delivery: from, received: now, heldUntil: now.Add(s.ConsumerTimeout / 2)}
+	d := &delivery{Delivery: from, received: time.Now()}
 	d.ours = queueinfo.Read(from.Headers, s.Queue, from.MessageId, from.Body)
 	d.message = counter.Message{VHost: s.vhost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
+	d.fence = carriedFence(d.ours)
 	if s.Key != nil {
 		d.message.ID = ""
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })
 	}
-	if d.message.ID != "" {
-		d.copyNumber = d.ours.CopyNumber()
-	}
 	if d.ours.Foreign() {
 		s.logForeign(d)
-	}
-	d.asksFirst = s.decideReceived(d) != stepRun
-	s.received, s.last = s.received+1, d.message.ID
-	if s.holds != nil {
-		d.inLane = &inLane{carried: counter.ParsePosition(d.ours.Position())}
 	}
 	if s.Lane != nil {
 		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(d.shown())) })
 	}
+	s.arrived.note(d)
 	d.entry.Delivery, d.entry.Channel, d.entry.Tag = d, from.Acknowledger, from.DeliveryTag
 	s.acks.Open(&d.entry)
-	if s.lanes.enter(d) && (d.asksFirst || s.workers.enter(d)) {
-		go s.deliver(ctx, d)
+	if s.order.enter(d) && (s.asksFirst(d) || s.workers.enter(d)) {
+		go s.deliver(ctx, d, stepBegin)
 	}
 	return d
 }
 
-// deliver carries a delivery from its receipt to its settlement, then the ones that wait for its lane or its worker. It
-// begins nothing once ctx is done, and counts nothing that was not counted yet.
-func (s *session) deliver(ctx context.Context, d *delivery) {
+// deliver carries d from its receipt to its settlement, then the deliveries that wait for its lane or its worker. It
+// takes one step after another: what the step finds out says which one follows (see decide.go). A step that the store
+// does not answer is repeated after a wait, for as long as d may be held. Nothing begins once ctx is done, and nothing
+// is counted then that was not counted yet.
+func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 	for d != nil {
-		next, mine := s.attempts(ctx, d)
-		if !mine {
-			return
-		}
-		d = s.finish(ctx, d, next)
-	}
-}
+		taken, err := at, error(nil) // err: the store did not answer
+		switch at {
 
-// attempts makes attempts at d until one decides what becomes of it. If it reports false, another goroutine goes on
-// with d.
-func (s *session) attempts(ctx context.Context, d *delivery) (next step, mine bool) {
-	for {
-		if next = s.begin(ctx, d); next == stepRun {
-			if !s.invoke(ctx, d) {
-				return 0, false
+		// An attempt begins. A redelivery asks the store, because an earlier attempt may be open or counted.
+		case stepBegin:
+			if s.order.isHalted() {
+				at = stepLeave
+				break
 			}
-			next = s.conclude(ctx, d)
+			d.past.counted = d.past.counted || d.asked == stepFail
+			d.attempt = attempt{token: token(tokens.Add(1)), mode: startModes[s.Isolation]}
+			if at, err = s.rooms.beforeAttempt(ctx, d); at == stepReceived {
+				at = s.decideReceived(d)
+			}
+			switch {
+			case at == stepDeadLetter && d.outcome.err == nil:
+				d.outcome.cause, d.outcome.err = counter.CauseNoID, errNoID
+			case at == stepIsolate:
+				s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errReported})
+			}
+		case stepStart:
+			if at = s.mayStart(ctx, d); at == stepStart {
+				at, err = s.sendStart(ctx, d, stepStart)
+			}
+		case stepIsolate: // START, BEGUN and the step that closes the attempt are sent under the isolation lock
+			if at = s.mayIsolate(ctx, d); at != stepIsolate {
+				break
+			}
+			if at, err = s.startIsolated(ctx, d); at != stepCall {
+				s.release(ctx, d)
+				taken = decideUnstarted(stepIsolate, d.open)
+			}
+		case stepRun:
+			at = s.mayRun(ctx, d)
+
+		// The handler runs. If it does not return, another goroutine goes on with d, from stepEnded.
+		case stepCall:
+			if !s.invoke(ctx, d) {
+				return
+			}
+			at = stepEnded
+		case stepEnded:
+			s.checkStuck()
+			s.traceEnd(d)
+			at = decideEnded(d.ended(ctx.Err() != nil))
+			switch {
+			case at == stepAck: // the worker goes on with the next delivery
+				s.unlock(&d.grip)
+			case !d.grip.isolated(): // an isolated attempt is closed under the lock
+				s.release(ctx, d)
+			}
+			if at == stepDeadLetter {
+				d.outcome.cause = counter.CauseNoID
+			}
+
+		// The store learns how it ended, as far as it has to know.
+		case stepEnd: // before the ack, even if the session has ended: d comes back, and must not be taken for a crash
+			err = s.sendEnd(ctx, d, true)
+			s.release(ctx, d)
+			at = stepAck
+		case stepFail:
+			if d.outcome.count.Cause == "" {
+				d.outcome.count = s.failureOf(d)
+			}
+			again := d.asked == stepFail // after a move that failed
+			at, err = s.sendFail(ctx, d)
+			s.release(ctx, d)
+			if !again && (at == stepMove || at == stepWait) {
+				s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			}
+			if at == stepWait || at == stepHeld {
+				d.past.uncounted, d.past.suspect = 0, false
+			}
+		case stepUncount:
+			if d.open || d.doubt {
+				err = s.sendEnd(ctx, d, false)
+			}
+			if s.release(ctx, d); err == nil {
+				at = s.postpone(ctx, d, OutcomeNotCounted)
+			}
+		case stepSuspect: // no step is sent, as if the process had died. If the attempt was isolated, its crash is decided
+			d.open, d.doubt, d.past.suspect, d.past.crash = false, false, true, d.outcome.failed.text
+			s.decided(&d.grip)
+			s.release(ctx, d)
+			at = s.postpone(ctx, d, OutcomeCrash)
+		case stepRetract: // an attempt that did not run is closed
+			if err = s.sendEnd(ctx, d, false); err == nil {
+				at = s.orOverdue(d, stepBegin)
+			}
+
+		// The delivery waits for its next attempt.
+		case stepWait:
+			at = s.wait(ctx, d, d.reply.Wait, decideWaited(d.asked, s.Retry))
+
+		// It is settled, and the next delivery takes its place.
+		default:
+			if at, err = s.rooms.beforeSettlement(ctx, d, taken); err != nil || at != taken {
+				break
+			}
+			if at == stepDeadLetter {
+				at = s.awaitRoute(ctx, d)
+			}
+			if at == taken {
+				d, at = s.settle(ctx, d, at), stepBegin
+			}
+			continue // the store was not asked
 		}
-		if next != stepAgain {
-			return next, true
+		if err != nil {
+			at = s.hold(ctx, d, taken, err)
+		} else {
+			d.past.unanswered = 0
 		}
 	}
 }
 
-// resume goes on with a delivery whose handler was abandoned, or ended its goroutine.
-func (s *session) resume(ctx context.Context, d *delivery) {
-	if next := s.conclude(ctx, d); next != stepAgain {
-		d = s.finish(ctx, d, next)
-	}
-	s.deliver(ctx, d)
-}
-
-// finish settles d, or leaves it to return with its session, and returns the delivery to go on with.
-func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery {
-	next = s.passLane(ctx, d, next)
-	if next == stepDeadLetter {
-		next = s.awaitRoute(ctx, d)
-	}
+// settle gives d its ack or nack, or leaves it to return with its session. It returns the delivery to go on with. What
+// waits for a nack goes on only after it was sent: a dead letter that was not sent would come back after its successor.
+func (s *session) settle(ctx context.Context, d *delivery, at step) (following *delivery) {
+	v, instead := replyOf(at)
+	d.result.instead = instead
 	switch {
-	case next == stepLeave:
-		return s.leave(ctx, d)
-	case next == stepAck && s.holds != nil: // a dead letter of the lane must not be sent before this ack
-		s.acks.Settle(&d.entry, acks.Ack, false)
+	case at == stepLeave:
+		s.leave(ctx, d)
+	case v == acks.Ack && s.order != nil: // a dead letter of the lane must not be sent before this ack
+		s.acks.Settle(&d.entry, v, false)
 		return s.following(ctx, d)
-	case next == stepMoved || next == stepSuperseded:
-		d.instead = instead[next]
-		fallthrough
-	case next == stepAck || s.lanes == nil:
-		following := s.following(ctx, d)
-		s.acks.Settle(&d.entry, methods[next], false)
+	case s.order == nil:
+		following = s.following(ctx, d)
+		s.acks.Settle(&d.entry, v, false)
 		return following
 	default:
-		return s.settleInOrder(ctx, d, methods[next])
+		d.result.sent = make(chan struct{})
+		s.acks.Settle(&d.entry, v, s.order.awaited(d))
+		<-d.result.sent
+		if d.result.outcome != OutcomeDeadLetter {
+			s.order.halt()
+		}
 	}
-}
-
-// instead are the outcomes of acks after which a copy goes on.
-var instead = map[step]Outcome{stepMoved: OutcomeMove, stepSuperseded: OutcomeSuperseded}
-
-var methods = map[step]acks.Method{stepAck: acks.Ack, stepMoved: acks.Ack, stepSuperseded: acks.Ack,
-	stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
-
-// settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back after it.
-func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Method) *delivery {
-	d.sent = make(chan struct{})
-	s.acks.Settle(&d.entry, v, s.lanes.awaited(d))
-	<-d.sent
-	if d.outcome != OutcomeDeadLetter {
-		s.lanes.halt()
-	}
-	following := s.following(ctx, d)
+	following = s.following(ctx, d)
 	s.done(d)
 	return following
+}
+
+// replyOf returns how a delivery is settled after a step, and its outcome if that is not the one of the reply.
+func replyOf(at step) (acks.Method, Outcome) {
+	switch at {
+	case stepAck:
+		return acks.Ack, ""
+	case stepMoved:
+		return acks.Ack, OutcomeMove
+	case stepSuperseded:
+		return acks.Ack, OutcomeSuperseded
+	case stepRequeue:
+		return acks.Requeue, ""
+	default:
+		return acks.DeadLetter, ""
+	}
 }
 
 // leave closes the attempt, as far as the store can be reached, and leaves d to return with its session.
-func (s *session) leave(ctx context.Context, d *delivery) *delivery {
-	if d.unrecorded { // FAIL closes the attempt too
-		s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
+func (s *session) leave(ctx context.Context, d *delivery) {
+	if d.result.missing { // FAIL closes the attempt too
+		s.failLate(d) //nolint:contextcheck // late steps outlive every context here
 	} else {
 		s.close(ctx, d)
 	}
-	d.outcome = OutcomeLeave
-	s.observe(ctx, d, Event{Outcome: OutcomeLeave, Err: d.err})
-	s.lanes.halt()
-	following := s.following(ctx, d)
-	s.done(d)
-	return following
-}
-
-// following passes on d's turn in its lane, and its worker. It returns the delivery that the caller is to go on with.
-func (s *session) following(ctx context.Context, d *delivery) *delivery {
-	inLane := s.lanes.next(d)
-	if inLane != nil && !inLane.asksFirst && !s.workers.enter(inLane) {
-		inLane = nil // it waits for a worker
-	}
-	ready := s.workers.leave(d)
-	if inLane == nil {
-		return ready
-	}
-	if ready != nil {
-		go s.deliver(ctx, ready)
-	}
-	return inLane
+	s.release(ctx, d)
+	d.result.outcome = OutcomeLeave
+	s.observe(ctx, d, Event{Outcome: OutcomeLeave, Err: d.result.err})
+	s.order.halt()
 }
 
 // settled is called after the ack or nack of d was sent, or could not be.
 func (s *session) settled(ctx context.Context, d *delivery, err error) {
+	r := &d.result
 	switch d.entry.Method {
 	case acks.Ack:
-		d.outcome = cmp.Or(d.instead, OutcomeAck)
+		r.outcome = cmp.Or(r.instead, OutcomeAck)
 	case acks.Requeue:
-		d.outcome = OutcomeRequeue
+		r.outcome = OutcomeRequeue
 	default:
-		d.outcome = OutcomeDeadLetter
+		r.outcome = OutcomeDeadLetter
 	}
 	if err != nil {
-		d.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, d.outcome, err)
-		d.outcome = OutcomeLeave
+		r.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, r.outcome, err)
+		r.outcome = OutcomeLeave
 	}
-	s.observe(ctx, d, Event{Outcome: d.outcome, Err: d.err})
+	s.observe(ctx, d, Event{Outcome: r.outcome, Err: r.err})
 	switch {
 	case d.entry.Method == acks.Ack && d.open: // its END was not answered
-		s.endDelay(d, true) //nolint:contextcheck // late steps outlive every context here
-	case d.unrecorded:
-		s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
+		s.endLate(d, true) //nolint:contextcheck // late steps outlive every context here
+	case r.missing:
+		s.failLate(d) //nolint:contextcheck // late steps outlive every context here
 	}
-	if d.sent != nil {
-		close(d.sent)
+	if r.sent != nil {
+		close(r.sent)
 		return
 	}
 	s.done(d)
@@ -250,27 +248,17 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 
 // done is called when nothing more is to be done with d.
 func (s *session) done(d *delivery) {
-	s.control.letGo(d)
-	if d.err != nil {
-		s.fail(d.err)
+	if d.result.err != nil {
+		s.fail(d.result.err)
 	}
 	s.tasks.Done()
 }
 
-// shown returns the delivery as a handler gets it: it cannot be settled.
-func (d *delivery) shown() amqp.Delivery {
-	out := d.Delivery
-	out.Acknowledger = refusing{}
-	return out
-}
-
-// isFirst reports whether no attempt was counted yet at a delivery that is neither redelivered nor a copy.
-func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.copyNumber == 0 }
-
-func (s *session) decideReceived(d *delivery) step {
+// decideReceived returns the step for a new attempt.
+func (s *settings) decideReceived(d *delivery) step {
 	hasID := d.message.ID != ""
-	if !hasID && s.holdsQueue() {
-		return stepRun // nothing but another attempt could become of it
-	}
-	return decideReceived(hasID, d.isFirst() && (!d.again || !hasID), d.suspect, s.Isolation)
+	return decideReceived(hasID, d.isFirst() && (!d.again() || !hasID), d.past.suspect, s.Isolation)
 }
+
+// heldUntil returns until when a delivery may be held.
+func (s *settings) heldUntil(d *delivery) time.Time { return d.received.Add(s.ConsumerTimeout / 2) }

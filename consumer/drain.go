@@ -2,8 +2,9 @@ package consumer
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 )
 
 // drain waits until all deliveries are done, for the DrainTimeout at most.
@@ -34,11 +35,11 @@ func (s *session) drain(l *link) error {
 // has cancelled, before those which this one holds have returned.
 func (s *session) closeChannel(l *link) error {
 	var err error
-	late := within(closeTimeout, func() {
+	late := bound.Within(closeTimeout, func() {
 		switch {
 		case s.Prefetch <= pendingAcks:
 		case s.Ordered:
-			err = s.confirmAcks(l.channel)
+			err = l.confirmAcks(s.Queue)
 		default:
 			err = l.channel.Cancel(l.tag, false)
 		}
@@ -74,24 +75,10 @@ func (s *session) lostBefore(l *link) error {
 // after the acks that were passed on, which releases the rest; its end is written after these. Of 300 acks sent
 // together none was lost, up to 267 without this (3.10.8, 4.0.5, 4.3.6: TestSingleAcksOfALostConnection). This second
 // consumer gets no message, because another one is active.
-func (s *session) confirmAcks(channel wire) error {
+func (l *link) confirmAcks(queue string) error {
 	const tag = "strikes-land"
-	if _, err := channel.Consume(s.Queue, tag, false, false, false, false, nil); err != nil {
+	if _, err := l.channel.Consume(queue, tag, false, false, false, false, nil); err != nil {
 		return err
 	}
-	return channel.Cancel(tag, false)
-}
-
-// within calls f and waits for it, for d at most: amqp091-go's calls have no bound.
-func within(d time.Duration, f func()) error {
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("the broker did not answer for %v", d)
-	}
+	return l.channel.Cancel(tag, false)
 }

@@ -12,7 +12,7 @@ const foreignPause = time.Minute
 var foreignLogged sync.Map
 
 // logForeign logs that a message carries headers of strikes that were written for another one.
-func (s *session) logForeign(d *delivery) {
+func (s *settings) logForeign(d *delivery) {
 	if last, ok := foreignLogged.Load(s.Queue); ok {
 		at, _ := last.(time.Time)
 		if since := d.received.Sub(at); since >= 0 && since < foreignPause {

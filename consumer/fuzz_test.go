@@ -24,7 +24,7 @@ func FuzzFields(f *testing.F) {
 		c.Isolation = Isolation(isolation)
 		c.HandlerTimeout, c.ConsumerTimeout, c.DrainTimeout = time.Duration(handler), time.Duration(consuming),
 			time.Duration(draining)
-		s, err := c.prepared(&amqp.Connection{})
+		s, err := c.prepared(&amqp.Connection{}, nil)
 		if err != nil {
 			return
 		}

@@ -173,7 +173,7 @@ func TestHandleRefusesFields(t *testing.T) {
 		"HandlerTimeout":           func(s *Consumer) { s.HandlerTimeout = time.Hour },
 		"Ordered":                  func(s *Consumer) { s.Ordered = true },
 		"HoldLanes":                func(s *Consumer) { s.HoldLanes = true },
-		"Ordered (Lane)":           func(s *Consumer) { s.Lane = func(amqp.Delivery) string { return "" } },
+		"Lane":                     func(s *Consumer) { s.Lane = func(amqp.Delivery) string { return "" } },
 		"HandlerTimeout (default)": func(s *Consumer) { s.ConsumerTimeout = 5 * time.Minute },
 	} {
 		b := newBench()

@@ -132,7 +132,7 @@ func newBench() bench {
 // sessionOn returns a session on a store. The Consumer is as c says, on queue "orders".
 func sessionOn(store Counter, c Consumer) *session {
 	c.Queue, c.Counter = "orders", store
-	return newSession(c.withDefaults(), "/")
+	return newSession(c.withDefaults(), "/", nil)
 }
 
 // session returns a session of c. What c leaves out is as on the bench.
@@ -143,7 +143,7 @@ func (b bench) session(c Consumer) *session {
 			set.Field(i).Set(usual.Field(i))
 		}
 	}
-	return b.placed(newSession(c.withDefaults(), "/"))
+	return b.placed(newSession(c.withDefaults(), "/", nil))
 }
 
 // placed gives a session the isolation and the route of the bench.
@@ -159,7 +159,7 @@ func (b bench) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outcome,
 	if b.isolation == nil && b.route == nil {
 		return c.Handle(ctx, "/", d)
 	}
-	return b.placed(newSession(c.single(), "/")).handle(ctx, d)
+	return b.placed(newSession(c.single(), "/", nil)).handle(ctx, d)
 }
 
 type observe func(Event)
@@ -185,3 +185,6 @@ func ok(context.Context, amqp.Delivery) error { return nil }
 var errBoom = errors.New("boom")
 
 func boom(context.Context, amqp.Delivery) error { return errBoom }
+
+// plainCounter is a Counter without lanes.
+type plainCounter struct{ Counter }

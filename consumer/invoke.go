@@ -10,30 +10,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// call is one call of a handler: its context, and what the watchdog knows of it. The handler may outlive the attempt,
-// so what a handler can reach does not change.
-type call struct {
-	context.Context //nolint:containedctx // it is a context
-	delivery        *delivery
-	token           token
-	number, last    int
-	fence           int64
-	isolated        bool
-	began           time.Time
-
-	// With the mutex of the watchdog.
-	due           time.Time
-	watched       bool
-	before, after *call
-}
-
-func (c *call) Value(key any) any {
-	if key == (attemptKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
 // invoke calls the handler. It reports false if another goroutine goes on with the delivery, because the handler was
 // abandoned or ended this one; the caller must not touch the delivery then. So no lock and no worker is given back
 // here.
@@ -50,7 +26,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		default:
 			d.end(c, failed) //nolint:contextcheck // c is a context, derived from live
 			if !returned {
-				go s.resume(ctx, d)
+				go s.deliver(ctx, d, stepEnded)
 			}
 		}
 		cancel()
@@ -66,35 +42,15 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	}
 	d.number = d.reply.Counted() + 1
 	c := &d.first
-	if d.again {
+	if d.again() {
 		c = &call{}
 	}
 	ctx, cancel := context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
 	*c = call{
-		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(),
-		isolated: d.isolated(), began: time.Now(),
+		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.fence,
+		isolated: d.grip.isolated(), began: time.Now(),
 	}
 	return c, cancel
-}
-
-// keepFence returns the fence of the delivery, for all attempts at it: the one from START, else the one that the
-// message carries.
-func (d *delivery) keepFence() int64 {
-	if !d.fenced {
-		d.fenced, d.fence = true, d.reply.Fence
-		if !d.open {
-			d.fence = carriedFence(d.ours)
-		}
-	}
-	return d.fence
-}
-
-// end notes how the handler ended.
-func (d *delivery) end(c *call, failed *handlerError) {
-	d.ran, d.failed = time.Since(c.began), failed
-	if failed != nil {
-		d.failure, d.cause = failed.err, failed.causeOf(c)
-	}
 }
 
 // handle calls the handler, and asks its error for all that is needed, where a panic ends only the attempt.
@@ -113,9 +69,9 @@ func (s *session) abandon(ctx context.Context, c *call) {
 	s.isolation.abandoned.Add(1)
 	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned) //nolint:contextcheck // c is a context, derived from live
 	text := err.Error()
-	c.delivery.end(c, &handlerError{err: err, message: text,
-		text: text}) //nolint:contextcheck // c is a context, derived from live
-	go s.resume(ctx, c.delivery)
+	failed := &handlerError{err: err, message: text, text: text}
+	c.delivery.end(c, failed) //nolint:contextcheck // c is a context, derived from live
+	go s.deliver(ctx, c.delivery, stepEnded)
 }
 
 // mostStuck is how many abandoned handlers may run in the process for each handler of the Concurrency.

@@ -2,16 +2,12 @@ package consumer
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 )
-
-// everything is the weight of an isolated attempt.
-const everything = math.MaxInt64
 
 // isolation is shared by all consumers of the process, because a message kills all of it.
 type isolation struct {
@@ -80,68 +76,12 @@ func (g *gate) pass(ctx context.Context) bool {
 	return true
 }
 
-// passGate waits until the gate is open, for as long as the delivery may be held. It reports false if it is not.
-func (s *session) passGate(ctx context.Context, d *delivery) bool {
-	if s.isolation.gate.opened() == nil {
+// passUntil is pass with a bound.
+func (g *gate) passUntil(ctx context.Context, until time.Time) bool {
+	if g.opened() == nil {
 		return true
 	}
-	waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
+	waiting, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	return s.isolation.gate.pass(waiting)
-}
-
-// acquire takes units of the isolation lock. It waits for them for as long as the delivery may be held.
-func (s *session) acquire(ctx context.Context, d *delivery, units int64) bool {
-	if !time.Now().Before(d.heldUntil) { // it waited too long for a worker
-		return false
-	}
-	if !s.isolation.lock.TryAcquire(units) {
-		waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
-		defer cancel()
-		if s.isolation.lock.Acquire(waiting, units) != nil {
-			return false
-		}
-	}
-	if ctx.Err() != nil {
-		s.isolation.lock.Release(units)
-		return false
-	}
-	d.lock = units
-	return true
-}
-
-// isolated reports whether d has the whole isolation lock.
-func (d *delivery) isolated() bool { return d.lock == everything }
-
-// unlock gives back the units of the isolation lock. If the store has not answered for an isolated attempt, the gate is
-// shut before.
-func (s *session) unlock(d *delivery) {
-	if d.lock == 0 {
-		return
-	}
-	if d.isolated() && d.undecided {
-		s.isolation.gate.shut()
-	}
-	s.isolation.lock.Release(d.lock)
-	d.lock = 0
-}
-
-// decided ends the time in which a death of the process counts against d's message, if d is the undecided attempt.
-func (s *session) decided(d *delivery) {
-	if over := s.handOver(d); over != nil {
-		over()
-	}
-}
-
-// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if d is
-// not the undecided attempt.
-func (s *session) handOver(d *delivery) func() {
-	if !d.undecided {
-		return nil
-	}
-	d.undecided = false
-	return func() {
-		s.isolation.gate.open()
-		s.isolation.undecided.Release(1)
-	}
+	return g.pass(waiting)
 }

@@ -97,7 +97,7 @@ func (e Event) attrs(text string) []slog.Attr {
 }
 
 // observe logs an event, and gives it to the Observer, with what is known of the attempt.
-func (s *session) observe(ctx context.Context, d *delivery, e Event) {
+func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	level, logs := levels[e.Outcome]
 	logs = logs && s.Logger.Enabled(ctx, level)
 	if s.Observer == nil && !logs {
@@ -108,9 +108,9 @@ func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 	}
 	e = s.completed(d, e)
 	if e.Outcome == OutcomeRetry || e.Outcome == OutcomeDeadLetter {
-		e.Cause = d.cause
+		e.Cause = d.outcome.cause
 		if e.Err == nil {
-			e.Err = d.failure
+			e.Err = d.outcome.err
 		}
 	}
 	if logs { // a Logger's handler is user code, which may panic
@@ -127,7 +127,7 @@ var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRe
 // log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by
 // which strikes dead list names it. The error of a handler was read when the handler ended, and is not asked again:
 // it may panic the second time.
-func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
+func (s *settings) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
 	text := "dead-lettered a message"
 	switch {
 	case e.Outcome == OutcomeRetry:
@@ -138,8 +138,8 @@ func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Even
 	}
 	why := ""
 	switch {
-	case d.failed != nil:
-		why = d.failed.message
+	case d.outcome.failed != nil:
+		why = d.outcome.failed.message
 	case e.Err != nil:
 		why = e.Err.Error()
 	}
@@ -151,9 +151,9 @@ func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Even
 	s.Logger.LogAttrs(ctx, level, text, attrs...)
 }
 
-func (s *session) completed(d *delivery, e Event) Event {
+func (s *settings) completed(d *delivery, e Event) Event {
 	e.VHost, e.Queue, e.ID, e.Token = s.vhost, s.Queue, d.message.ID, d.token.String()
-	e.Redelivered, e.Elapsed, e.Ran = d.Redelivered, time.Since(d.received), d.ran
+	e.Redelivered, e.Elapsed, e.Ran = d.Redelivered, time.Since(d.received), d.outcome.ran
 	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
 	e.Attempt = d.number
 	return e

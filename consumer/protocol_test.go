@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/consumer/internal/control"
 )
 
 // TestProtocolValues compares the values of the consumer in docs/protocol.md with those of the code.
@@ -29,8 +31,8 @@ func TestProtocolValues(t *testing.T) {
 		"abandoned after the deadline":               ms(abandonAfter),
 		"consumer timeout":                           ms(DefaultConsumerTimeout),
 		"drain at a stop":                            ms(DefaultDrainTimeout),
-		"control is read every":                      ms(controlEvery),
-		"control waits for its reply":                ms(controlTimeout),
+		"control is read every":                      ms(control.Every),
+		"control waits for its reply":                ms(control.Timeout),
 		"dead letters are held after a reconnect":    ms(electing),
 		"acks that a plain close keeps":              fmt.Sprint(pendingAcks),
 		"careful after an undecodable message for":   ms(careFor),

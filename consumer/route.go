@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/topology"
@@ -43,7 +44,7 @@ type route struct {
 }
 
 // newRoute returns the route of a queue that was just checked.
-func (s *session) newRoute(conn *amqp.Connection) *route {
+func (s *settings) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
 		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management,
 			HTTPClient: s.HTTPClient})
@@ -80,12 +81,13 @@ func (r *route) state(ctx context.Context) (next time.Duration, broken error) {
 }
 
 func (r *route) ask(ctx context.Context) {
-	_, err := await(ctx, routeTimeout, func() (struct{}, error) { return struct{}{}, r.check(ctx) }, func(struct{}) {})
+	check := func() (none struct{}, err error) { return none, r.check(ctx) }
+	_, err := bound.Await(ctx, routeTimeout, check, func(struct{}) {})
 	if ctx.Err() != nil {
 		return
 	}
 	r.checked = time.Now()
-	if errors.Is(err, errUnknown) || errors.Is(err, errNoReply) {
+	if errors.Is(err, errUnknown) || errors.Is(err, bound.ErrNoReply) {
 		return // the last result stays
 	}
 	switch {
@@ -108,21 +110,21 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 		if broken == nil {
 			return stepDeadLetter
 		}
-		if d.unrecorded { // its gate must not wait for the route
-			s.failDelay(d) //nolint:contextcheck // late steps outlive every context here
+		if d.result.missing { // its gate must not wait for the route
+			s.failLate(d) //nolint:contextcheck // late steps outlive every context here
 		}
 		s.renewTombstone(ctx, d)
-		if d.broken == nil {
-			d.routeUntil = time.Now().Add(min(routeHold, time.Until(d.heldUntil)))
+		if d.route.broken == nil {
+			d.route.until = time.Now().Add(min(routeHold, time.Until(s.heldUntil(d))))
 			s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: broken})
 		}
-		d.broken = broken
-		wait, next := decideWait(wait, time.Until(d.routeUntil), stepDeadLetter)
+		d.route.broken = broken
+		wait, next := decideWait(wait, time.Until(d.route.until), stepDeadLetter)
 		switch {
 		case !pause.For(ctx, wait):
 			return stepLeave
 		case next == stepOverdue:
-			return s.overdue(ctx, d)
+			return s.overdue(d)
 		}
 	}
 }
@@ -130,13 +132,13 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 // renewTombstone renews the tombstone of a held dead letter by a START that meets it, so that the message is not
 // attempted again when it comes back. The result is not needed.
 func (s *session) renewTombstone(ctx context.Context, d *delivery) {
-	if d.message.ID == "" || time.Since(d.renewed) < renewEvery {
+	if d.message.ID == "" || time.Since(d.route.renewed) < renewEvery {
 		return
 	}
-	d.renewed = time.Now()
+	d.route.renewed = time.Now()
 	attempt := s.counted(d)
 	attempt.First = false // the tombstone is this delivery's, not that of an earlier use of the id
-	_ = sendOnce(ctx, stepTimeout, func(ctx context.Context) error {
+	_ = bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
 		_, err := s.Counter.Start(ctx, attempt, counter.ModeUntracked, s.limit())
 		return err
 	})

@@ -12,6 +12,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/topology"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 )
 
 // breakable is a route that a test breaks.
@@ -143,7 +145,7 @@ func TestACheckThatHangs(t *testing.T) {
 		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
-		if held := time.Since(began); held > routeTimeout+lastReply {
+		if held := time.Since(began); held > routeTimeout+bound.LastReply {
 			t.Errorf("held for %v", held)
 		}
 	})

@@ -46,14 +46,14 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	after := newLate()
 	defer after.close()
-	held := &heldControl{}
-	defer held.release()
+	var kept rooms
+	defer func() { kept.close() }()
 	consumed := false
 	var err error
 	careful := false
 	for n := 1; ; n++ {
 		began, before := time.Now(), err
-		err = c.runSession(ctx, dial, held, func(s *session) {
+		err = c.runSession(ctx, dial, &kept, func(s *session) {
 			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now())
 			s.consuming = func() { consumed = true }
 			if careful {
@@ -81,6 +81,38 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	}
 }
 
+// Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
+// closes that channel. It never closes conn.
+//
+// While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that
+// run when the pause begins end as at a stop. It asks the store once a second, with all other consumers of the process
+// on the queue. If the store does not reply, its last reply stands.
+//
+// When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A
+// failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the
+// broker. Otherwise the error says what ended the session, or which field or topology is refused. Deliveries that were
+// not settled return to the queue and are not counted. A connection that recovers by itself (amqp.Config.Recovery) is
+// refused: it keeps its channels and restarts their delivery tags, so a late ack would settle another message.
+//
+// Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to
+// other requests for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends
+// with the reply or with conn, so close conn.
+func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
+	var kept rooms
+	defer func() { kept.close() }()
+	return c.onConnection(ctx, conn, &kept, func(*session) {})
+}
+
+// prepared returns a session of a validated copy with every default in place. It follows one with the rooms before.
+func (c *Consumer) prepared(conn *amqp.Connection, before rooms) (*session, error) {
+	if err := c.validate(conn); err != nil {
+		return nil, refusal{err}
+	}
+	s := newSession(c.withDefaults(), conn.Config.Vhost, before)
+	s.route = s.newRoute(conn)
+	return s, nil
+}
+
 // deadLettersFrom returns when the nth session of Run may send dead letters.
 func deadLettersFrom(n int, now time.Time) time.Time {
 	if n == 1 {
@@ -100,13 +132,13 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 
 // runSession dials and consumes on one connection, with sessions that setUp prepares.
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error),
-	held *heldControl, setUp func(*session)) error {
+	kept *rooms, setUp func(*session)) error {
 	conn, err := dialUntil(ctx, dial)
 	if err != nil {
 		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	}
 	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
-	return c.onConnection(ctx, conn, held, setUp)
+	return c.onConnection(ctx, conn, kept, setUp)
 }
 
 // dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker
@@ -134,15 +166,28 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	return nil, ctx.Err()
 }
 
-// onConnection is Consume with sessions that setUp prepares: each pause ends one.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, held *heldControl,
+// onConnection is Consume with sessions that setUp prepares: each pause ends one. It keeps the rooms of the last one.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, kept *rooms,
 	setUp func(*session)) error {
 	for {
-		paused, err := c.untilPaused(ctx, conn, held, setUp)
-		if !paused || err != nil || ctx.Err() != nil {
+		s, err := c.prepared(conn, *kept)
+		if err != nil {
+			return err
+		}
+		*kept = s.rooms
+		setUp(s)
+		if again, err := s.checkAndConsume(ctx, conn); !again || err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+func (s *session) checkAndConsume(ctx context.Context, conn *amqp.Connection) (again bool, err error) {
+	defer s.rooms.leave()
+	if err := s.checked(ctx, conn); err != nil {
+		return false, err
+	}
+	return s.rooms.around(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })
 }
 
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -20,24 +21,18 @@ const (
 // send sends a step to the store. The end of ctx does not interrupt it: to wait for the reply is faster than to clear
 // up an undecided step. But under the isolation lock it is not sent again then.
 func (s *session) send(ctx context.Context, d *delivery, step func(context.Context) error) error {
-	if !d.isolated() {
-		return sendOnce(ctx, stepTimeout, step)
+	if !d.grip.isolated() {
+		return bound.Step(ctx, stepTimeout, step)
 	}
 	for until := time.Now().Add(lockedPatience); ; {
 		again := time.NewTimer(lockedTimeout)
-		err := sendOnce(ctx, lockedTimeout, step)
+		err := bound.Step(ctx, lockedTimeout, step)
 		if err == nil || notTaken(err) || !time.Now().Before(until) || ctx.Err() != nil {
 			again.Stop()
 			return err
 		}
 		<-again.C
 	}
-}
-
-func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
-	return step(ctx)
 }
 
 // notTaken reports whether the store refused a step without taking it.

@@ -74,6 +74,11 @@ var ErrWaitedTooLong = errors.New("consumer: the store was out of reach for too 
 // the queue. What was counted stays counted, and is acted on when it comes back.
 var ErrSettlement = errors.New("consumer: delivery not settled")
 
+// refusal is an error that another session would meet as well.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
 func (c *Consumer) validate(conn *amqp.Connection) error {
 	switch {
 	case conn == nil:
@@ -85,10 +90,7 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	if err := c.validateFields(); err != nil {
 		return err
 	}
-	if err := c.validateOrder(); err != nil {
-		return err
-	}
-	return c.validateDelay()
+	return c.validateOrder()
 }
 
 func (c *Consumer) validateFields() error {
@@ -132,12 +134,6 @@ func (c *Consumer) validateOrder() error {
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
 	case c.HoldLanes && !c.Ordered:
 		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
-	case c.holdsQueue() && !isQueueHolder(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
-	case c.HoldLanes && c.Lane != nil && !isLaneKeeper(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"a LaneKeeper with HoldLanes, such as *counter.Counter")
 	case c.Lane != nil && requeue:
 		return refused(c.Queue, "Retry", "RetryRequeue",
 			"RetryInPlace with a Lane, because a requeued message would stop all lanes")
@@ -147,12 +143,7 @@ func (c *Consumer) validateOrder() error {
 		return refused(c.Queue, "Prefetch", c.Prefetch,
 			"1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
 	}
-	return nil
-}
-
-func isLaneKeeper(c Counter) bool {
-	_, ok := c.(LaneKeeper)
-	return ok
+	return refuseFeatures(c)
 }
 
 // recordKeeper is a Counter that knows how long it keeps a record after its last write.
@@ -223,4 +214,4 @@ func (c *Consumer) defaultPrefetch() int {
 }
 
 // limit is the number of failed attempts at which a message is dead-lettered.
-func (s *session) limit() int { return max(s.MaxRetries, 0) + 1 }
+func (s *settings) limit() int { return max(s.MaxRetries, 0) + 1 }

@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/delay"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/queueinfo"
@@ -45,22 +46,21 @@ func (p *simPlan) consumerTimeout() time.Duration {
 	return simConsumerTimeout
 }
 
-// delays returns the delay queues of a session; nil: the consumer has none.
-func (s *simSession) delays() *delayQueues {
+// delayQueues gives a session its delay queues, if the consumer has them.
+func (s *simSession) delayQueues(r *delayRoom) {
 	if !s.world.plan.delayQueues || s.world.plan.oldProcess && s.proc.id%2 == 0 {
-		return nil
+		return
 	}
-	above := DefaultDelayAbove
+	r.above, r.send = DefaultDelayAbove, s.sendCopy
 	if s.world.plan.differ && s.proc.id%2 == 0 {
-		above = 4 * time.Minute
+		r.above = 4 * time.Minute
 	}
-	return &delayQueues{above: above, send: s.sendCopy}
 }
 
 // sendCopy publishes to a bucket, as copies does. What is refused is not there; after other errors it may be.
 func (s *simSession) sendCopy(ctx context.Context, bucket, _ string, copied amqp.Publishing) error {
 	w := s.world
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, delay.Timeout)
 	defer cancel()
 	err := errSimBucket
 	op := &simOp{proc: s.proc, session: s.id, kind: "copy", number: numberOfCopy(copied)}
@@ -160,11 +160,11 @@ func (b *simBroker) nextExpiry() (time.Duration, bool) {
 }
 
 // Moved is sent once.
-func (l *simLink) Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error {
+func (l *simLink) Moved(ctx context.Context, a counter.Attempt, number int64) error {
 	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context,
 		c Counter) (counter.Reply, error) {
 		if m, ok := c.(mover); ok {
-			return counter.Reply{}, m.Moved(ctx, a, copyNumber)
+			return counter.Reply{}, m.Moved(ctx, a, number)
 		}
 		return counter.Reply{}, nil
 	}})

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // simOperated is a store that operators use: a Memory.
 type simOperated interface {
-	controller
+	control.Store
 	Pause(ctx context.Context, vhost, queue string, n counter.Note) error
 	Resume(ctx context.Context, vhost, queue string, n counter.Note) error
 	Skip(ctx context.Context, m counter.Message, n counter.Note) error
@@ -73,15 +74,14 @@ func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done
 // watch starts the control of a process, in schedules with operators.
 func (p *simProc) watch() {
 	if p.world.plan.operations > 0 || p.world.plan.whole {
-		p.control = newControl(sessionOn(nil, Consumer{}), &simControl{proc: p})
-		go p.control.run()
+		p.control = find[*controlRoom](sessionOn(nil, Consumer{}).rooms).create(&simControl{proc: p})
+		go p.control.Run()
 	}
 }
 
 func (p *simProc) unwatch() {
 	if p.control != nil {
-		close(p.control.stop)
-		<-p.control.done
+		p.control.Stop()
 	}
 }
 
@@ -91,11 +91,11 @@ func (p *simProc) mayConsume() bool {
 		return true
 	}
 	select {
-	case <-p.control.first:
+	case <-p.control.First():
 	default:
 		return false
 	}
-	reply, _ := p.control.current()
+	reply, _ := p.control.Current()
 	return !reply.Paused
 }
 

@@ -14,6 +14,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -56,7 +57,7 @@ type simProc struct {
 	sessions  []*simSession
 	serving   sync.WaitGroup
 	late      *late
-	control   *control
+	control   *control.Control
 	leaving   bool // its sessions have ended
 	exited    atomic.Bool
 }
@@ -158,10 +159,15 @@ func (w *simWorld) open(p *simProc) {
 		c.Lane = nil
 	}
 	p.serving.Go(func() {
-		session, end := p.control.consuming(p.ctx, w.plan.hold)
+		mine := newSession(c.withDefaults(), "/", nil)
+		mine.isolation, mine.late = p.isolation, p.late
+		s.delayQueues(find[*delayRoom](mine.rooms))
+		session, end := p.ctx, func() {}
+		if p.control != nil {
+			find[*controlRoom](mine.rooms).control = p.control
+			session, end = p.control.Consuming(p.ctx, nil)
+		}
 		defer end()
-		mine := newSession(c.withDefaults(), "/")
-		mine.control, mine.isolation, mine.late, mine.delayQueues = p.control, p.isolation, p.late, s.delays()
 		s.stuck = errors.Is(mine.serve(session, link), ErrStuck) // other ends are seen at the broker and the store
 		s.ended.Store(true)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -68,13 +69,13 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	c := r.consumer()
 	r.isolation, r.late = newIsolation(), newLate()
 	r.paused = r.of.Settings.Paused
-	control := newControl(newSession(c, "/"), r)
-	go control.run()
-	<-control.first
+	k := find[*controlRoom](newSession(c, "/", nil).rooms).create(r)
+	go k.Run()
+	<-k.First()
 	r.begin = time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); r.consume(ctx, c, control) }()
+	go func() { defer close(ended); r.consume(ctx, c, k) }()
 	synctest.Wait()
 	events := map[string]func(string){
 		"stop": func(string) { stop() }, "cancel": func(string) {
@@ -99,26 +100,26 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	trace := r.end()
 	stop()
 	<-ended
-	close(control.stop)
-	<-control.done
+	k.Stop()
 	r.late.close()
 	time.Sleep(time.Hour) // deaf handlers return
 	return trace
 }
 
 // consume consumes as Run does on one connection.
-func (r *conductRun) consume(ctx context.Context, c Consumer, control *control) {
+func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control) {
 	for {
-		s := newSession(c, "/")
-		s.control, s.isolation, s.late = control, r.isolation, r.late
+		s := newSession(c, "/", nil)
+		s.isolation, s.late = r.isolation, r.late
+		find[*controlRoom](s.rooms).control = k
 		if r.of.Settings.Reconnected {
 			s.deadLettersFrom = deadLettersFrom(2, r.begin)
 		}
-		if err := s.checkLanes(ctx); err != nil {
+		if err := find[*laneRoom](s.rooms).check(ctx, nil); err != nil {
 			r.note(conductEntry{Do: "refuse", answered: true})
 			return
 		}
-		paused, err := s.unlessPaused(ctx, &amqp.Connection{}, func(ctx context.Context) error {
+		paused, err := s.rooms.around(ctx, &amqp.Connection{}, func(ctx context.Context) error {
 			return s.serve(ctx, r.open())
 		})
 		if !paused || err != nil || ctx.Err() != nil {

@@ -18,7 +18,7 @@ type Tracer interface {
 }
 
 // traced returns the context for the handler.
-func (s *session) traced(c *call, d *delivery) context.Context {
+func (s *settings) traced(c *call, d *delivery) context.Context {
 	if s.Tracer == nil {
 		return c
 	}
@@ -32,10 +32,10 @@ func (s *session) traced(c *call, d *delivery) context.Context {
 }
 
 // traceEnd is called once for each attempt, when its handler has ended.
-func (s *session) traceEnd(d *delivery) {
+func (s *settings) traceEnd(d *delivery) {
 	if s.Tracer == nil {
 		return
 	}
-	e := s.completed(d, Event{Cause: d.cause, Err: d.failure})
+	e := s.completed(d, Event{Cause: d.outcome.cause, Err: d.outcome.err})
 	s.guard("Tracer", func() { s.Tracer.AttemptEnd(d.trace, e) })
 }

@@ -122,7 +122,7 @@ func TestConsumerHandsOnItsSettings(t *testing.T) {
 	tracer, observer := &spans{}, observe(func(Event) {})
 	c := minimal()
 	c.Tracer, c.Observer, c.Counter = tracer, observer, counter.NewMemory(nil)
-	s, err := c.prepared(&amqp.Connection{})
+	s, err := c.prepared(&amqp.Connection{}, nil)
 	if err != nil || s.Tracer != Tracer(tracer) || s.Observer == nil {
 		t.Error(errors.Join(err, errBoom))
 	}

@@ -27,6 +27,19 @@ const careFor = 10 * time.Second
 
 var errPassed = errors.New("the undecodable message did not come again: prefetching again")
 
+// arrived is which messages came in a session.
+type arrived struct {
+	received int       // deliveries so far
+	last     string    // id of the last of them
+	careful  bool      // an undecodable message may be in the queue
+	began    time.Time // if careful
+
+	undecoded   string // what is wrong with the message that ended it, and where it is; empty: none did
+	unconverted bool   // the broker could not convert it
+}
+
+func (a *arrived) note(d *delivery) { a.received, a.last = a.received+1, d.message.ID }
+
 // lost returns the error of a session that ended with why; says is the error of its channel or connection, if any.
 func (s *session) lost(why error, says *amqp.Error) error {
 	if says == nil {
@@ -36,22 +49,22 @@ func (s *session) lost(why error, says *amqp.Error) error {
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
-	s.undecoded, s.unconverted = wrong+"; "+s.position(), amqpdial.Unconverted(says)
-	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.undecoded, why, says, fix)
+	s.arrived.undecoded, s.arrived.unconverted = wrong+"; "+s.arrived.position(s.Prefetch), amqpdial.Unconverted(says)
+	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.arrived.undecoded, why, says, fix)
 }
 
 // position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before
 // it that it has not handed over. So only a prefetch of one gives the exact position.
-func (s *session) position() string {
+func (a *arrived) position(prefetch int) string {
 	switch {
-	case s.received == 0 && s.Prefetch == 1:
+	case a.received == 0 && prefetch == 1:
 		return "it is at the head of the queue"
-	case s.received == 0:
-		return fmt.Sprintf("it is among the first %d of the queue", s.Prefetch)
-	case s.last == "":
+	case a.received == 0:
+		return fmt.Sprintf("it is among the first %d of the queue", prefetch)
+	case a.last == "":
 		return "it came after a message without an id"
 	}
-	return fmt.Sprintf("it came after message %q", s.last)
+	return fmt.Sprintf("it came after message %q", a.last)
 }
 
 // explain returns the reason for a failed settlement, if an undecodable message closed the channel.
@@ -75,7 +88,7 @@ type undecodableNotes interface {
 // reports it. A 541 proves something about a message only in a session that prefetches one, so the next one reports
 // it if it meets it too.
 func (s *session) report(ctx context.Context, err error) {
-	if s.undecoded == "" || s.unconverted && s.Prefetch > 1 {
+	if s.arrived.undecoded == "" || s.arrived.unconverted && s.Prefetch > 1 {
 		return
 	}
 	if s.Observer != nil {
@@ -88,20 +101,20 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, s.undecoded); err != nil {
+	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, s.arrived.undecoded); err != nil {
 		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }
 
 // passed reports whether a careful session has lasted long enough to end, so that the next one prefetches again. It is
 // asked when a delivery comes: then everything before it is settled.
-func (s *session) passed() bool {
-	return s.careful && s.received > 0 && time.Since(s.began) > careFor
+func (a *arrived) passed() bool {
+	return a.careful && a.received > 0 && time.Since(a.began) > careFor
 }
 
 // beCareful has the session prefetch one message: an undecodable one may be in the queue.
 func (s *session) beCareful() {
-	s.careful, s.Prefetch, s.began = true, 1, time.Now()
+	s.Prefetch, s.arrived.careful, s.arrived.began = 1, true, time.Now()
 }
 
 // decideCareful reports whether the session that follows one which ended with err is careful.

@@ -35,7 +35,7 @@ func TestSessionEndedByAFrame(t *testing.T) {
 		{&amqp.Error{Code: amqp.InternalError, Reason: "x"}, "x", false, false},
 		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
 	} {
-		err := (&session{Consumer: Consumer{Queue: "orders"}}).lost(errLost, tc.says)
+		err := (&session{settings: settings{Consumer: Consumer{Queue: "orders"}}}).lost(errLost, tc.says)
 		advises := strings.Contains(err.Error(), "frame_max in the broker's configuration")
 		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) ||
 			!strings.Contains(err.Error(), tc.tells) {
@@ -162,8 +162,8 @@ func TestCareEnds(t *testing.T) {
 		}
 		careful = decideCareful(careful, errLost)
 		s, took, err := next(3*time.Second, 20)
-		if s.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
-			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.Prefetch, err, took, s.received)
+		if s.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.arrived.received != 3 {
+			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.Prefetch, err, took, s.arrived.received)
 		}
 		if s, _, _ := next(time.Second, 20); s.Prefetch != 20 {
 			t.Errorf("then: prefetch %d", s.Prefetch)
@@ -176,13 +176,16 @@ func TestCareEnds(t *testing.T) {
 }
 
 func TestPositionOfAnUndecodable(t *testing.T) {
-	for want, s := range map[string]*session{
-		"it is at the head of the queue":        {Consumer: Consumer{Prefetch: 1}},
-		"it is among the first 10 of the queue": {Consumer: Consumer{Prefetch: 10}},
-		`it came after message "m2"`:            {Consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
-		"it came after a message without an id": {Consumer: Consumer{Prefetch: 1}, received: 2},
+	for want, tc := range map[string]struct {
+		prefetch int
+		arrived  arrived
+	}{
+		"it is at the head of the queue":        {1, arrived{}},
+		"it is among the first 10 of the queue": {10, arrived{}},
+		`it came after message "m2"`:            {10, arrived{received: 2, last: "m2"}},
+		"it came after a message without an id": {1, arrived{received: 2}},
 	} {
-		if got := s.position(); got != want {
+		if got := tc.arrived.position(tc.prefetch); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -38,7 +38,7 @@ func (w *workers) enter(d *delivery) bool {
 // wait returns when d has a worker. It needs no context: each delivery gives its worker back in bounded time.
 func (w *workers) wait(d *delivery) {
 	w.mu.Lock()
-	if d.worker || w.take(d) {
+	if d.grip.worker || w.take(d) {
 		w.mu.Unlock()
 		return
 	}
@@ -54,17 +54,17 @@ func (w *workers) take(d *delivery) bool {
 		return false
 	}
 	w.free.Add(-1)
-	d.worker = true
+	d.grip.worker = true
 	return true
 }
 
 // leave takes d's worker, if it has one, and gives it to the next that is ready. It returns that one unless its own
 // goroutine goes on with it.
 func (w *workers) leave(d *delivery) *delivery {
-	if !d.worker {
+	if !d.grip.worker {
 		return nil
 	}
-	d.worker = false
+	d.grip.worker = false
 	next, idle := w.pass()
 	if idle {
 		w.idle()
@@ -80,7 +80,7 @@ func (w *workers) pass() (next *delivery, idle bool) {
 		w.free.Add(1)
 		return nil, true
 	}
-	next.worker = true
+	next.grip.worker = true
 	if next.turn != nil {
 		close(next.turn)
 		next.turn = nil

@@ -25,7 +25,8 @@ var arrows = map[string][]string{
 	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
 	"publisher": {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":  {"internal/inspect", "internal/queueinfo", "internal/setting"},
-	"consumer": {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint",
+	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/control",
+		"consumer/internal/delay", "consumer/internal/lanes", "internal/amqpdial", "internal/fingerprint",
 		"internal/pause", "internal/queueinfo", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management",
 		"internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
@@ -34,8 +35,12 @@ var arrows = map[string][]string{
 		"internal/printable",
 		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/shell", "internal/status"},
 
-	"consumer/internal/acks": nil,                    // knows nothing of attempts
-	"counter/rules":          {"internal/printable"}, // knows nothing of stores
+	"consumer/internal/acks":    nil, // knows nothing of attempts
+	"consumer/internal/bound":   nil,
+	"consumer/internal/control": {"counter"},
+	"consumer/internal/delay":   {"consumer/internal/bound", "internal/queueinfo"},
+	"consumer/internal/lanes":   {"consumer/internal/bound", "counter", "internal/pause"},
+	"counter/rules":             {"internal/printable"}, // knows nothing of stores
 
 	"internal/printable":   nil,
 	"internal/setting":     nil,

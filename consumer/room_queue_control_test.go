@@ -18,10 +18,9 @@ func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, 
 	b := newBench()
 	b.Counter, b.Retry = store, RetryInPlace
 	s := b.session(Consumer{Handler: handler, MaxRetries: 1, Ordered: true, HoldLanes: true})
-	held := &heldControl{}
-	defer held.release()
-	s.control = held.of(s)
-	ctx, end := s.control.consuming(t.Context(), false)
+	k, release := heard(s)
+	defer release()
+	ctx, end := k.Consuming(t.Context(), nil)
 	defer end()
 	deliveries := make(chan amqp.Delivery, len(ids))
 	for i, id := range ids {

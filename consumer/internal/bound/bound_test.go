@@ -1,8 +1,9 @@
-package consumer
+package bound
 
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,19 +20,19 @@ func TestAwaitIsBounded(t *testing.T) {
 	}{
 		{"in time", time.Second, time.Hour, time.Second, false},
 		{"soon after the stop", 5 * time.Second, 4500 * time.Millisecond, 5 * time.Second, false},
-		{"long after the stop", time.Hour, 5 * time.Second, 5*time.Second + lastReply, true},
-		{"never", time.Hour, 2 * time.Hour, openTimeout + lastReply, true},
+		{"long after the stop", time.Hour, 5 * time.Second, 5*time.Second + LastReply, true},
+		{"never", time.Hour, 2 * time.Hour, 10*time.Second + LastReply, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tc.stop)
 				defer cancel()
 				began, late := time.Now(), 0
-				got, err := await(ctx, openTimeout, func() (int, error) {
+				got, err := Await(ctx, 10*time.Second, func() (int, error) {
 					time.Sleep(tc.takes)
 					return 7, nil
 				}, func(n int) { late = n })
-				if took := time.Since(began); took != tc.after || errors.Is(err, errNoReply) != tc.unanswered ||
+				if took := time.Since(began); took != tc.after || errors.Is(err, ErrNoReply) != tc.unanswered ||
 					(err == nil) != (got == 7) {
 					t.Errorf("%d, %v after %v; want %v", got, err, took, tc.after)
 				}
@@ -47,7 +48,7 @@ func TestAwaitIsBounded(t *testing.T) {
 
 // TestAwaitSurvivesGoexit: a Check in a test may call FailNow.
 func TestAwaitSurvivesGoexit(t *testing.T) {
-	_, err := await(t.Context(), openTimeout, func() (int, error) { exitGoroutine(); return 0, nil }, func(int) {})
+	_, err := Await(t.Context(), 10*time.Second, func() (int, error) { runtime.Goexit(); return 0, nil }, func(int) {})
 	if err == nil || !strings.Contains(err.Error(), "goroutine") {
 		t.Errorf("%v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -36,19 +37,28 @@ func (s *store) pause(t *testing.T) {
 	}
 }
 
+// heard has the session hear operators until release is called.
+func heard(s *session) (k *control.Control, release func()) {
+	r := find[*controlRoom](s.rooms)
+	r.find()
+	return r.control, r.close
+}
+
 // TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them
 // ends.
 func TestControlIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		session := sessionOn(s, Consumer{})
-		var held [3]heldControl
-		for i := range held {
-			if k := held[i].of(session); k == nil || k != held[0].shared.control || k != held[i].of(session) {
+		var read [3]*control.Control
+		var release [3]func()
+		for i := range read {
+			session := sessionOn(s, Consumer{})
+			read[i], release[i] = heard(session)
+			if again, _ := heard(session); read[i] == nil || read[i] != read[0] || again != read[0] {
 				t.Fatalf("consumer %d has a control of its own", i)
 			}
 		}
-		time.Sleep(10*time.Second + controlEvery/2)
+		time.Sleep(10*time.Second + control.Every/2)
 		synctest.Wait()
 		if n := s.controls.Load(); n != 11 {
 			t.Errorf("%d reads in ten seconds", n)
@@ -56,11 +66,16 @@ func TestControlIsShared(t *testing.T) {
 		if got := s.states(t); len(got) != 1 || got[0].Consumer != thisProcess {
 			t.Errorf("the store knows %+v", got)
 		}
-		for i := range held {
-			held[i].release()
+		for _, end := range release {
+			end()
 		}
-		if got := s.states(t); len(got) != 0 || len(controls.of) != 0 {
+		if got := s.states(t); len(got) != 0 {
 			t.Errorf("after the last has ended: %+v", got)
+		}
+		k, end := heard(sessionOn(s, Consumer{}))
+		defer end()
+		if k == read[0] {
+			t.Error("the control that has ended is used again")
 		}
 	})
 }
@@ -70,11 +85,9 @@ func TestControlIsShared(t *testing.T) {
 func TestPauseEndsASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		session := sessionOn(s, Consumer{})
-		var held heldControl
-		k := held.of(session)
-		defer held.release()
-		consuming, end := k.consuming(t.Context(), false)
+		k, release := heard(sessionOn(s, Consumer{}))
+		defer release()
+		consuming, end := k.Consuming(t.Context(), nil)
 		time.Sleep(time.Second / 2)
 		s.pause(t)
 		select {
@@ -96,7 +109,7 @@ func TestPauseEndsASession(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		reply, changed := k.current()
+		reply, changed := k.Current()
 		if !reply.Paused {
 			t.Error("the pause ended when the store was out of reach")
 		}
@@ -105,10 +118,10 @@ func TestPauseEndsASession(t *testing.T) {
 		case <-changed:
 		case <-time.After(2 * time.Second):
 		}
-		if reply, _ := k.current(); reply.Paused {
+		if reply, _ := k.Current(); reply.Paused {
 			t.Error("the resume is not heard")
 		}
-		if session, end := k.consuming(t.Context(), false); session.Err() != nil {
+		if session, end := k.Consuming(t.Context(), nil); session.Err() != nil {
 			t.Error("a session after the resume has ended")
 		} else {
 			end()
@@ -131,9 +144,8 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			var runs atomic.Int64
 			fails := func(context.Context, amqp.Delivery) error { runs.Add(1); return errBoom }
 			s := b.session(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true})
-			var held heldControl
-			s.control = held.of(s)
-			defer held.release()
+			_, release := heard(s)
+			defer release()
 			defer s.prepare(t.Context(), t.Context())()
 			began := time.Now()
 			s.take(t.Context(), b.delivery(false))
@@ -178,10 +190,9 @@ type wrapped struct {
 
 // TestControlOfAWrappedCounter: a Counter that cannot be a key of a map has no control, and does not panic.
 func TestControlOfAWrappedCounter(t *testing.T) {
-	session := sessionOn(wrapped{newStore(), []string{"a"}}, Consumer{})
-	var held heldControl
-	defer held.release()
-	if k := held.of(session); k != nil {
+	k, release := heard(sessionOn(wrapped{newStore(), []string{"a"}}, Consumer{}))
+	defer release()
+	if k != nil {
 		t.Error("it has a control")
 	}
 }

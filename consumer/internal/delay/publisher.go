@@ -1,4 +1,5 @@
-package consumer
+// Package delay publishes copies of messages to delay queues.
+package delay
 
 import (
 	"cmp"
@@ -10,19 +11,21 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 )
 
 const (
-	// copyTimeout is how long the broker may take to confirm a copy: well within the lease of a move.
-	copyTimeout = 10 * time.Second
+	// Timeout is how long the broker may take to confirm a copy: well within the lease of a move.
+	Timeout = 10 * time.Second
 
 	// copyChannels is how many copies a session publishes at the same time.
 	copyChannels = 8
 )
 
-// copies publishes copies of messages as mandatory. Each has a channel to itself until its confirm, so a return belongs
-// to that copy.
-type copies struct {
+// Publisher publishes copies of messages as mandatory. Each has a channel to itself until its confirm, so a return
+// belongs to that copy.
+type Publisher struct {
 	conn    *amqp.Connection
 	idle    chan *copyChannel // nil: to be opened
 	blocked *atomic.Bool      // the broker takes no publishing: what is written now, it only reads after the alarm
@@ -34,8 +37,9 @@ type copyChannel struct {
 	closed   chan *amqp.Error
 }
 
-func newCopies(conn *amqp.Connection) *copies {
-	c := &copies{conn: conn, idle: make(chan *copyChannel, copyChannels), blocked: alarms.on(conn)}
+// NewPublisher returns one that opens its channels on conn when it needs them.
+func NewPublisher(conn *amqp.Connection) *Publisher {
+	c := &Publisher{conn: conn, idle: make(chan *copyChannel, copyChannels), blocked: alarms.on(conn)}
 	for range copyChannels {
 		c.idle <- nil
 	}
@@ -78,9 +82,9 @@ func (a *alarmed) follow(conn *amqp.Connection, notices <-chan amqp.Blocking, bl
 
 var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")
 
-// send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or
+// Send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or
 // may not exist.
-func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Publishing) error {
+func (c *Publisher) Send(ctx context.Context, bucket, queue string, copied amqp.Publishing) error {
 	if c.blocked.Load() {
 		return errBlocked
 	}
@@ -90,15 +94,15 @@ func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Pub
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) {
+	kept, err := bound.Await(ctx, Timeout, func() (*copyChannel, error) {
 		return c.publish(ctx, ch, bucket, queue, copied)
 	}, (*copyChannel).discard)
 	c.idle <- kept
 	return err
 }
 
-// close closes the channels that are idle. What still publishes ends with the connection.
-func (c *copies) close() {
+// Close closes the channels that are idle. What still publishes ends with the connection.
+func (c *Publisher) Close() {
 	for range copyChannels {
 		select {
 		case ch := <-c.idle:
@@ -109,10 +113,10 @@ func (c *copies) close() {
 }
 
 // publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after
-// copyTimeout, when the caller no longer waits for it.
-func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue string,
+// Timeout, when the caller no longer waits for it.
+func (c *Publisher) publish(ctx context.Context, ch *copyChannel, bucket, queue string,
 	copied amqp.Publishing) (*copyChannel, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 	defer cancel()
 	if ch == nil || ch.IsClosed() {
 		opened, err := c.open()
@@ -135,14 +139,14 @@ func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue str
 	select {
 	case r := <-ch.returned:
 		ch.discard()
-		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with DelayQueues",
-			r.ReplyCode, r.ReplyText)
+		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare "+
+			"with DelayQueues", r.ReplyCode, r.ReplyText)
 	default:
 		return ch, nil
 	}
 }
 
-func (c *copies) open() (*copyChannel, error) {
+func (c *Publisher) open() (*copyChannel, error) {
 	ch, err := c.conn.Channel()
 	if err != nil {
 		return nil, err

@@ -2,18 +2,18 @@ package consumer
 
 import "sync"
 
-// lanes keeps the deliveries of an ordered session in their order: one of each lane is under way, and the others wait
-// for it. A nil *lanes keeps no order.
-type lanes struct {
+// order keeps the deliveries of an ordered session in their order: one of each lane is under way, and the others wait
+// for it. A nil *order keeps no order.
+type order struct {
 	mu      sync.Mutex
 	waiting map[string]fifo // of each lane with a delivery under way
 	halted  bool
 }
 
-func newLanes() *lanes { return &lanes{waiting: map[string]fifo{}} }
+func newOrder() *order { return &order{waiting: map[string]fifo{}} }
 
 // enter reports whether d is the first of its lane and may go on. If not, d waits until next returns it.
-func (l *lanes) enter(d *delivery) bool {
+func (l *order) enter(d *delivery) bool {
 	if l == nil {
 		return true
 	}
@@ -28,7 +28,7 @@ func (l *lanes) enter(d *delivery) bool {
 }
 
 // next returns the delivery that may go on because d is done, or nil.
-func (l *lanes) next(d *delivery) *delivery {
+func (l *order) next(d *delivery) *delivery {
 	if l == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (l *lanes) next(d *delivery) *delivery {
 }
 
 // awaited reports whether another delivery waits for d.
-func (l *lanes) awaited(d *delivery) bool {
+func (l *order) awaited(d *delivery) bool {
 	if l == nil {
 		return false
 	}
@@ -55,7 +55,7 @@ func (l *lanes) awaited(d *delivery) bool {
 }
 
 // halt lets no delivery begin any more: one returns with the session, and none may overtake it.
-func (l *lanes) halt() {
+func (l *order) halt() {
 	if l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *lanes) halt() {
 	}
 }
 
-func (l *lanes) isHalted() bool {
+func (l *order) isHalted() bool {
 	if l == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package consumer
+package delay
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // While the broker blocks publishing, no copy is written: the broker would read each of them after the alarm.
 func TestBlockedBrokerGetsNoCopies(t *testing.T) {
-	c := &copies{idle: make(chan *copyChannel, 1), blocked: new(atomic.Bool)}
+	c := &Publisher{idle: make(chan *copyChannel, 1), blocked: new(atomic.Bool)}
 	c.idle <- nil
 	notices, ended := make(chan amqp.Blocking), make(chan struct{})
 	go func() {
@@ -24,11 +24,11 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 	}
 	tell(true)
 	for range copyChannels + 1 {
-		if err := c.send(t.Context(), "strikes.delay.1m", "q", amqp.Publishing{}); !errors.Is(err, errBlocked) {
+		if err := c.Send(t.Context(), "strikes.later.1m", "q", amqp.Publishing{}); !errors.Is(err, errBlocked) {
 			t.Fatal("a copy while the broker blocks:", err)
 		}
 	}
-	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.delay.1m",
+	if ch, err := c.publish(t.Context(), &copyChannel{Channel: &amqp.Channel{}}, "strikes.later.1m",
 		"q", amqp.Publishing{}); ch == nil || !errors.Is(err, errBlocked) {
 		t.Error("an alarm while the channel was opened:", err)
 	}

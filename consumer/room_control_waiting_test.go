@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestWaitingIsReported: operators see what a process holds although it is not counted, for how long and why, until it is
-// handled.
+// TestWaitingIsReported: operators see what a process holds although it is not counted, for how long and why, until it
+// is handled.
 func TestWaitingIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -27,9 +27,8 @@ func TestWaitingIsReported(t *testing.T) {
 			return nil
 		}
 		s := b.session(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true})
-		var held heldControl
-		s.control = held.of(s)
-		defer held.release()
+		_, release := heard(s)
+		defer release()
 		defer s.prepare(t.Context(), t.Context())()
 		other := b.delivery(false)
 		other.MessageId, other.DeliveryTag = "m2", 2
@@ -53,17 +52,16 @@ func TestWaitingIsReported(t *testing.T) {
 	})
 }
 
-// TestHeldEndsWithACountedFailure: a message whose failure was counted is in a record, so it is not held uncounted
+// TestWaitingEndsWithACountedFailure: a message whose failure was counted is in a record, so it is not held uncounted
 // during its backoff.
-func TestHeldEndsWithACountedFailure(t *testing.T) {
+func TestWaitingEndsWithACountedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Backoff = func(int) time.Duration { return time.Minute }
 		o := &outcomes{errs: []error{RetryAfter(NotCounted(errBoom), time.Second), errBoom}}
 		s := b.session(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true})
-		var held heldControl
-		s.control = held.of(s)
-		defer held.release()
+		_, release := heard(s)
+		defer release()
 		defer s.prepare(t.Context(), t.Context())()
 		s.take(t.Context(), b.delivery(false))
 		time.Sleep(30 * time.Second)

@@ -1,4 +1,4 @@
-package consumer
+package control
 
 import (
 	"time"
@@ -12,36 +12,31 @@ type uncountedSince struct {
 	why       string
 }
 
-// hold is called after each attempt that is not counted, because no record shows such a message to operators.
-func (k *control) hold(d *delivery) {
-	if k == nil {
-		return
-	}
+// Hold is called after each attempt at a delivery that is not counted, because no record shows such a message to
+// operators.
+func (k *Control) Hold(delivery any, why string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.held == nil {
-		k.held = map[*delivery]uncountedSince{}
+		k.held = map[any]uncountedSince{}
 	}
-	u, now := k.held[d], time.Now()
+	u, now := k.held[delivery], time.Now()
 	if u.since.IsZero() {
 		u.since = now
 	}
-	u.at, u.why = now, d.failed.text
-	k.held[d] = u
+	u.at, u.why = now, why
+	k.held[delivery] = u
 }
 
-// letGo is called once an attempt was counted, or the delivery is no longer held.
-func (k *control) letGo(d *delivery) {
-	if k == nil || d.uncounted == 0 {
-		return
-	}
+// LetGo is called once an attempt was counted, or the delivery is no longer held.
+func (k *Control) LetGo(delivery any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.held, d)
+	delete(k.held, delivery)
 }
 
 // holds sums up what is held. The caller has locked k.mu.
-func (k *control) holds(now time.Time) (h counter.Waiting) {
+func (k *Control) holds(now time.Time) (h counter.Waiting) {
 	var newest time.Time
 	for _, u := range k.held {
 		h.Messages++

@@ -3,14 +3,15 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -21,8 +22,8 @@ func TestDecideLane(t *testing.T) {
 		code counter.LaneCode
 		want step
 	}{
-		{counter.LaneEnter, counter.LaneFree, stepRun},
-		{counter.LaneEnter, counter.LaneRun, stepRun},
+		{counter.LaneEnter, counter.LaneFree, stepReceived},
+		{counter.LaneEnter, counter.LaneRun, stepReceived},
 		{counter.LaneEnter, counter.LaneBlocked, stepDeadLetter},
 		{counter.LaneEnter, counter.LaneSuperseded, stepAck},
 		{counter.LaneEnter, counter.LaneUnowned, stepLeave},
@@ -40,9 +41,6 @@ func TestDecideLane(t *testing.T) {
 		}
 	}
 }
-
-// plainCounter is a Counter without lanes.
-type plainCounter struct{ Counter }
 
 func TestHoldLanesNeedsALaneKeeper(t *testing.T) {
 	c := Consumer{
@@ -86,9 +84,8 @@ func TestBlockedLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		refused bool
 	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false},
 		{plainCounter{counter.NewMemory(nil)}, false, false}} {
-		err := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string {
-			return ""
-		}}).checkLanes(t.Context())
+		s := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }})
+		err := checkLanes(t, s)
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(),
 			"1 of its lanes are blocked") {
 			t.Errorf("%+v: %v", tc, err)
@@ -117,7 +114,7 @@ func TestUnknownLanes(t *testing.T) {
 	} {
 		var log strings.Builder
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		err := sessionOn(lanesFail{counter.NewMemory(nil), tc.err}, Consumer{Logger: logger}).checkLanes(t.Context())
+		err := checkLanes(t, sessionOn(lanesFail{counter.NewMemory(nil), tc.err}, Consumer{Logger: logger}))
 		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) ||
 			tc.refused == strings.Contains(log.String(), "is not known") {
 			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
@@ -127,89 +124,59 @@ func TestUnknownLanes(t *testing.T) {
 
 // After a blocked lane was seen, a store that is away does not let the next session overtake it.
 func TestTheLastNumberOfBlockedLanesStands(t *testing.T) {
-	s := sessionOn(lanesFail{counter.NewMemory(nil), errors.New("away")}, Consumer{})
-	s.control = &control{lanes: 2}
-	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(),
-		"2 of its lanes are blocked") {
-		t.Error(err)
+	s := sessionOn(held(t, "a"), Consumer{})
+	for _, store := range []Counter{s.Counter, lanesFail{counter.NewMemory(nil), errors.New("away")}} {
+		watch := find[*laneRoom](s.rooms).watch
+		watch.Store = store.(LaneKeeper)
+		next := newSession(s.Consumer, "/", s.rooms)
+		if err := checkLanes(t, next); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(),
+			"1 of its lanes are blocked") {
+			t.Error(err)
+		}
 	}
-	s.Counter = held(t, "a")
-	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || s.control.blockedLanes() != 1 {
-		t.Errorf("%v, %d held", err, s.control.blockedLanes())
+}
+
+func checkLanes(t *testing.T, s *session) error {
+	t.Helper()
+	r := find[*laneRoom](s.rooms)
+	if r == nil {
+		return nil
 	}
+	return r.check(t.Context(), nil)
 }
 
-// TestALaneBlockedDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on,
-// as do both if the store does not reply.
-func TestALaneBlockedDuringASessionEndsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		var controls heldControl
-		k := controls.of(sessionOn(s, Consumer{}))
-		defer controls.release()
-		none, end := k.consuming(t.Context(), false)
-		defer end()
-		holds, end := k.consuming(t.Context(), true)
-		defer end()
-		time.Sleep(3500 * time.Millisecond) // between two reads of the store
-		s.down.Store(true)
-		holdLane(t, s.Memory, "a")
-		time.Sleep(3 * time.Second)
-		if none.Err() != nil {
-			t.Error("a session ended although no lane was known to be blocked")
-		}
-		s.down.Store(false)
-		time.Sleep(2 * time.Second)
-		if none.Err() == nil || holds.Err() != nil {
-			t.Errorf("without HoldLanes the session goes on: %v; with HoldLanes: %v", none.Err() == nil, holds.Err() == nil)
-		}
-	})
-}
-
-func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		store := lanesFail{counter.NewMemory(nil), errors.New("away")}
-		logger := slog.New(slog.NewTextHandler(&log, nil))
-		var controls heldControl
-		_, end := controls.of(sessionOn(store, Consumer{Logger: logger})).consuming(t.Context(), false)
-		time.Sleep(5 * time.Second)
-		end()
-		controls.release()
-		if n := strings.Count(log.String(), "is not known"); n != 1 {
-			t.Errorf("%d warnings in %q, want 1", n, log.String())
-		}
-	})
-}
-
-// A session learns which lanes are blocked before its first attempt, from the session that owned them before. One that has
-// lost the queue meanwhile does not get them.
+// A session learns which lanes are blocked before its first attempt, from the session that owned them before. One that
+// has lost the queue meanwhile does not get them.
 func TestOwningLanes(t *testing.T) {
 	store := held(t, "a")
-	session := sessionOn(store, Consumer{})
 	here := func(context.Context) error { return nil }
-	lost := newHolds(session, store)
-	if err := lost.own(t.Context(), func(context.Context) error {
+	owners := 0
+	blocked := func() *lanes.Blocked {
+		owners++
+		return lanes.New(store, "/", "orders", fmt.Sprint("owner", owners), slog.New(slog.DiscardHandler))
+	}
+	lost := blocked()
+	if err := lost.Own(t.Context(), func(context.Context) error {
 		return errLost
-	}); !errors.Is(err, errLost) || lost.isOwned() {
+	}); !errors.Is(err, errLost) || lost.IsOwned() {
 		t.Errorf("a session that has lost the queue: %v", err)
 	}
-	late, next := newHolds(session, store), newHolds(session, store)
-	err := late.own(t.Context(), func(ctx context.Context) error { return next.own(ctx, here) })
-	if !errors.Is(err, errLaneUnowned) || late.isOwned() {
+	late, next := blocked(), blocked()
+	err := late.Own(t.Context(), func(ctx context.Context) error { return next.Own(ctx, here) })
+	if !errors.Is(err, lanes.ErrUnowned) || late.IsOwned() {
 		t.Errorf("a session whose successor came first: %v", err)
 	}
-	if !next.isOwned() || next.isFree("a") || next.isFree("b") {
+	if !next.IsOwned() || next.IsFree("a") || next.IsFree("b") {
 		t.Error("the successor takes a lane to be free before it has read which ones are blocked")
 	}
-	if next.note("b", false) || !next.isFree("b") || !next.note("c", true) || !next.note("c", false) {
+	if next.Note("b", false) || !next.IsFree("b") || !next.Note("c", true) || !next.Note("c", false) {
 		t.Error("what the steps say is not noted")
 	}
-	if err := next.readAll(t.Context()); err != nil || next.isFree("a") || !next.isFree("b") || !next.isFree("c") ||
-		!next.isFree("d") {
+	if err := next.ReadAll(t.Context()); err != nil || next.IsFree("a") || !next.IsFree("b") || !next.IsFree("c") ||
+		!next.IsFree("d") {
 		t.Errorf("the successor does not know which lane is blocked: %v", err)
 	}
-	if !next.note("d", true) || next.note("d", true) || next.isFree("d") || !next.note("a", false) || !next.isFree("a") {
+	if !next.Note("d", true) || next.Note("d", true) || next.IsFree("d") || !next.Note("a", false) || !next.IsFree("a") {
 		t.Error("what changes is not noted")
 	}
 }
@@ -217,7 +184,7 @@ func TestOwningLanes(t *testing.T) {
 // A dead letter whose position was given up, and that another tool moved back, is attempted: it is no copy of a handled
 // message.
 func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
-	for died, want := range map[bool]step{true: stepRun, false: stepAck} {
+	for died, want := range map[bool]step{true: stepReceived, false: stepAck} {
 		store := held(t, "a")
 		state, err := store.Lane(t.Context(), "/", "orders", "a")
 		if err != nil {
@@ -228,7 +195,7 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
-		if err := s.holds.own(t.Context(), func(context.Context) error { return nil }); err != nil {
+		if err := find[*laneRoom](s.rooms).blocked.Own(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		headers := amqp.Table{PositionHeader: position.String()}
@@ -237,11 +204,12 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 				"time": time.Unix(1_700_000_000, 0)}}
 		}
 		queueinfo.WriteFor(headers, "orders", "m1", nil)
-		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"},
-			inLane: &inLane{carried: position}}
+		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}}
 		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
-		if got := s.enterLane(t.Context(), d); got != want || d.superseded != (want == stepAck) {
-			t.Errorf("died %v: step %v, superseded %v; want step %v", died, got, d.superseded, want)
+		r := find[*laneRoom](s.rooms)
+		got, err := r.beforeAttempt(t.Context(), d)
+		if passed := kept[inLane](d, r).passed; got != want || passed != (want == stepAck) || err != nil {
+			t.Errorf("died %v: step %v, passed %v, %v; want step %v", died, got, passed, err, want)
 		}
 	}
 }

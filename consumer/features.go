@@ -1,0 +1,32 @@
+package consumer
+
+// features are asked in this order.
+var features = []feature{
+	queueFeature,
+	laneFeature,
+	delayFeature,
+	controlFeature,
+}
+
+// newRooms returns the rooms of a session that follows one with the rooms before.
+func newRooms(s *session, before rooms) (made rooms) {
+	for _, f := range features {
+		if r := f.room(s, before); r != nil {
+			made = append(made, r)
+		}
+	}
+	return made
+}
+
+// refuseFeatures refuses the settings that no room can serve.
+func refuseFeatures(c *Consumer) error {
+	for _, f := range features {
+		if f.refuse == nil {
+			continue
+		}
+		if err := f.refuse(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// Package control reads whether operators paused a queue or skipped messages of it.
+package control
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// A pause is in force within two seconds: one read a second, and the time that a read may take.
+const (
+	Every   = time.Second
+	Timeout = 500 * time.Millisecond
+)
+
+// Store is a store by which operators pause a queue and skip messages.
+type Store interface {
+	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
+}
+
+// Control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or
+// skipped messages. If the store does not reply, its last reply stands.
+type Control struct {
+	store        Store
+	vhost, queue string
+	reader       counter.Reader
+	logger       *slog.Logger
+
+	mu       sync.Mutex
+	reply    counter.Control                                    // the last one
+	changed  chan struct{}                                      // closed when reply changes
+	sessions map[*context.CancelFunc]func(context.Context) bool // that consume: whether one is unfit to go on
+	held     map[any]uncountedSince                             // deliveries whose last attempt was not counted
+
+	first chan struct{} // closed when the first read is done
+	again chan struct{} // asks for a read now
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+// New returns one that reads once Run is called. The reader names the process.
+func New(store Store, vhost, queue string, reader counter.Reader, logger *slog.Logger) *Control {
+	return &Control{
+		store: store, vhost: vhost, queue: queue, logger: logger, reader: reader,
+		changed:  make(chan struct{}),
+		sessions: map[*context.CancelFunc]func(context.Context) bool{},
+		first:    make(chan struct{}), again: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// First returns a channel that is closed when the first read is done.
+func (k *Control) First() <-chan struct{} { return k.first }
+
+// Stop ends Run, and waits for that.
+func (k *Control) Stop() {
+	close(k.stop)
+	<-k.done
+}
+
+// Run reads until Stop is called. Then it reports that this process has left.
+func (k *Control) Run() {
+	defer close(k.done)
+	reached := k.read(true)
+	close(k.first)
+	for {
+		timer := time.NewTimer(Every)
+		select {
+		case <-timer.C:
+		case <-k.again:
+			timer.Stop()
+		case <-k.stop:
+			timer.Stop()
+			if reached {
+				k.leave()
+			}
+			return
+		}
+		reached = k.read(reached)
+	}
+}
+
+// read reports whether the store replied, and logs it if that has changed.
+func (k *Control) read(reached bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	k.mu.Lock()
+	reader, paused := k.reader, k.reply.Paused
+	reader.Stopped = paused && len(k.sessions) == 0
+	reader.Waiting = k.holds(time.Now())
+	k.mu.Unlock()
+	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
+	switch {
+	case err != nil && reached:
+		k.logger.Warn("reading whether the queue is paused: the store does not reply; its last reply stands",
+			"queue", k.queue, "paused", paused, "error", err)
+	case err == nil && !reached:
+		k.logger.Info("the store replies again", "queue", k.queue, "paused", reply.Paused)
+	}
+	if err == nil {
+		k.take(reply)
+		k.look(ctx)
+	}
+	return err == nil
+}
+
+// look ends the sessions that one of them finds unfit to go on. The check before their next ones says why. All are on
+// one queue, so one is asked.
+func (k *Control) look(ctx context.Context) {
+	var unfit func(context.Context) bool
+	k.mu.Lock()
+	for _, ask := range k.sessions {
+		if ask != nil {
+			unfit = ask
+		}
+	}
+	k.mu.Unlock()
+	if unfit == nil || !unfit(ctx) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for cancel, ask := range k.sessions {
+		if ask != nil {
+			(*cancel)()
+		}
+	}
+}
+
+func (k *Control) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	reader := k.reader
+	reader.Left = true
+	_, _ = k.store.Control(ctx, k.vhost, k.queue, reader) // else it is forgotten after a minute
+}
+
+// take stores a reply. A pause ends the sessions that consume.
+func (k *Control) take(reply counter.Control) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if reflect.DeepEqual(reply, k.reply) {
+		return
+	}
+	k.reply = reply
+	close(k.changed)
+	k.changed = make(chan struct{})
+	if reply.Paused {
+		for cancel := range k.sessions {
+			(*cancel)()
+		}
+	}
+}
+
+// Current returns the last reply, and a channel that is closed with the next that differs.
+func (k *Control) Current() (counter.Control, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reply, k.changed
+}
+
+// Consuming returns a context for a session, which ends with ctx, with a pause, and when the session is unfit to go on:
+// unfit is asked once a second, unless it is nil. The caller calls end once the session holds no delivery any more.
+func (k *Control) Consuming(ctx context.Context,
+	unfit func(context.Context) bool) (session context.Context, end func()) {
+	session, cancel := context.WithCancel(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sessions[&cancel] = unfit
+	if k.reply.Paused {
+		cancel()
+	}
+	return session, func() {
+		cancel()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.sessions, &cancel)
+		if k.reply.Paused && len(k.sessions) == 0 {
+			k.ReadNow()
+		}
+	}
+}
+
+// ReadNow has it read now.
+func (k *Control) ReadNow() {
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}

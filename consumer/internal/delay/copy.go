@@ -1,0 +1,64 @@
+package delay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"strconv"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Fingerprint distinguishes messages with the same id, by their bodies and the seconds of their timestamps.
+func Fingerprint(d *amqp.Delivery) string {
+	second := int64(0)
+	if !d.Timestamp.IsZero() {
+		second = d.Timestamp.Unix()
+	}
+	sum := sha256.New()
+	sum.Write(append(strconv.AppendInt(nil, second, 10), '\n'))
+	sum.Write(d.Body)
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// Fields are those of a copy that its message does not have.
+type Fields struct {
+	Queue      string // that the copy returns to
+	Generation string
+	CopyNumber int64 // its number
+	Fence      int64 // 0: none
+}
+
+// Copy returns the message that waits instead of d. It keeps the properties and headers of d, except for what the
+// broker would act on or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was
+// routed; the expiration, which began with the first publishing; and the user, which must be that of the connection.
+func Copy(d *amqp.Delivery, ours queueinfo.Headers, f Fields) amqp.Publishing {
+	headers := ours.Copy()
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
+	headers[queueinfo.CopyHeader] = f.CopyNumber
+	delete(headers, queueinfo.CopyGenerationHeader)
+	if queueinfo.ReadKnown(headers, f.Queue, false).Generation() != f.Generation {
+		headers[queueinfo.CopyGenerationHeader] = f.Generation
+	}
+	if f.Fence > 0 {
+		headers[queueinfo.FenceHeader] = f.Fence
+	}
+	queueinfo.WriteFor(headers, f.Queue, d.MessageId, d.Body)
+	return amqp.Publishing{
+		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority,
+		Type: d.Type, AppId: d.AppId,
+		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
+		Timestamp: d.Timestamp,
+	}
+}
+
+func ofTheBroker(header string) bool {
+	switch header {
+	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
+		return true
+	}
+	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
+}

@@ -1,0 +1,38 @@
+package consumer
+
+import (
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// link is the session's side of the wire.
+type link struct {
+	channel    wire
+	alive      func() error // asks the broker, of a session that holds lanes
+	tag        string
+	deliveries <-chan amqp.Delivery
+	closed     <-chan *amqp.Error // the channel
+	lost       <-chan *amqp.Error // the connection, which hears of it first
+	cancelled  <-chan string
+}
+
+// wire is what a session needs of its *amqp.Channel once it consumes.
+type wire interface {
+	Cancel(tag string, noWait bool) error
+	Consume(queue, tag string, autoAck, exclusive, noLocal, noWait bool, args amqp.Table) (<-chan amqp.Delivery, error)
+	Close() error
+}
+
+// reason returns why the channel closed, which the library says a moment after what failed because of that; nil if it
+// does not.
+func (l *link) reason() (says *amqp.Error) {
+	patience := time.NewTimer(closeTimeout / 10)
+	defer patience.Stop()
+	select {
+	case says = <-l.closed:
+	case says = <-l.lost:
+	case <-patience.C:
+	}
+	return says
+}

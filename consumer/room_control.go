@@ -1,0 +1,141 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/control"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// controlFeature lets operators pause a queue and skip messages, if the Counter has a method Control.
+var controlFeature = feature{room: newControlRoom}
+
+// controlRoom ends the session when its queue is paused, and the wait of a message that is skipped.
+type controlRoom struct {
+	noRoom
+	s       *session
+	lease   *control.Lease
+	control *control.Control // nil: operators cannot be heard
+}
+
+func newControlRoom(s *session, before rooms) room {
+	r := &controlRoom{s: s, lease: &control.Lease{}}
+	if last := find[*controlRoom](before); last != nil {
+		r.lease = last.lease
+	}
+	s.waiting, s.look = r.wait, r.look
+	return r
+}
+
+// find takes the control of the queue.
+func (r *controlRoom) find() {
+	if store, ok := r.s.Counter.(control.Store); ok {
+		r.control = r.lease.Of(store, r.s.vhost, r.s.Queue, func() *control.Control { return r.create(store) })
+	}
+}
+
+func (r *controlRoom) create(store control.Store) *control.Control {
+	reader := counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name}
+	return control.New(store, r.s.vhost, r.s.Queue, reader, r.s.Logger)
+}
+
+func (r *controlRoom) close() { r.lease.Release() }
+
+func (r *controlRoom) look() {
+	if r.control != nil {
+		r.control.ReadNow()
+	}
+}
+
+// around calls consume with a context that a pause ends, or waits until a paused queue is resumed. Another session
+// follows a pause: what was checked may have changed meanwhile.
+func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
+	consume func(context.Context) error) (again bool, err error) {
+	if r.control == nil {
+		r.find()
+	}
+	if r.control == nil {
+		return false, consume(ctx)
+	}
+	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
+		return paused, err
+	}
+	session, end := r.control.Consuming(ctx, r.s.unfit)
+	defer end()
+	err = consume(session)
+	return session.Err() != nil && ctx.Err() == nil, err
+}
+
+// awaitResume returns once the queue is not paused, or ctx is done. It reports whether it was paused, and an error if
+// the connection is lost meanwhile.
+func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (paused bool, err error) {
+	select {
+	case <-r.control.First():
+	case <-ctx.Done():
+		return false, nil
+	}
+	reply, changed := r.control.Current()
+	if !reply.Paused {
+		return false, nil
+	}
+	s := r.s
+	s.Logger.Info("paused", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why, "since", reply.Note.At)
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	for reply.Paused {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return true, nil
+		case err := <-lost:
+			return true, s.lost(errLost, err)
+		}
+		reply, changed = r.control.Current()
+	}
+	s.Logger.Info("resumed", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why)
+	return true, nil
+}
+
+// wait holds a delivery. A stop ends the wait; an operator's skip ends it once. Operators see a delivery whose last
+// attempt was not counted, because no record shows it.
+func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Duration) waited {
+	if r.control == nil {
+		return waitFor(ctx, d, backoff)
+	}
+	switch {
+	case d.past.uncounted == 0:
+		r.control.LetGo(d)
+	case d.outcome.failed != nil:
+		r.control.Hold(d, d.outcome.failed.text)
+	}
+	timer := time.NewTimer(backoff)
+	defer timer.Stop()
+	for {
+		reply, changed := r.control.Current()
+		if reply.Skips(d.message) {
+			if skipped := kept[bool](d, r); !*skipped {
+				*skipped = true
+				return waitSkipped
+			}
+		}
+		if ctx.Err() != nil { // also of a wait that is over already
+			return waitStopped
+		}
+		select {
+		case <-ctx.Done():
+			return waitStopped
+		case <-timer.C:
+			return waitOver
+		case <-changed:
+		}
+	}
+}
+
+func (r *controlRoom) beforeSettlement(_ context.Context, d *delivery, next step) (step, error) {
+	if r.control != nil && d.past.uncounted > 0 && next != stepMove && next != stepHeld {
+		r.control.LetGo(d)
+	}
+	return next, nil
+}

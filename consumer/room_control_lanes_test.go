@@ -1,0 +1,56 @@
+package consumer
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestALaneBlockedDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes
+// on, as do both if the store does not reply.
+func TestALaneBlockedDuringASessionEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		session := sessionOn(s, Consumer{})
+		k, release := heard(session)
+		defer release()
+		none, end := k.Consuming(t.Context(), session.unfit)
+		defer end()
+		holds, end := k.Consuming(t.Context(), nil)
+		defer end()
+		time.Sleep(3500 * time.Millisecond) // between two reads of the store
+		s.down.Store(true)
+		holdLane(t, s.Memory, "a")
+		time.Sleep(3 * time.Second)
+		if none.Err() != nil {
+			t.Error("a session ended although no lane was known to be blocked")
+		}
+		s.down.Store(false)
+		time.Sleep(2 * time.Second)
+		if none.Err() == nil || holds.Err() != nil {
+			t.Errorf("without HoldLanes the session goes on: %v; with HoldLanes: %v", none.Err() == nil, holds.Err() == nil)
+		}
+	})
+}
+
+func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store := lanesFail{counter.NewMemory(nil), errors.New("away")}
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		session := sessionOn(store, Consumer{Logger: logger})
+		k, release := heard(session)
+		_, end := k.Consuming(t.Context(), session.unfit)
+		time.Sleep(5 * time.Second)
+		end()
+		release()
+		if n := strings.Count(log.String(), "is not known"); n != 1 {
+			t.Errorf("%d warnings in %q, want 1", n, log.String())
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/consumer/internal/lanes"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/fingerprint"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets
+// it. See Consumer.HoldLanes.
+const PositionHeader = queueinfo.PositionHeader
+
+// LaneKeeper is a Counter that keeps which lanes are blocked. *counter.Counter and *counter.Memory are LaneKeepers.
+type LaneKeeper interface {
+	lanes.Keeper
+	lanes.Counter
+}
+
+// ErrLanesBlocked says that a queue with blocked lanes was refused to a consumer without HoldLanes.
+var ErrLanesBlocked = errors.New("lanes are blocked")
+
+// laneFeature keeps the order of lanes beyond dead letters, see Consumer.HoldLanes.
+var laneFeature = feature{refuse: refuseLanes, room: newLaneRoom}
+
+func refuseLanes(c *Consumer) error {
+	if _, ok := c.Counter.(LaneKeeper); !ok && c.HoldLanes && c.Lane != nil {
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
+			"a LaneKeeper with HoldLanes, such as *counter.Counter")
+	}
+	return nil
+}
+
+// laneRoom dead-letters the messages of a blocked lane. A session that blocks no lanes is refused while one is blocked.
+type laneRoom struct {
+	noRoom
+	s       *session
+	blocked *lanes.Blocked // nil: the session blocks no lanes
+	watch   *lanes.Watch   // if it does not, and the Counter can tell
+}
+
+func newLaneRoom(s *session, before rooms) room {
+	r := &laneRoom{s: s}
+	store, ok := s.Counter.(LaneKeeper)
+	switch {
+	case !ok:
+		return nil
+	case s.HoldLanes && s.Lane != nil:
+		r.blocked = lanes.New(store, s.vhost, s.Queue, token(tokens.Add(1)).String(), s.Logger)
+	default:
+		r.watch = &lanes.Watch{Store: store, VHost: s.vhost, Queue: s.Queue, Log: s.Logger}
+		if last := find[*laneRoom](before); last != nil && last.watch != nil {
+			r.watch = last.watch
+		}
+		s.unfit = r.watch.AnyBlocked
+	}
+	return r
+}
+
+// check refuses a queue with blocked lanes to a session that would not block them. If the store is away, its last
+// number stands; without one it is no reason to refuse.
+func (r *laneRoom) check(ctx context.Context, _ *amqp.Connection) error {
+	if r.watch == nil {
+		return nil
+	}
+	held, err := r.watch.Ask(ctx)
+	if failed := new(counter.StoreError); errors.As(err, &failed) && neverServes(err) {
+		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are blocked: %w", r.s.Queue, err)}
+	}
+	if err != nil {
+		r.watch.Warn(held, err)
+	}
+	if held == 0 {
+		return nil
+	}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
+		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", r.s.Queue, held,
+		ErrLanesBlocked)}
+}
+
+// beside reads the blocked lanes.
+func (r *laneRoom) beside(ctx context.Context) {
+	if r.blocked != nil {
+		r.blocked.Keep(ctx)
+	}
+}
+
+// inLane is the position of a delivery in its lane.
+type inLane struct {
+	carried  *counter.Position // by the message; nil: not read yet
+	position counter.Position  // the same, if the store knows it
+	entered  bool              // it may run
+	passed   bool              // it may be settled
+	step     *counter.LaneStep // that the store did not answer
+}
+
+// beforeAttempt asks whether a message may run, where its lane may be blocked.
+func (r *laneRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
+	if r.blocked == nil {
+		return stepReceived, nil
+	}
+	in := kept[inLane](d, r)
+	if in.entered {
+		return stepReceived, nil
+	}
+	if in.carried == nil {
+		position := counter.ParsePosition(d.ours.Position())
+		in.carried = &position
+	}
+	if err := r.blocked.Own(ctx, r.alive); err != nil {
+		return 0, err
+	}
+	if *in.carried == (counter.Position{}) && r.blocked.IsFree(d.lane) {
+		in.entered = true
+		return stepReceived, nil
+	}
+	next, err := r.ask(ctx, d, counter.LaneEnter)
+	if err != nil || next == stepLeave {
+		return next, err
+	}
+	_, died := d.ours.NewestDeath()
+	switch {
+	case next == stepReceived:
+		in.entered = true
+	case next == stepAck && died:
+		// It has died here since it got its position, and another tool has moved it back: it was not handled in that
+		// position.
+		*in = inLane{carried: new(counter.Position)}
+		return r.beforeAttempt(ctx, d)
+	case next == stepAck:
+		in.passed = true
+	default:
+		d.outcome.cause, d.outcome.err, in.passed = counter.CauseBlocked, errLaneBlocked, true
+	}
+	return next, nil
+}
+
+// alive asks the broker whether the session still has the queue.
+func (r *laneRoom) alive(ctx context.Context) error {
+	_, err := bound.Await(ctx, stepTimeout, func() (none struct{}, err error) { return none, r.s.link.alive() },
+		func(struct{}) {})
+	return cmp.Or(err, ctx.Err())
+}
+
+// beforeSettlement makes sure that the store knows of a dead letter before its nack, and of a replayed message's
+// success before its ack.
+func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
+	if r.blocked == nil || next != stepDeadLetter && next != stepAck {
+		return next, nil
+	}
+	in := kept[inLane](d, r)
+	if in.passed || next == stepAck && in.position == (counter.Position{}) {
+		return next, nil
+	}
+	act := counter.LaneLeave
+	if next == stepDeadLetter {
+		act = counter.LaneBlock
+	}
+	next, err := r.ask(ctx, d, act)
+	if err != nil {
+		return 0, err
+	}
+	in.passed = true
+	if next == stepDeadLetter {
+		<-r.s.acks.Sent() // else a message before it could return, and find its position taken
+	}
+	return next, nil
+}
+
+// ask sends a step of the lane, and returns what becomes of the delivery then.
+func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (step, error) {
+	in := kept[inLane](d, r)
+	if in.step == nil {
+		in.step = &counter.LaneStep{Message: d.message, Lane: d.lane, Act: act, Position: *in.carried,
+			Redelivered: d.Redelivered}
+		if d.message.ID == "" {
+			in.step.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
+		}
+	}
+	reply, err := r.blocked.Step(ctx, in.step)
+	if err != nil {
+		return 0, err
+	}
+	in.step, in.position = nil, reply.Position
+	next := decideLane(act, reply.Code)
+	if next == stepLeave {
+		d.result.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Code], r.s.Queue, d.lane)
+	}
+	return next, nil
+}
+
+// decideLane returns the step for the store's reply on a step of a lane: stepReceived if the message may run.
+func decideLane(act counter.LaneAct, v counter.LaneCode) step {
+	switch {
+	case v == counter.LaneUnowned || v == counter.LaneUnknown:
+		return stepLeave
+	case act == counter.LaneBlock:
+		return stepDeadLetter
+	case act == counter.LaneLeave, v == counter.LaneSuperseded:
+		return stepAck
+	case v == counter.LaneBlocked:
+		return stepDeadLetter
+	}
+	return stepReceived
+}
+
+var laneErrors = map[counter.LaneCode]error{counter.LaneUnowned: lanes.ErrUnowned, counter.LaneUnknown: errLaneUnknown}
+
+var (
+	errLaneBlocked = errors.New("an earlier message blocks the lane")
+	errLaneUnknown = errors.New("consumer: the store has lost its memory of blocked lanes: dead letters of a lane may " +
+		"be overtaken; replay them before its new messages")
+)

@@ -1,0 +1,92 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// QueueHolder is a Counter with which a message holds its whole queue, see Consumer.HoldLanes. *counter.Counter and
+// *counter.Memory are QueueHolders. One that is not comparable is refused.
+type QueueHolder interface {
+	Counter
+	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
+	HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
+}
+
+// queueFeature pauses the queue where a message would be dead-lettered, see Consumer.HoldLanes without a Lane.
+var queueFeature = feature{refuse: refuseQueue, room: newQueueRoom}
+
+// queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.
+type queueRoom struct {
+	noRoom
+	s *session
+}
+
+func refuseQueue(c *Consumer) error {
+	_, ok := c.Counter.(QueueHolder)
+	if c.HoldLanes && c.Lane == nil && (!ok || !reflect.ValueOf(c.Counter).Comparable()) {
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
+			"a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
+	}
+	return nil
+}
+
+func newQueueRoom(s *session, _ rooms) room {
+	if !s.HoldLanes || s.Lane != nil {
+		return nil
+	}
+	s.patient = true
+	return &queueRoom{s: s}
+}
+
+func (r *queueRoom) mark(_ *delivery, a *counter.Attempt) { a.HoldsQueue = true }
+
+// beforeAttempt lets a message without an id run: nothing but another attempt could become of it.
+func (r *queueRoom) beforeAttempt(_ context.Context, d *delivery) (step, error) {
+	if d.message.ID == "" {
+		return stepRun, nil
+	}
+	return stepReceived, nil
+}
+
+// heldPoll is how long a delivery that holds its queue is kept before another START, unless the pause ends its session
+// first. It exceeds the time in which a process reads of a pause.
+const heldPoll = 2 * time.Second
+
+var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher " +
+	"limit or skip it; see strikes status")
+
+// beforeSettlement keeps a delivery that holds its queue, unsettled: the pause ends the session, and all deliveries
+// return with it, in their order. It returns stepBegin if the queue is not paused any more. A message without an id,
+// which no record can keep, pauses its queue here. Each resume gives it an attempt.
+func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
+	if next == stepDeadLetter && d.message.ID == "" {
+		store := r.s.Counter.(QueueHolder)
+		why := counter.Note{By: r.s.Name, Why: "a message without an id failed: resume the queue to try it again, or take " +
+			"it off the queue"}
+		err := bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
+			return store.HoldQueue(ctx, r.s.vhost, r.s.Queue, why)
+		})
+		if err != nil {
+			return 0, err
+		}
+		next = stepHeld
+	}
+	if next != stepHeld {
+		return next, nil
+	}
+	if holding := kept[bool](d, r); !*holding {
+		*holding = true
+		r.s.Logger.Warn("a message holds the queue, which is paused; see strikes status", "queue", r.s.Queue,
+			"id", d.message.ID, "cause", d.reply.Cause)
+		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errHoldsQueue})
+	}
+	r.s.look()
+	return r.s.wait(ctx, d, heldPoll, stepBegin), nil
+}

@@ -1,0 +1,202 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/strikesmq/strikes/consumer/internal/acks"
+	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+)
+
+// openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just
+// recovering from a kill was never answered (measured on 3.10.8), and amqp091-go waits without a bound.
+const openTimeout = 10 * time.Second
+
+// newSession returns a session of c, which has its defaults. It follows one with the rooms before.
+func newSession(c Consumer, vhost string, before rooms) *session {
+	s := &session{
+		settings: settings{c, cmp.Or(vhost, "/")}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
+		waiting: waitFor, look: func() {},
+	}
+	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
+	s.isolation, s.proceed = ofProcess, func(ctx context.Context, d *delivery) { s.deliver(ctx, d, stepBegin) }
+	if c.Ordered && c.Retry == RetryInPlace {
+		s.order = newOrder()
+	}
+	s.rooms = newRooms(s, before)
+	return s
+}
+
+// prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled
+// once live is, which is not before. The caller ends the session with the function that prepare returns.
+func (s *session) prepare(ctx, live context.Context) (end func()) {
+	c := s.Consumer
+	s.live = live
+	s.workers = newWorkers(c.Concurrency, func() { s.acks.Wake() })
+	s.slots = semaphore.NewWeighted(2 * int64(c.Concurrency))
+	s.acks = acks.New(acks.Options[*delivery]{
+		Prefetch: c.Prefetch, Each: c.AckEach, Idle: s.workers.idling,
+		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
+	})
+	s.watchdog = newWatchdog(s.HandlerTimeout, func(c *call) { s.abandon(ctx, c) })
+	calm := context.AfterFunc(live, s.watchdog.hasten)
+	return func() {
+		calm()
+		s.watchdog.stop()
+	}
+}
+
+func (s *session) open(conn *amqp.Connection) (*link, error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
+	}
+	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(),
+		lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
+	l.cancelled = ch.NotifyCancel(make(chan string, 1))
+	l.alive = func() error {
+		_, err := ch.QueueDeclarePassive(s.Queue, false, false, false, false, nil) // the queue replies, not only the channel
+		return err
+	}
+	asked := time.Now()
+	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
+		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
+	}
+	if err != nil {
+		_ = ch.Close() // closed already by what refused
+		return nil, s.refusedBy(conn, l, asked, err)
+	}
+	return l, nil
+}
+
+// refusedBy distinguishes a refusal by the broker from a connection that broke.
+func (s *session) refusedBy(conn *amqp.Connection, l *link, asked time.Time, err error) error {
+	wrapped := fmt.Errorf("consumer: queue %q: consuming: %w", s.Queue, err)
+	var reply *amqp.Error
+	if !errors.As(err, &reply) {
+		return wrapped
+	}
+	if errors.Is(err, amqp.ErrClosed) {
+		reply = l.reason()
+	}
+	switch {
+	case amqpdial.Unanswered(reply, asked):
+		return fmt.Errorf("consumer: queue %q: consuming: the queue did not answer, as a quorum queue without a majority "+
+			"of its members: %w", s.Queue, reply)
+	case amqpdial.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
+		return s.lost(errLost, reply)
+	case reply != nil && reply.Server && !conn.IsClosed():
+		return refusal{wrapped}
+	}
+	return wrapped
+}
+
+// consume opens a channel and serves its deliveries until the session ends.
+func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
+	l, err := bound.Await(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) {
+		_ = l.channel.Close()
+	})
+	if errors.Is(err, bound.ErrNoReply) {
+		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
+	}
+	if err != nil {
+		s.report(ctx, err)
+		return err
+	}
+	return s.ofLink(ctx, l)
+}
+
+// ofLink serves the deliveries of a channel.
+func (s *session) ofLink(ctx context.Context, l *link) error {
+	err := s.serve(ctx, l)
+	s.report(ctx, err)
+	return err
+}
+
+func (s *session) serve(ctx context.Context, l *link) error {
+	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not counted
+	s.link = l
+	defer s.prepare(stop, live)()
+	s.consuming()
+	s.isConsuming(true)
+	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
+
+	var beside sync.WaitGroup
+	for _, r := range s.rooms {
+		beside.Go(func() { r.beside(stop) })
+	}
+	err := s.receive(ctx, stop, l)
+	s.isConsuming(false)
+	stopping := err == nil
+	halt()
+	beside.Wait()
+	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
+		s.acks.Hurry()
+	}
+	if stopping {
+		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
+		err = s.drain(l)
+	}
+	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
+		s.acks.Pause()
+		_ = bound.Within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
+		s.acks.Hurry()                                                   // each is left
+	}
+	kill(cmp.Or(err, errDrained))
+	err = errors.Join(err, bound.Within(settleTimeout, s.tasks.Wait))
+	if err == nil {
+		err = s.closeChannel(l)
+	}
+	if stopping && err != nil {
+		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
+	}
+	return err
+}
+
+func (s *session) isConsuming(yes bool) {
+	if s.Consuming != nil {
+		s.guard("Consuming", func() { s.Consuming(yes) })
+	}
+}
+
+// receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so
+// that the time for which each may be held begins with its arrival.
+func (s *session) receive(ctx, stop context.Context, l *link) error {
+	deliveries := l.deliveries
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.ended:
+			return s.explain(l, err)
+		case _, ok := <-l.cancelled:
+			if ok {
+				return s.lost(errCancelled, nil)
+			}
+			l.cancelled = nil // closed with the channel, which says why
+		case err := <-l.closed:
+			return s.lost(errLost, err)
+		case err := <-l.lost:
+			return s.lost(errLost, err)
+		case d, ok := <-deliveries:
+			if !ok { // the reason follows on one of the others
+				deliveries = nil
+				continue
+			}
+			if s.arrived.passed() {
+				return errPassed
+			}
+			s.take(stop, d)
+		}
+	}
+}
