@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -18,30 +19,23 @@ func run(ctx context.Context, s cli.Streams, args []string) int {
 }
 
 func (a *app) root() *cobra.Command {
-	version := false
-	root := cli.Group("strikes", "retry RabbitMQ messages an exact number of times, counted in Redis",
-		a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
+	info, _ := debug.ReadBuildInfo()
+	root := &cobra.Command{
+		Use: "strikes", Short: "retry RabbitMQ messages an exact number of times",
+		Version: buildOf(info).String(),
+		Example: `  strikes demo
+  strikes declare orders
+  strikes publish orders orders.txt
+  strikes consume orders --max-retries 5 -- ./handle-order
+  strikes dead list orders`,
+		Long: cli.ExitCodes,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
 		a.statusCommand(), a.consoleCommand(), a.exportCommand(), a.deadCommand(), a.laneCommand(), a.counterCommand(),
-		a.limitCommand(),
-		a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(),
-		a.versionCommand(), a.demoWorkerCommand())
-	root.Long = cli.ExitCodes
-	root.Flags().BoolVar(&version, "version", false, "print the version and build")
-	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		if version && (cmd != root || len(args) > 0) {
-			return cli.Misusef("--version takes no arguments")
-		}
-		return nil
-	}
-	group := root.RunE
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if version {
-			return a.printVersion(false)
-		}
-		return group(cmd, args)
-	}
-	root = cli.Root(a.Streams, root)
+		a.limitCommand(), a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(), a.versionCommand(),
+		a.demoWorkerCommand())
+	root.AddCommand(topics()...)
 	connect.CompleteQueues(root)
-	addExamples(root)
 	return root
 }

@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/metrics"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
@@ -24,42 +22,63 @@ import (
 
 func (a *app) consoleCommand() *cobra.Command {
 	var o consoleOptions
-	cmd := cli.New("console", "serve web pages that show every queue, its dead letters and how to act on them", `
-Serves pages at --listen and prints their URL. The pages show every queue that the management API lists, or those of --queue: what blocks it,
-its dead letters and why they died, each message's history, and what the doctor finds.
+	cmd := &cobra.Command{
+		Use: "console", Short: "serve web pages that show every queue and its dead letters", Args: cobra.ExactArgs(0),
+		Example: "  strikes console\n  strikes console --allow replay,pause --token-file /etc/strikes/token",
+		Long: `Serves pages at --listen and prints their URL. The pages show every queue that
+the management API lists, or those of --queue: what blocks it, its dead letters
+and why they died, each message's history, and what the doctor finds.
 
-The pages only read unless --allow names verbs. Each change asks for a reason, and an audit in the store keeps it. Without --token-file only
-this machine is served. With it, browsers ask for the token and a name, and other programs send "Authorization: Bearer TOKEN".
-/metrics serves what strikes export serves, to the same visitors. docs/console.md says how to run it safely.`[1:],
-		func(ctx context.Context, _ []string) error { return a.console(ctx, o) })
+The pages only read unless --allow names verbs. Each change asks for a reason,
+and an audit in the store keeps it. Without --token-file only this machine is
+served. With it, browsers ask for the token and a name, and other programs send
+"Authorization: Bearer TOKEN". /metrics serves what strikes export serves, to
+the same visitors. docs/console.md says how to run it safely.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.console(cmd.Context(), o) },
+	}
 	f := cmd.Flags()
-	o.at.AddTo(cmd, "127.0.0.1:9463")
+	o.at.addTo(cmd, "127.0.0.1:9463")
 	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+
 		strings.ReplaceAll(console.AllVerbs().String(), ",", ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
+	_ = cmd.RegisterFlagCompletionFunc("allow", completeVerbs) // the flag is there
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
-	o.AddManagement(cmd, "which lists the queues and their rates")
+	o.AddManagement(cmd)
 	return cmd
+}
+
+// completeVerbs completes the last of the verbs of --allow.
+func completeVerbs(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
+	given := begun[:strings.LastIndex(begun, ",")+1]
+	for verb := range strings.SplitSeq(console.AllVerbs().String(), ",") {
+		if !slices.Contains(strings.Split(given, ","), verb) {
+			all = append(all, given+verb)
+		}
+	}
+	if given == "" {
+		all = append(all, "all")
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // consoleOptions are the flags of console.
 type consoleOptions struct {
 	connect.Flags
 
-	at                   web.Flags
+	at                   pages
 	allow, path, dropDir string
 	queues               []string
 }
 
 func (a *app) console(ctx context.Context, o consoleOptions) error {
-	if o.at.Path = o.path; o.allow == "all" {
+	if o.at.path = o.path; o.allow == "all" {
 		o.allow = console.AllVerbs().String()
 	}
-	token, err := o.at.Token()
+	token, err := o.at.token()
 	if err != nil {
 		return err
 	}
@@ -83,7 +102,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	c, err := console.New(console.Options{
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
 		Queues: o.queues,
-		Prefix: o.path, Hosts: o.at.Names(), Token: token, Actor: change.ThisUser(), Allow: allow,
+		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: change.ThisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: func(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) },
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})
@@ -100,8 +119,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/", c)
-	mux.Handle("GET /metrics", c.Guard(metrics.Handler(cache)))
-	return o.at.Serve(ctx, mux, a.Out)
+	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
+	return o.at.serve(ctx, mux, a.Out)
 }
 
 // findManagement returns the management API that is given, or the one at the usual address if it answers.

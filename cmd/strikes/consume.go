@@ -2,99 +2,332 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 )
 
+// consume is one run of the command.
+type consume struct {
+	cli.Streams
+	connect.Flags
+
+	maxRetries, concurrency, prefetch          int
+	ordered, ackEach, allowDrop, verbose, json bool
+	holdLanes                                  bool
+	laneHeader, backoff, retry, isolation      string
+	healthAddr                                 string // empty: no probes
+	http, httpCA, httpCert, httpKey, httpToken string // http empty: a command handles the messages
+	handlerTimeout, drainTimeout               time.Duration
+	consumerTimeout, exitWhenIdle, maxAge      time.Duration
+	delayAbove                                 time.Duration
+}
+
 func (a *app) consumeCommand() *cobra.Command {
-	var o runner.Options
-	cmd := cli.New("consume QUEUE [flags] -- CMD [ARGS…]",
-		"run a command for each message of a queue, or post it to a URL, and retry those that fail", `
-CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message now; anything else: a failure, and the end of CMD's stderr is
-kept as its reason. CMD's environment has STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST (the number of the last attempt), STRIKES_MESSAGE_ID,
-STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY, STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the
-attempt) and STRIKES_FENCE (see consumer.Attempt.Fence).
-CMD does not inherit STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It inherits AMQP_URL and
-REDIS_URL, because it may need them.
+	o := consume{Streams: a.Streams}
+	cmd := &cobra.Command{
+		Use:   "consume QUEUE [flags] -- CMD [ARGS…]",
+		Short: "run a command for each message, or post it to a URL", Args: consumeArgs,
+		Example: `  strikes consume orders -- ./handle-order
+  strikes consume orders --max-retries 5 --backoff 1s..1m -- php handle.php
+  strikes consume orders --http http://127.0.0.1:8080/orders --concurrency 4`,
+		Long: `CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message
+now; anything else: a failure, and the end of CMD's stderr is kept as its
+reason. A message that failed is retried up to --max-retries times, then
+dead-lettered. Each decision is reported with its cause: strikes help words
+explains them.
 
-What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its process group is killed.
+CMD's environment has STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST (the number of the
+last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE,
+STRIKES_ROUTING_KEY, STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false),
+STRIKES_TOKEN (unique to the attempt) and STRIKES_FENCE (see
+consumer.Attempt.Fence). CMD does not inherit STRIKES_AMQP_URL,
+STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It
+inherits AMQP_URL and REDIS_URL, because it may need them.
 
-With --http URL instead of CMD each message is a POST: 2xx: done; 409, 410, 422: dead-letter the message now; 429, 503, or no connection:
-not counted, and held for Retry-After (5m at most) or the backoff; 502, or a connection that ends before the response: held likewise, and
-the next attempt is isolated, because the message may have killed the endpoint's process; in an isolated attempt this is a crash; any other
-status: a failure, and the first KiB of the response is kept as its reason. Redirects are not followed. The request's headers are in docs/push.md.
+What CMD prints is passed on, but with --json its stdout goes to stderr. What
+CMD leaves running in its process group is killed.
 
-`[1:]+decisionMeanings+`
+With --http URL instead of CMD each message is a POST. docs/push.md lists the
+request's headers; redirects are not followed. The response's status decides:
+  2xx            done
+  409, 410, 422  dead-letter the message now
+  429, 503       not counted, and held for Retry-After (5m at most) or the
+                 backoff; so is a message if there is no connection
+  502            held likewise, and the next attempt is isolated, because the
+                 message may have killed the endpoint's process; so is a
+                 message whose connection ends before the response; in an
+                 isolated attempt this is a crash
+  any other      a failure; the first KiB of the response is its reason
 
-consume refuses to start (exit 2) on a queue whose failed messages would be lost or lose their position. Once started, it survives outages
-of broker and store. SIGINT and SIGTERM let the commands or requests that run finish: exit 0 if everything was settled. A second signal,
-0.2 s later or more, kills them; their attempts are not counted.`,
-		func(ctx context.Context, args []string) error {
-			return runner.Run(ctx, a.Streams, o, args[0], args[1:])
-		})
-	addConsumeFlags(cmd, &o)
+consume refuses to start (exit 2) on a queue whose failed messages would be lost
+or lose their position. Once started, it survives outages of broker and store.
+SIGINT and SIGTERM let the commands or requests that run finish: exit 0 if
+everything was settled. A second signal, 0.2 s later or more, kills them; their
+attempts are not counted.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], args[1:])
+		},
+	}
+	o.addFlags(cmd)
 	return cmd
 }
 
-func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
+// consumeArgs takes a QUEUE before -- and a CMD after it, or with --http a QUEUE alone.
+func consumeArgs(cmd *cobra.Command, args []string) error {
+	before, http := cmd.ArgsLenAtDash(), cmd.Flags().Changed("http")
+	switch {
+	case http && before >= 0:
+		return fmt.Errorf("--http takes the place of a command; leave out -- and what follows")
+	case http:
+		return cobra.ExactArgs(1)(cmd, args)
+	case before < 0 && len(args) > 1:
+		return fmt.Errorf("no command given; put -- before it")
+	case before < 0 || before == len(args) || args[before] == "":
+		return fmt.Errorf("no command given; put it after --, or give --http URL")
+	case before != 1:
+		return fmt.Errorf("one QUEUE comes before --, got %d arguments", before)
+	}
+	return nil
+}
+func (o *consume) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.HTTP, "http", "",
+	f.StringVar(&o.http, "http", "",
 		"post each message to this `URL` instead of running a command; http[s]://user:password@host:port/path")
-	f.StringVar(&o.HTTPToken, "http-token-file", "",
+	f.StringVar(&o.httpToken, "http-token-file", "",
 		"with --http: send the bearer token in this `FILE`, which is read for each message")
-	f.StringVar(&o.HTTPCA, "http-ca", "", "with --http: trust the authorities in this `FILE` (PEM), not those of "+
+	f.StringVar(&o.httpCA, "http-ca", "", "with --http: trust the authorities in this `FILE` (PEM), not those of "+
 		"the system")
-	f.StringVar(&o.HTTPCert, "http-cert", "", "with --http: the client's certificate, in a `FILE` (PEM)")
-	f.StringVar(&o.HTTPKey, "http-key", "", "with --http: the key of --http-cert, in a `FILE` (PEM)")
+	f.StringVar(&o.httpCert, "http-cert", "", "with --http: the client's certificate, in a `FILE` (PEM)")
+	f.StringVar(&o.httpKey, "http-key", "", "with --http: the key of --http-cert, in a `FILE` (PEM)")
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
-	o.AddManagement(cmd, "to check what AMQP cannot report")
-	f.IntVar(&o.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
+	o.AddManagement(cmd)
+	f.IntVar(&o.maxRetries, "max-retries", consumer.DefaultMaxRetries,
 		"retry a message `N` times after its first failure, then dead-letter it")
-	cli.Age(f, &o.MaxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
+	cli.Age(f, &o.maxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
 		"attempt, whatever its count; --max-retries applies too, whichever comes first: to retry for 36h, raise it (1000 "+
 		"at most); 0: no limit")
-	f.IntVar(&o.Concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
-	f.IntVar(&o.Prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
+	f.IntVar(&o.concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
+	f.IntVar(&o.prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")
-	f.BoolVar(&o.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
+	f.BoolVar(&o.ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
 		"single-active-consumer queue")
-	f.StringVar(&o.LaneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
+	f.StringVar(&o.laneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
 		"are one lane, and keep their order; up to --concurrency lanes run at once")
-	f.BoolVar(&o.HoldLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, "+
+	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, "+
 		"without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: "+
 		"pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
-	f.BoolVar(&o.AckEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
-	f.StringVar(&o.Backoff, "backoff", runner.DefaultBackoff,
-		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second")
-	f.DurationVar(&o.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
+	f.BoolVar(&o.ackEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
+	f.StringVar(&o.backoff, "backoff", runner.DefaultBackoff,
+		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
+			"second, less a random part of up to half")
+	f.DurationVar(&o.delayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
 		"the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
-	f.StringVar(&o.Retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
+	f.StringVar(&o.retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
 		"the default) or in-place (this process keeps it; the default with --ordered)")
-	f.StringVar(&o.Isolation, "isolation", "suspects",
+	f.StringVar(&o.isolation, "isolation", "suspects",
 		"run messages isolated that may have killed a consumer: `WHICH` is suspects or off")
-	f.DurationVar(&o.HandlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout,
+	f.DurationVar(&o.handlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout,
 		"end a command or request after this `TIME` and count a failure; 0: never")
-	f.DurationVar(&o.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
+	f.DurationVar(&o.drainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
 		"let commands and requests finish for this `TIME` once stopped; 0: not at all")
-	f.DurationVar(&o.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
+	f.DurationVar(&o.consumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
 		"the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
-	f.DurationVar(&o.ExitWhenIdle, "exit-when-idle", 0,
+	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
 		"exit 0 once the queue is empty and nothing was to do for this `TIME`, also no wait for a retry; 0: never")
-	f.StringVar(&o.HealthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
+	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
-	f.BoolVar(&o.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
-	f.BoolVarP(&o.Verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
-	cli.JSON(f, &o.JSON, "print every decision on stdout, one JSON object a line")
+	f.BoolVar(&o.allowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
+	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
 	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "concurrency",
 		"prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "delay-above", "retry", "isolation",
 		"handler-timeout", "drain-timeout", "consumer-timeout", "health-addr", "exit-when-idle", "allow-drop")
-	cli.InsteadOfCommand(cmd, "http")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")
 	cli.OneOf(cmd, "isolation", "suspects", "off")
+}
+
+var (
+	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue,
+		"in-place": consumer.RetryInPlace}
+	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
+)
+
+// settings are what the flags say. Zero means none there, where it means the default in a consumer.Consumer.
+func (o *consume) settings(queue string) (consumer.Consumer, error) {
+	c := consumer.Consumer{
+		Queue: queue, Concurrency: o.concurrency, Prefetch: o.prefetch, MaxRetries: o.maxRetries, MaxAge: o.maxAge,
+		Retry: retryModes[o.retry], Isolation: isolations[o.isolation],
+		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
+		ConsumerTimeout: o.consumerTimeout, AllowDrop: o.allowDrop,
+		Ordered: o.ordered, HoldLanes: o.holdLanes, AckEach: o.ackEach, DelayAbove: o.delayAbove,
+	}
+	var err error
+	if c.Management, err = o.Management(); err != nil {
+		return c, err
+	}
+	if c.Ordered && o.retry == "" {
+		c.Retry = consumer.RetryInPlace
+	}
+	if o.laneHeader != "" {
+		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.laneHeader) }
+	}
+	wait, err := runner.ParseBackoff(o.backoff)
+	if err != nil {
+		return c, cli.Misusef("--backoff: %w", err)
+	}
+	c.Backoff = wait.Wait
+	if err := o.refuse(c); err != nil {
+		return c, err
+	}
+	c.MaxRetries = orNone(c.MaxRetries)
+	c.HandlerTimeout = orNone(c.HandlerTimeout)
+	c.DrainTimeout = orNone(c.DrainTimeout)
+	return c, nil
+}
+
+// laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty
+// lane.
+func laneOf(headers amqp.Table, name string) string {
+	switch v := headers[name].(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// orNone turns zero into what a consumer.Consumer takes for none.
+func orNone[N ~int | ~int64](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (o *consume) refuse(k consumer.Consumer) error {
+	switch {
+	case o.exitWhenIdle < 0:
+		return cli.Refused("exit-when-idle", o.exitWhenIdle, "0 or more")
+	case k.Retry == 0:
+		return cli.Refused("retry", o.retry, "requeue or in-place")
+	case k.Isolation == 0:
+		return cli.Refused("isolation", o.isolation, "suspects or off")
+	case k.MaxRetries < 0 || k.MaxRetries > runner.MostRetries:
+		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", runner.MostRetries))
+	case k.MaxAge < 0:
+		return cli.Refused("max-age", k.MaxAge, "0 or more")
+	case k.Concurrency < 1 || k.Concurrency > 65535:
+		return cli.Refused("concurrency", k.Concurrency, "1 to 65535")
+	case k.Prefetch < 0 || k.Prefetch > 65535:
+		return cli.Refused("prefetch", k.Prefetch, "1 to 65535, or 0 for the default")
+	case k.HandlerTimeout < 0:
+		return cli.Refused("handler-timeout", k.HandlerTimeout, "0 or more")
+	case k.DrainTimeout < 0:
+		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
+	case k.Lane != nil && !k.Ordered:
+		return cli.Misusef("--lane-header needs --ordered")
+	case k.HoldLanes && !k.Ordered:
+		return cli.Misusef("--hold-lanes needs --ordered")
+	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
+		return cli.Refused("retry", o.retry, "in-place with --lane-header, because a requeued message would stop all lanes")
+	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
+		return cli.Refused("concurrency", k.Concurrency,
+			"1 with --ordered, unless --lane-header says what may run side by side")
+	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
+		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
+	case k.ConsumerTimeout < time.Minute:
+		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
+	case k.DelayAbove > 0 && k.Ordered:
+		return cli.Misusef("--delay-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
+	case k.DelayAbove > 0 && (k.DelayAbove < consumer.DefaultDelayAbove || k.DelayAbove > max(k.ConsumerTimeout/2,
+		consumer.DefaultDelayAbove)):
+		return cli.Refused("delay-above", k.DelayAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative",
+			consumer.DefaultDelayAbove))
+	case k.HandlerTimeout > k.ConsumerTimeout/2:
+		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout",
+			k.ConsumerTimeout/2))
+	}
+	return nil
+}
+
+// run consumes a queue with a command, or an endpoint, as the handler.
+func (o *consume) run(ctx context.Context, queue string, command []string) error {
+	settings, err := o.settings(queue)
+	if err != nil {
+		return err
+	}
+	does, err := o.work(queue, command)
+	if err != nil {
+		return err
+	}
+	defer does.close()
+	b, err := o.Broker()
+	if err != nil {
+		return err
+	}
+	store, err := o.StoreForSteps(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	conn, err := b.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	settings.Counter = store
+	o.findManagement(ctx, b, conn, &settings)
+	w := &worker{
+		consumer: settings, next: connect.After(conn, b.Dial), work: does,
+		idle: newIdle(o.exitWhenIdle),
+		log:  cli.NewLogger(o.Err, o.verbose),
+	}
+	decisions := &lines{to: o.Err, all: o.verbose}
+	if o.json {
+		*decisions = lines{to: o.Out, all: true, json: true}
+	}
+	w.consumer.Observer = observers{decisions, w.idle}
+	if o.healthAddr != "" {
+		var probes health
+		stop, err := probes.serve(ctx, o.healthAddr, o.Err)
+		if err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		defer stop()
+		w.consumer.Consuming = probes.consuming.Store
+	}
+	return o.NoQueue(ctx, b, queue, w.run(ctx, o.Now))
+}
+
+// findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is
+// silent if none answers: most consumers do without, and the check warns of what it cannot see.
+func (o *consume) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
+	c *consumer.Consumer) {
+	if c.Management != "" {
+		return
+	}
+	need, err := b.Management(ctx, conn, inspect.Need{})
+	if errors.Is(err, management.ErrDenied) {
+		fmt.Fprintf(o.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
+			"tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
+	c.Management, c.HTTPClient = need.Management, need.HTTPClient
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,23 +10,35 @@ import (
 )
 
 func (a *app) deadCommand() *cobra.Command {
-	return cli.Group("dead", "show, replay and drop the dead letters of a queue",
-		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand())
+	cmd := &cobra.Command{
+		Use: "dead", Short: "show, replay and drop the dead letters of a queue",
+		Example: `  strikes dead list orders --groups
+  strikes dead show orders order-17
+  strikes dead replay orders order-17`,
+		Long: "strikes help dead-letters says where they are, and why they died.",
+	}
+	cmd.AddCommand(a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand())
+	return cmd
 }
 
 func (a *app) deadListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first",
-		dead.RouteMeaning+`
-IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
-records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
-unknown, the store's records are listed instead, and stderr says so. --groups comes from the store's records if the queue holds more
-than 500 messages and the records are at least nine tenths as many; stderr says as of when. Otherwise, and with --read, it reads the queue.
+	cmd := &cobra.Command{
+		Use: "list QUEUE [ID…]", Short: "list dead letters and why they died", Args: cobra.MinimumNArgs(1),
+		Example: `  strikes dead list orders
+  strikes dead list orders --groups
+  strikes dead list orders --kind timed-out --newer-than 12h`,
+		Long: `The first to be replayed comes first. list reads the dead-letter queue if that
+is harmless, and the store's records of its messages. strikes help dead-letters
+says what harm there is, and explains KIND.
 
-`[1:]+nameMeanings+kindMeanings,
-		func(ctx context.Context, args []string) error { return c.List(ctx, args[0], args[1:]) })
-	f := cmd.Flags()
+--groups comes from the store's records if the queue holds more than 500
+messages and the records are at least nine tenths as many; stderr says as of
+when. Otherwise, and with --read, it reads the queue.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.List(cmd.Context(), args[0], args[1:]) },
+	}
 	c.AddTo(cmd)
+	f := cmd.Flags()
 	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
 	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason; each group has a key, which --group takes")
 	f.BoolVar(&c.Read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
@@ -38,18 +49,24 @@ than 500 messages and the records are at least nine tenths as many; stderr says 
 
 func (a *app) deadShowCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("show QUEUE [ID]", "show everything about one dead letter, or about the newest of a --group",
-		dead.RouteMeaning+`
-The store's record says when and why a message died. Headers and body are read from the dead-letter queue, from its head, if it holds 500
-messages at most. A longer queue is read only for a message without a record, for --body and --json, all up to that message, and with
---search, which sets how many are read. stderr says what was not read. If the queue does not hold the message, the record is printed without
-headers and body, stderr says what became of it, and the exit code is 3.
-Put an ID that begins with - after --.
+	cmd := &cobra.Command{
+		Use: "show QUEUE [ID]", Short: "show everything about one dead letter", Args: cobra.RangeArgs(1, 2),
+		Example: `  strikes dead show orders order-17
+  strikes dead show orders --group 34fqn6qw
+  strikes dead show orders order-17 --body > order-17.json`,
+		Long: `Give an ID, or a --group, whose newest dead letter is shown.
 
-`[1:]+nameMeanings+kindMeanings,
-		func(ctx context.Context, args []string) error { return c.Show(ctx, args[0], args[1:]) })
-	f := cmd.Flags()
+The store's record says when and why a message died. Headers and body are read
+from the dead-letter queue, from its head, if it holds 500 messages at most. A
+longer queue is read only for a message without a record, for --body and --json,
+all up to that message, and with --search, which sets how many are read. stderr
+says what was not read. If the queue does not hold the message, the record is
+printed without headers and body, stderr says what became of it, and the exit
+code is 3. strikes help dead-letters explains IDs and KIND.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.Show(cmd.Context(), args[0], args[1:]) },
+	}
 	c.AddTo(cmd)
+	f := cmd.Flags()
 	f.IntVar(&c.Search, "search", 0, "read the first `N` dead letters of the queue at most; 0: all")
 	cli.DefaultText(f, "search", "none of a long queue if the store has a record")
 	f.BoolVar(&c.Body, "body", false, "print only the body, byte by byte; not to a terminal")
@@ -59,18 +76,25 @@ Put an ID that begins with - after --.
 
 func (a *app) deadReplayCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("replay QUEUE [ID…]", "publish dead letters again, each to the queue in which it died, with all "+
-		"its attempts", dead.RouteMeaning+`
-A dead letter leaves the dead-letter queue once the broker has confirmed its copy. If the command is killed, at most --window messages are
-in both queues, under one id; --json reports which were delivered before, to such a command or to a reader. It stops when replayed messages fail again. A
-dead letter that does not say where it died, or whose queue does not exist, stays in the dead-letter queue (exit 1). IDs that are not found
-are named after the others are replayed, and the exit code is 3. Put an ID that begins with - after --.
+	cmd := &cobra.Command{
+		Use: "replay QUEUE [ID…]", Short: "publish dead letters again, with all attempts", Args: cobra.MinimumNArgs(1),
+		Example: `  strikes dead replay orders order-17 order-18
+  strikes dead replay orders --group 34fqn6qw --rate 5
+  strikes dead replay orders --error "connection refused" --dry-run
+  strikes dead replay orders --all --why "the bank is back"`,
+		Long: `Each goes to the queue in which it died. It leaves the dead-letter queue once
+the broker has confirmed its copy. If the command is killed, at most --window
+messages are in both queues, under one id; --json reports which were delivered
+before, to such a command or to a reader.
 
-`[1:]+nameMeanings+kindMeanings,
-		func(ctx context.Context, args []string) error { return c.Replay(ctx, args[0], args[1:]) })
-	f := cmd.Flags()
+It stops when replayed messages fail again. A dead letter that does not say
+where it died, or whose queue does not exist, stays in the dead-letter queue
+(exit 1). strikes help dead-letters explains IDs and kinds.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.Replay(cmd.Context(), args[0], args[1:]) },
+	}
 	c.AddTo(cmd)
 	c.AddChange(cmd, "replayed")
+	f := cmd.Flags()
 	f.StringVar(&c.Exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
 	f.StringVar(&c.Key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
 	f.IntVar(&c.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
@@ -83,17 +107,20 @@ are named after the others are replayed, and the exit code is 3. Put an ID that 
 
 func (a *app) deadDropCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("drop QUEUE [ID…]", "write dead letters to a file, and take them off the dead-letter queue",
-		dead.RouteMeaning+`
-publish --ndjson publishes the file again, with nothing lost: a header value of a type that JSON does not have is written as
-{"$amqp":[TYPE,VALUE]}, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
-code is 3. Put an ID that begins with - after --.
+	cmd := &cobra.Command{
+		Use: "drop QUEUE [ID…]", Short: "write dead letters to a file, and remove them", Args: cobra.MinimumNArgs(1),
+		Example: `  strikes dead drop orders order-17 --to dropped.ndjson
+  strikes dead drop orders --older-than 30d --to old.ndjson --why "too late"`,
+		Long: `publish --ndjson publishes the file again, with nothing lost: a header value of
+a type that JSON does not have is written as {"$amqp":[TYPE,VALUE]}, and publish
+restores it. strikes help dead-letters explains IDs and kinds.
 
---undecodable takes out the first message that cannot be decoded. It holds the messages before it meanwhile, reads the message through the
-management API, writes the API's JSON to the file, and then removes it. publish does not take this line: it refuses such headers.
-
-`[1:]+nameMeanings+kindMeanings,
-		func(ctx context.Context, args []string) error { return c.Drop(ctx, args[0], args[1:]) })
+--undecodable takes out the first message that cannot be decoded. It holds the
+messages before it meanwhile, reads the message through the management API,
+writes the API's JSON to the file, and then removes it. publish does not take
+this line: it refuses such headers.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.Drop(cmd.Context(), args[0], args[1:]) },
+	}
 	c.AddTo(cmd)
 	c.AddChange(cmd, "dropped")
 	cmd.Flags().StringVar(&c.To, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")

@@ -2,44 +2,175 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/declare"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
 
+// declare is one run of the command.
+type declare struct {
+	cli.Streams
+	connect.Flags
+
+	kind               string // of the queue
+	singleActive, json bool
+	deliveryLimit      int
+	bind               []string
+	exchangeType       string
+	delayQueues        bool
+}
+
 func (a *app) declareCommand() *cobra.Command {
-	c := declare.Command{Streams: a.Streams}
-	cmd := cli.New("declare QUEUE", "declare a queue, its dead-letter exchange and its dead-letter queue", `
-Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq bound to it, all durable. It may be repeated. What exists
-with other properties is left as it is and named (exit 2).
+	d := declare{Streams: a.Streams}
+	cmd := &cobra.Command{
+		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go", Args: cobra.ExactArgs(1),
+		Example: `  strikes declare orders
+  strikes declare orders --single-active-consumer --delivery-limit 2000
+  strikes declare billing --exchange-type topic --bind shop:order.paid
+  strikes declare billing --bind 'Contracts\:OrderPaid'`,
+		Long: `Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq
+bound to it, all durable. It may be repeated. What exists with other properties
+is left as it is and named (exit 2).
 
---bind routes messages from an exchange to QUEUE, and may be repeated. The exchange must exist, unless --exchange-type declares it too. In the
-name of the exchange write a colon as \: and a backslash as \\.
+--bind routes messages from an exchange to QUEUE, and may be repeated. The
+exchange must exist, unless --exchange-type declares it too. In the name of the
+exchange write a colon as \: and a backslash as \\.
 
---delay-queues also declares what long delays need. The queues strikes.delay.1m, 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the
-exchange strikes.delay, over which messages come back; those of a queue that is gone go to strikes.delay.lost. From their next session on, all
-unordered consumers of the virtual host move delays over one minute, unless --delay-above is negative.`[1:],
-		func(ctx context.Context, args []string) error { return c.Run(ctx, args[0]) })
+--delay-queues also declares what long delays need. The queues strikes.delay.1m,
+10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the exchange
+strikes.delay, over which messages come back; those of a queue that is gone go
+to strikes.delay.lost. From their next session on, all unordered consumers of
+the virtual host move delays over one minute, unless --delay-above is negative.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
+	}
 	flags := cmd.Flags()
-	c.AddBroker(cmd)
-	flags.StringVar(&c.Type, "type", string(topology.Quorum),
+	d.AddBroker(cmd)
+	flags.StringVar(&d.kind, "type", string(topology.Quorum),
 		"of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
-	flags.BoolVar(&c.SingleActive, "single-active-consumer", false,
+	flags.BoolVar(&d.singleActive, "single-active-consumer", false,
 		"only one consumer at a time gets messages, as strict order requires")
-	flags.IntVar(&c.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
+	flags.IntVar(&d.deliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
 		"returned `N` times; set it well above the retries of the consumers")
-	flags.StringArrayVar(&c.Bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
+	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
 		"key; may be repeated")
-	flags.StringVar(&c.ExchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` "+
+	flags.StringVar(&d.exchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` "+
 		"topic, direct, fanout or headers; without it they must exist")
-	flags.BoolVar(&c.DelayQueues, "delay-queues", false, "also declare the buckets in which messages of QUEUE wait for long delays")
+	flags.BoolVar(&d.delayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
+		"for long delays")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
-	cli.JSON(flags, &c.JSON, "print what is there now as one JSON object")
+	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	cli.OneOf(cmd, "exchange-type", "topic", "direct", "fanout", "headers")
 	return cmd
+}
+
+// declared is what declare prints.
+type declared struct {
+	Queue              string `json:"queue"`
+	Type               string `json:"type"`
+	DeadLetterExchange string `json:"dead_letter_exchange"`
+	DeadLetterQueue    string `json:"dead_letter_queue"`
+
+	Bindings    []binding `json:"bindings,omitempty"`
+	DelayQueues bool      `json:"delay_queues,omitempty"`
+}
+
+type binding struct {
+	Exchange string `json:"exchange"`
+	Key      string `json:"key"`
+}
+
+func (d *declare) run(ctx context.Context, queue string) error {
+	kind, err := queueType(d.kind)
+	if err != nil {
+		return err
+	}
+	if d.delayQueues && d.singleActive {
+		return cli.Misusef("--delay-queues cannot be used with --single-active-consumer: a delayed message would be " +
+			"overtaken")
+	}
+	spec := topology.Spec{
+		Queue: queue, Type: kind, SingleActiveConsumer: d.singleActive,
+		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: d.deliveryLimit,
+		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues,
+	}
+	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
+		DeadLetterQueue: spec.DeadLetterQueue, DelayQueues: d.delayQueues}
+	for _, text := range d.bind {
+		bind, hasKey := parseBinding(text)
+		if bind.Exchange == "" || !hasKey && (d.exchangeType == amqp.ExchangeTopic || d.exchangeType == amqp.ExchangeDirect) {
+			return cli.Refused("bind", text, "EXCHANGE:KEY")
+		}
+		spec.Bindings = append(spec.Bindings, topology.Binding{Exchange: bind.Exchange, Key: bind.Key})
+		done.Bindings = append(done.Bindings, bind)
+	}
+	if err := spec.Validate(); err != nil {
+		return cli.Misuse(err)
+	}
+	b, err := d.Broker()
+	if err != nil {
+		return err
+	}
+	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
+		var reply *amqp.Error
+		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
+			"for queue '"+queue+"'") {
+			return fmt.Errorf("%w\nto repair the queue as it is, run: strikes doctor %s --fix", err, shell.Operands(queue))
+		}
+		return err
+	}
+	if d.json {
+		return jsonl.NewEncoder(d.Out).Encode(done)
+	}
+	return done.print(d.Out)
+}
+
+// parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It
+// reports whether there is a key, which may be empty.
+func parseBinding(text string) (b binding, hasKey bool) {
+	var exchange []byte
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == ':':
+			return binding{string(exchange), text[i+1:]}, true
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+		}
+		exchange = append(exchange, text[i])
+	}
+	return binding{Exchange: string(exchange)}, false
+}
+
+// queueType reads a type of queue.
+func queueType(name string) (topology.Type, error) {
+	kind := topology.Type(name)
+	if kind != topology.Quorum && kind != topology.Classic {
+		return "", cli.Refused("type", name, "quorum or classic")
+	}
+	return kind, nil
+}
+
+func (d declared) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s queue %s\n", d.Type, term.Shown(d.Queue))
+	for _, b := range d.Bindings {
+		fmt.Fprintf(w, "messages from exchange %s, key %s\n", term.Shown(b.Exchange), term.Shown(b.Key))
+	}
+	if d.DelayQueues {
+		fmt.Fprintln(w, "long delays in the queues strikes.delay.1m, 10m, 1h, 6h and 24h")
+	}
+	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange),
+		term.Shown(d.DeadLetterQueue))
+	return err
 }

@@ -8,20 +8,23 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/declare"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/topology"
 )
 
 func (a *app) demoCommand() *cobra.Command {
 	var o demoOptions
-	cmd := cli.New("demo", "watch two consumers retry, survive a crash and dead-letter, and see it proven", `
-Starts a private RabbitMQ and an embedded store, unless others are given, publishes 20 orders and handles them in two processes. One order
-fails twice, one always, and one kills the first processes that handle it. Then the broker, the store and a ledger of all attempts prove
-what happened to them: exit 1 if anything is wrong. Nothing is left behind.`[1:],
-		func(ctx context.Context, _ []string) error { return a.demo(ctx, o) })
+	cmd := &cobra.Command{
+		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
+		Example: "  strikes demo\n  strikes demo --console",
+		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
+publishes 20 orders and handles them in two processes. One order fails twice,
+one always, and one kills the first processes that handle it. Then the broker,
+the store and a ledger of all attempts prove what happened to them: exit 1 if
+anything is wrong. Nothing is left behind.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+	}
 	f := cmd.Flags()
 	f.StringVar(&o.amqpURL, "amqp-url", "", "the broker, as `URL`")
 	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
@@ -43,7 +46,7 @@ type demoOptions struct {
 }
 
 func (a *app) demo(ctx context.Context, o demoOptions) error {
-	kind, err := declare.QueueType(o.kind)
+	kind, err := queueType(o.kind)
 	if err != nil {
 		return err
 	}
@@ -65,15 +68,14 @@ func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
 	}
 	defer c.Close()
 	fmt.Fprint(a.Err, "the console is at the URL below; interrupt to end the demo\n")
-	at := web.Flags{Listen: "127.0.0.1:0"}
-	return at.Serve(ctx, c, a.Out)
+	at := pages{address: "127.0.0.1:0"}
+	return at.serve(ctx, c, a.Out)
 }
 
 // demoWorkerCommand is one consumer process of the demo.
 func (a *app) demoWorkerCommand() *cobra.Command {
-	cmd := cli.New(demo.Command, "consume for the demo", "", func(ctx context.Context, _ []string) error {
-		return demo.Work(ctx, a.In, a.Out)
-	})
-	cmd.Hidden = true
-	return cmd
+	return &cobra.Command{
+		Use: demo.Command, Short: "consume for the demo", Args: cobra.ExactArgs(0), Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return demo.Work(cmd.Context(), a.In, a.Out) },
+	}
 }

@@ -35,7 +35,7 @@ func exported(t *testing.T, args ...string) func() string {
 	address := regexp.MustCompile(`http://\S+`)
 	proctest.Eventually(t, time.Minute, "the address", func() bool { return address.MatchString(stderr.String()) })
 	return func() string {
-		res, err := http.Get(address.FindString(stderr.String()) + "/metrics")
+		res, err := http.Get(address.FindString(stderr.String()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 )
@@ -43,5 +44,12 @@ func TestDeadShowOnAFullDisk(t *testing.T) {
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
 	if err := render.DeadLetter(out, letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
+	}
+}
+
+func TestReportOnAFullDisk(t *testing.T) {
+	p := &publishing{report: jsonl.NewEncoder(&full{})}
+	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
+		t.Errorf("publish --json: %v", p.unsaid)
 	}
 }

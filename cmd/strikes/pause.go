@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,16 +11,21 @@ import (
 
 func (a *app) pauseCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("pause QUEUE", "stop every consumer of a queue, until it is resumed", `
-Consumers take no more deliveries within two seconds, hold none and count nothing. Running handlers finish, as at a stop. pause waits for
-that, and names the processes that have not stopped (exit 1): the pause stands. Who, when and why are kept until the queue is resumed. A store
-that loses its memory loses the pause, and a pause that no consumer has read for 30 days ends.`[1:],
-		func(ctx context.Context, args []string) error { return c.Pause(ctx, args[0]) })
-	c.AddRecords(cmd)
-	c.AddNote(cmd)
+	cmd := &cobra.Command{
+		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed", Args: cobra.ExactArgs(1),
+		Example: `  strikes pause orders --why "the database is being moved"`,
+		Long: `Consumers take no more deliveries within two seconds, hold none and count
+nothing. Running handlers finish, as at a stop. pause waits for that, and names
+the processes that have not stopped (exit 1): the pause stands. Who, when and
+why are kept until the queue is resumed. A store that loses its memory loses the
+pause, and a pause that no consumer has read for 30 days ends.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.Pause(cmd.Context(), args[0]) },
+	}
 	cmd.Flags().DurationVar(&c.Wait, "wait", 5*time.Second,
 		"wait for this `TIME` until all consumers have stopped; 0: do not wait")
+	c.AddNote(cmd)
 	c.AddDryRun(cmd, "paused")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
+	c.AddRecords(cmd)
 	return cmd
 }

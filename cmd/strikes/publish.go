@@ -1,39 +1,287 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/publish"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/publisher"
 )
 
-func (a *app) publishCommand() *cobra.Command {
-	var o publish.Options
-	cmd := cli.New("publish QUEUE|KEY [FILE…]",
-		"publish messages that can be counted: with an id, persistent, confirmed", `
-Each line of the files (- or none: of stdin) is one message, without its \n; an empty line is an empty message.
-With --ndjson each line that is not empty is an object with one of "body" (text) and "body_base64", and any of id, headers, content_type,
-content_encoding, correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as text) and timestamp (RFC 3339). A message
-without an id gets a UUIDv7. A header value {"$amqp":[TYPE,VALUE]} is of a type that JSON does not have,
-as dead drop and dead show --json write it.
+// publish is one run of the command.
+type publish struct {
+	cli.Streams
+	connect.Flags
 
-The messages enter the queue in the order of the input. publish stops when one fails, after those that were sent with it (512 at most), and
-says how many were confirmed and which may or may not have arrived.`[1:],
-		func(ctx context.Context, args []string) error {
-			return publish.Run(ctx, a.Streams, o, args[0], args[1:])
-		})
+	exchange, contentType string
+	ndjson, json          bool
+	timeout               time.Duration
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	o := publish{Streams: a.Streams}
+	cmd := &cobra.Command{
+		Use: "publish QUEUE|KEY [FILE…]", Short: "publish messages with an id, persistent and confirmed",
+		Args: cobra.MinimumNArgs(1),
+		Example: `  strikes publish orders orders.txt
+  echo '{"order":17}' | strikes publish orders --content-type application/json
+  strikes publish order.paid --exchange shop --ndjson events.ndjson`,
+		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
+empty line is an empty message. A message without an id gets a UUIDv7.
+
+With --ndjson each line that is not empty is an object with one of "body" (text)
+and "body_base64", and any of id, headers, content_type, content_encoding,
+correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as
+text) and timestamp (RFC 3339). A header value {"$amqp":[TYPE,VALUE]} is of a
+type that JSON does not have, as dead drop and dead show --json write it. A line
+that is no such object ends the command with exit code 2.
+
+The messages enter the queue in the order of the input. publish stops when one
+fails, after those that were sent with it (512 at most), and says how many were
+confirmed and which may or may not have arrived.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], args[1:])
+		},
+	}
 	flags := cmd.Flags()
 	o.AddBroker(cmd)
-	flags.StringVar(&o.Exchange, "exchange", "",
+	flags.StringVar(&o.exchange, "exchange", "",
 		"publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
-	flags.BoolVar(&o.NDJSON, "ndjson", false, "each line is a JSON object")
-	flags.StringVar(&o.ContentType, "content-type", "", "`TYPE` of messages that bring none")
-	flags.DurationVar(&o.Timeout, "timeout", 30*time.Second,
+	flags.BoolVar(&o.ndjson, "ndjson", false, "each line is a JSON object")
+	flags.StringVar(&o.contentType, "content-type", "", "`TYPE` of messages that bring none")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Second,
 		"give up when a batch (512 messages at most) is not confirmed within this `TIME`")
 	cli.FromEnv(flags, "timeout")
-	cli.JSON(flags, &o.JSON, "print one JSON object for each message, with its id")
+	cli.JSON(flags, &o.json, "print one JSON object for each message, with its id")
 	return cmd
+}
+
+const (
+	// lastConfirms is how long an interrupted publish waits for the confirms of what it sent.
+	lastConfirms = 1500 * time.Millisecond
+
+	// lastClose is how long one that failed waits for the end of its connection.
+	lastClose = 500 * time.Millisecond
+)
+
+// run publishes the messages in files to a queue, or to an exchange with a key.
+func (o *publish) run(ctx context.Context, key string, files []string) error {
+	name, of := key, "QUEUE"
+	if o.exchange != "" {
+		name, of = o.exchange, "--exchange"
+	}
+	if err := queueinfo.CheckName(name); err != nil {
+		return cli.Misusef("%s: %w", of, err)
+	}
+	if o.timeout <= 0 {
+		return cli.Refused("timeout", o.timeout, "positive")
+	}
+	if err := checkFiles(files); err != nil {
+		return err
+	}
+	b, err := o.Broker()
+	if err != nil {
+		return err
+	}
+	conn, err := b.DialToPublish(ctx)
+	if err != nil {
+		return err
+	}
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.timeout,
+		Logger: cli.NewLogger(o.Err, false)}) //nolint:contextcheck // Close ends it
+	if err != nil {
+		connect.Close(conn)
+		return err
+	}
+	p := &publishing{
+		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
+		timeout: o.timeout, bar: term.NewProgress(o.Err),
+	}
+	if o.json {
+		p.report = jsonl.NewEncoder(o.Out)
+	}
+	r := reader{stdin: o.In, parse: jsonl.ParseText, blank: true}
+	if o.ndjson {
+		r.parse, r.blank = jsonl.ParseMessage, false
+	}
+	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
+	if o.exchange == "" && errors.Is(err, publisher.ErrUnroutable) {
+		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, queueinfo.ErrNotFound), err)
+	}
+	if closing := closeSoon(pub, err != nil); err == nil {
+		err = closing
+	}
+	if !p.used { // the publisher dials for the first message
+		connect.Close(conn)
+	}
+	fmt.Fprintln(o.Err, p.summary())
+	return err
+}
+
+// closeSoon closes a publisher. After a failure it waits for lastClose at most, because the broker may not confirm,
+// for example during an alarm. The error has already named the undecided messages, and the end of the process frees
+// the publisher.
+func closeSoon(pub *publisher.Publisher, failed bool) error {
+	closed := make(chan error, 1)
+	go func() { closed <- pub.Close() }()
+	if !failed {
+		return <-closed
+	}
+	limit := time.NewTimer(lastClose)
+	defer limit.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-limit.C:
+		return nil
+	}
+}
+
+// publishing is the state of one publish command.
+type publishing struct {
+	publisher   *publisher.Publisher
+	exchange    string
+	key         string
+	contentType string
+	timeout     time.Duration
+	report      *json.Encoder // nil: none
+	bar         *term.Progress
+
+	used                         bool
+	confirmed, failed, undecided int
+	unsure                       []entry // a few of those that are undecided
+	unsaid                       error   // why the report is not whole
+}
+
+// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input
+// that does not come is left behind, for nothing ends such a read; the process is about to end.
+func (p *publishing) all(ctx context.Context, r reader, files []string) error {
+	defer p.bar.Finish()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	in := newIntake()
+	r.put = in.put
+	go func() { in.end(r.read(reading, files)) }()
+	for {
+		batch, err := in.take(ctx)
+		if len(batch) == 0 {
+			return err
+		}
+		if err := p.batch(ctx, batch); err != nil {
+			return err
+		}
+		in.done(batch)
+	}
+}
+
+// batch publishes entries in order. Once ctx is done, what was sent has a little time left to be confirmed.
+func (p *publishing) batch(ctx context.Context, entries []entry) error {
+	p.used = true
+	msgs := make([]publisher.Message, len(entries))
+	for i, e := range entries {
+		msgs[i] = publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}
+		if e.msg.ContentType == "" {
+			msgs[i].ContentType = p.contentType
+		}
+	}
+	sending, cancel := outlive(ctx, lastConfirms)
+	defer cancel()
+	sending, cancelTimeout := context.WithTimeout(sending, p.timeout)
+	defer cancelTimeout()
+	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
+}
+
+// outlive returns a context that is done only some time after ctx is.
+func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return late, func() { stop(); cancel() }
+}
+
+// count takes the outcome of a batch, and returns the error of the first message that failed.
+func (p *publishing) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
+	errs := make([]error, len(entries))
+	var failed *publisher.BatchError
+	if errors.As(outcome, &failed) {
+		copy(errs, failed.Errs)
+	}
+	var first error
+	for i, e := range entries {
+		p.tell(e, msgs[i].Publishing, errs[i])
+		if errs[i] != nil && first == nil {
+			first = fmt.Errorf("%v: %w", e, errs[i])
+		}
+	}
+	p.bar.Show("published", p.confirmed, -1)
+	switch {
+	case first == nil:
+		return nil
+	case ctx.Err() != nil:
+		return cli.WithCode(first, cli.ExitInterrupted)
+	case errors.Is(first, context.DeadlineExceeded):
+		return cli.WithCode(first, cli.ExitUnreachable)
+	}
+	return first
+}
+
+// sent is what --json says of one message.
+type sent struct {
+	ID        string `json:"id"`
+	Source    string `json:"source"`
+	Line      int    `json:"line"`
+	Confirmed bool   `json:"confirmed"`
+	Undecided bool   `json:"undecided,omitempty"` // it may or may not be in a queue
+	Error     string `json:"error,omitempty"`
+}
+
+func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
+	s := sent{ID: msg.MessageId, Source: e.source, Line: e.line, Confirmed: err == nil}
+	var why *publisher.Error
+	switch {
+	case err == nil:
+		p.confirmed++
+	case errors.As(err, &why) && why.Undecided:
+		p.undecided++
+		s.Undecided, s.Error = true, cli.Plain(err)
+		e.msg = amqp.Publishing{MessageId: msg.MessageId}
+		if len(p.unsure) < 5 {
+			p.unsure = append(p.unsure, e)
+		}
+	default:
+		p.failed++
+		s.Error = cli.Plain(err)
+	}
+	if p.report != nil {
+		p.unsaid = cmp.Or(p.unsaid, p.report.Encode(s)) // of a full disk; one who reads no more ends the process by SIGPIPE
+	}
+}
+
+func (p *publishing) summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d confirmed", p.confirmed)
+	if p.failed > 0 {
+		fmt.Fprintf(&b, ", %d not published", p.failed)
+	}
+	if p.undecided > 0 {
+		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
+		for _, e := range p.unsure {
+			fmt.Fprintf(&b, " %v (id %s)", e, term.Shown(e.msg.MessageId))
+		}
+		if p.undecided > len(p.unsure) {
+			b.WriteString(" …")
+		}
+	}
+	return b.String()
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -11,12 +9,15 @@ import (
 
 func (a *app) resumeCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("resume QUEUE", "end the pause of a queue",
-		"Its consumers take deliveries again within two seconds. Exit 3: the queue is not paused.",
-		func(ctx context.Context, args []string) error { return c.Resume(ctx, args[0]) })
-	c.AddRecords(cmd)
+	cmd := &cobra.Command{
+		Use: "resume QUEUE", Short: "end the pause of a queue", Args: cobra.ExactArgs(1),
+		Example: "  strikes resume orders",
+		Long:    "Its consumers take deliveries again within two seconds.\nExit 3: the queue is not paused.",
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.Resume(cmd.Context(), args[0]) },
+	}
 	c.AddAudit(cmd)
 	c.AddDryRun(cmd, "resumed")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
+	c.AddRecords(cmd)
 	return cmd
 }

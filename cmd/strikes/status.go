@@ -20,36 +20,49 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	var o statusOptions
-	cmd := cli.New("status [QUEUE]", "show what blocks a queue now, and why; without QUEUE, all queues", `
-Without QUEUE, status lists the queues of the virtual host, the worst first. Only the management API can list them.
-`[1:]+troubleMeanings+`
+	cmd := &cobra.Command{
+		Use: "status [QUEUE]", Short: "show what blocks a queue now, and why", Args: cobra.MaximumNArgs(1),
+		Example: "  strikes status\n  strikes status orders\n  watch strikes status orders",
+		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
+Only the management API can list them. strikes help words explains what --json
+prints.
 
-With QUEUE, status says what blocks it. A message blocks if it has failed and is not dead-lettered, or if it runs again. The one that has
-blocked for longest comes first: in an ordered queue, that is its head. Each lane has a head of its own; the store does not know the lanes.
-A message in its first attempt is not in the store, and only counts as unacked.
-`+blockMeanings+"\n\n"+dead.RouteMeaning+
-		`The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
-strikes dead replay and dead drop took off it. While that queue has a consumer, no message is reported missing. Messages without an id, and
-those that the broker dead-letters by itself, are not counted. Dead letters in blocked lanes are counted until they are replayed or
-dropped. If messages are missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.
-A dead letter is missing until its record expires, or until strikes counter reset QUEUE ID accepts that it is gone.
-"not known to the store" are messages in the dead-letter queue beyond those. Their records were reset, or they are of another queue.
-Else the broker or another program dead-lettered them, or the store has lost its data.
+With QUEUE, status says what blocks it. A message blocks if it has failed and is
+not dead-lettered, or if it runs again. The one that has blocked for longest
+comes first: in an ordered queue, that is its head. Each lane has a head of its
+own; the store does not know the lanes. A message in its first attempt is not in
+the store, and only counts as unacked.
 
-The delay queues are shared by all queues of the virtual host. status shows how many messages wait in each. "lost" are those that
-came back to a queue that was gone.
+The store counts the messages that consumers dead-lettered. status compares the
+count with what the dead-letter queue has, and with what strikes dead replay and
+dead drop took off it. While that queue has a consumer, no message is reported
+missing. Messages without an id, and those that the broker dead-letters by
+itself, are not counted. Dead letters in blocked lanes are counted until they
+are replayed or dropped. If messages are missing, or wait in a quorum queue for
+their dead-letter route, status says what is wrong with the route. A dead letter
+is missing until its record expires, or until strikes counter reset QUEUE ID
+accepts that it is gone. strikes help dead-letters says how the queue is found.
 
-Only the management API reports rates, unacked and waiting messages, and what others consumed from the dead-letter queue. Its figures are up
-to 10 s old.`,
-		func(ctx context.Context, args []string) error {
+"not known to the store" are messages in the dead-letter queue beyond those.
+Their records were reset, or they are of another queue. Else the broker or
+another program dead-lettered them, or the store has lost its data.
+
+The delay queues are shared by all queues of the virtual host. status shows how
+many messages wait in each. "lost" are those that came back to a queue that was
+gone.
+
+Only the management API reports rates, unacked and waiting messages, and what
+others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.statusAll(ctx, o)
+				return a.statusAll(cmd.Context(), o)
 			}
-			return a.status(ctx, o, args[0])
-		})
+			return a.status(cmd.Context(), o, args[0])
+		},
+	}
 	f := cmd.Flags()
 	o.AddRecords(cmd)
-	o.AddManagement(cmd, "for what AMQP cannot report")
+	o.AddManagement(cmd)
 	dead.AddQueue(f, &o.deadLetterQueue)
 	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
 	cli.JSON(f, &o.json, "print one JSON object")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -15,21 +14,20 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	asJSON := false
-	cmd := cli.New("version", "print the version and build", "", func(context.Context, []string) error {
-		return a.printVersion(asJSON)
-	})
+	cmd := &cobra.Command{
+		Use: "version", Short: "print the version and build", Args: cobra.ExactArgs(0),
+		Example: "  strikes version\n  strikes version --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, _ := debug.ReadBuildInfo()
+			if asJSON {
+				return jsonl.NewEncoder(a.Out).Encode(buildOf(info))
+			}
+			_, err := fmt.Fprintln(a.Out, buildOf(info))
+			return err
+		},
+	}
 	cli.JSON(cmd.Flags(), &asJSON, "print one JSON object")
 	return cmd
-}
-
-func (a *app) printVersion(asJSON bool) error {
-	info, _ := debug.ReadBuildInfo()
-	b := buildOf(info)
-	if asJSON {
-		return jsonl.NewEncoder(a.Out).Encode(b)
-	}
-	_, err := fmt.Fprintln(a.Out, b)
-	return err
 }
 
 // version is set by the linker of a release: -X main.version=v1.2.3.

@@ -17,11 +17,16 @@ import (
 )
 
 // ExitCodes is what the help says of them. One cause has one code, whatever the command.
-const ExitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, a queue, exchange, virtual host or " +
-	"database that\n" +
-	"does not exist, or an address of something else; 3 nothing matched; 4 not authorised; 5 the doctor found an " +
-	"error;\n" +
-	"69 broker or store out of reach, or its certificate not trusted; 130 interrupted."
+const ExitCodes = `Exit codes:
+  0    done
+  1    failed
+  2    usage or refused; a queue, exchange, virtual host or database that does
+       not exist; an address of something else
+  3    nothing matched
+  4    not authorised
+  5    the doctor found an error
+  69   broker or store out of reach, or its certificate not trusted
+  130  interrupted`
 
 // The exit codes.
 const (

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"errors"
-	"regexp"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +14,9 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/similar"
 )
+
+// aliases are other names of flags.
+var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
 // wanted says what the value of a type of flag is.
 var wanted = map[string]string{
@@ -46,6 +49,62 @@ func (a *age) String() string {
 
 func (*age) Type() string { return "age" }
 
+// OneOf has the shell complete the value of a flag.
+func OneOf(cmd *cobra.Command, flag string, values ...string) {
+	// the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// DefaultText shows a text in place of a flag's default, which may be derived or hold a password.
+func DefaultText(flags *pflag.FlagSet, name, text string) {
+	flag := flags.Lookup(name)
+	flag.DefValue = map[string]string{"int": "0"}[flag.Value.Type()] // help prints no zero
+	flag.Usage += " (default " + text + ")"
+}
+
+// environment is the annotation of a flag that names its environment variables.
+const environment = "strikes_environment"
+
+// FromEnv lets flags be set by environment variables of their names, such as STRIKES_MAX_RETRIES.
+func FromEnv(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		FromEnvOr(flags, name)
+	}
+}
+
+// FromEnvOr lets a flag be set by the environment variable of its name, else by others.
+func FromEnvOr(flags *pflag.FlagSet, name string, others ...string) {
+	flag := flags.Lookup(name)
+	variables := append([]string{"STRIKES_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}, others...)
+	_ = flags.SetAnnotation(name, environment, variables) // the flag is there
+	flag.Usage += " (env " + strings.Join(variables, ", ") + ")"
+}
+
+// Variables are the environment variables that may set a flag.
+func Variables(flag *pflag.Flag) []string { return flag.Annotations[environment] }
+
+// SetFromEnvironment sets the flags that the command line does not. An empty variable counts as unset, as compose
+// files and shells leave it.
+func SetFromEnvironment(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed || err != nil {
+			return
+		}
+		for _, name := range Variables(flag) {
+			value := os.Getenv(name)
+			if value == "" {
+				continue
+			}
+			if refused := flag.Value.Set(value); refused != nil {
+				err = refusedValue(flag, "the environment variable "+name, value, refused)
+			}
+			flag.Changed = true
+			return
+		}
+	})
+	return err
+}
+
 // Refused is the error for the value of a flag.
 func Refused(flag string, value any, want string) error {
 	return Misuse(setting.New("--"+flag, value, want))
@@ -57,11 +116,10 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		err = Misusef("there is no flag -%s%s", unknown.GetSpecifiedName(), afterDashes(unknown.GetSpecifiedName()))
+	case errors.As(err, &unknown) && cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // the flag is of a misspelt command
+		return refuseUnknown(cmd, cmd.Flags().Args())
 	case errors.As(err, &unknown):
-		name := unknown.GetSpecifiedName()
-		err = Misusef("there is no flag --%s%s", shownArgument(name), similar.Question(name, flagNames(cmd), "--"))
+		err = Misusef("there is no flag %s%s", dashed(quotable(unknown.GetSpecifiedName())), instead(cmd, unknown))
 	case errors.As(err, &missing):
 		err = Misusef("%s has no value", dashed(missing.GetSpecifiedName()))
 	case errors.As(err, &invalid):
@@ -69,45 +127,27 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	default:
 		err = Misusef("a flag cannot be read")
 	}
-	return seeHelp(cmd, err)
+	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// afterDashes is a hint for a negative number, which is read as a flag.
-func afterDashes(name string) string {
-	if strings.Trim(name, "0123456789") == "" {
+// instead says what may be meant by an unknown flag.
+func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	name := unknown.GetSpecifiedName()
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	like := ""
+	if unknown.GetSpecifiedShortnames() == "" {
+		like = similar.Question(name, names, "--")
+	}
+	switch {
+	case like != "":
+		return like
+	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
+		return "; put -- before the command that is to run, as in: strikes " + cmd.Use
+	case strings.Trim(name, "0123456789") == "": // a negative number is read as a flag
 		return "; put an argument that begins with - after --"
 	}
 	return ""
-}
-
-func flagNames(cmd *cobra.Command) (names []string) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return names
-}
-
-func refusedValue(flag *pflag.Flag, called, value string, err error) error {
-	want := wanted[flag.Value.Type()]
-	if want == "" {
-		want = "a text"
-	}
-	if errors.Is(err, strconv.ErrRange) {
-		want += " within the flag's range"
-	}
-	return setting.New(called, shownArgument(value), want)
-}
-
-// inFlags has the command's words for settings that the library names in its texts.
-var inFlags = strings.NewReplacer(
-	"(Management)", "(--management-url)", "(AllowDrop)", "(--allow-drop)",
-	"set HoldLanes and Lane to", "set --hold-lanes and --lane-header to",
-	"topology.Declare with DelayQueues", "strikes declare --delay-queues QUEUE",
-)
-
-var raised = regexp.MustCompile(`(declare it again with x-delivery-limit=(\d+))( \(strikes declare [^)]*\))?`)
-
-// InFlags returns a text of the library in which the settings to change are flags. It changes nothing in such a text.
-func InFlags(text string) string {
-	return raised.ReplaceAllString(inFlags.Replace(text), "$1 (strikes declare --delivery-limit $2)")
 }
 
 // dashed is a flag as it is written.
@@ -118,8 +158,13 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// OneOf has the shell complete the value of a flag.
-func OneOf(cmd *cobra.Command, flag string, values ...string) {
-	// the flag is there
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+func refusedValue(flag *pflag.Flag, called, value string, err error) error {
+	want := wanted[flag.Value.Type()]
+	if want == "" {
+		want = "a text"
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		want += " within the flag's range"
+	}
+	return Misuse(setting.New(called, quotable(value), want))
 }

@@ -27,16 +27,15 @@ func CompleteQueues(cmd *cobra.Command) {
 		cmd.Flags().Lookup("amqp-url") == nil {
 		return
 	}
-	every := strings.Contains(operands[0], "…")
-	others := cmd.ValidArgsFunction // nil: files
+	every, files := strings.Contains(operands[0], "…"), cli.TakesFiles(cmd)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0 || every:
 			return queueNames(cmd, args, begun), cobra.ShellCompDirectiveNoFileComp
-		case others == nil:
+		case files:
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return others(cmd, args, begun)
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

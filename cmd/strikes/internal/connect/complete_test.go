@@ -9,20 +9,19 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 // completed returns the lines that a shell gets for a line which is being typed, and what it would show as an error.
 func completed(t *testing.T, api string, words ...string) (names []string, stderr string) {
 	t.Helper()
 	var f Flags
-	move := cli.New("move QUEUE ID", "", "", nil)
+	move := &cobra.Command{Use: "move QUEUE ID", Run: func(*cobra.Command, []string) {}}
 	f.AddRecords(move)
-	f.AddManagement(move, "")
-	look := cli.New("look [QUEUE…]", "", "", nil)
+	f.AddManagement(move)
+	look := &cobra.Command{Use: "look [QUEUE…]", Run: move.Run}
 	new(Flags).AddBroker(look)
-	root := cli.Group("strikes", "", move, look)
+	root := &cobra.Command{Use: "strikes"}
+	root.AddCommand(move, look)
 	CompleteQueues(root)
 	t.Setenv("STRIKES_MANAGEMENT_URL", api)
 	var out, err strings.Builder

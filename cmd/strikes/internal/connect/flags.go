@@ -50,10 +50,10 @@ func (f *Flags) AddStore(cmd *cobra.Command) {
 }
 
 // AddManagement adds --management-url to a command that otherwise tries the API's usual address.
-func (f *Flags) AddManagement(cmd *cobra.Command, purpose string) {
+func (f *Flags) AddManagement(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.ManagementURL, "management-url", "",
-		"the broker's management API, as `URL` http://user:password@host:15672, "+purpose)
+	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, which reports what AMQP "+
+		"cannot, as `URL` http://user:password@host:15672")
 	cli.FromEnv(flags, "management-url")
 	cli.DefaultText(flags, "management-url", "at the broker's host, its AMQP port + 10000, if it answers")
 	cli.Server(flags, "management-url")

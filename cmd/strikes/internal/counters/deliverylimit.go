@@ -18,7 +18,7 @@ import (
 func (c *Command) AddDeliveryLimit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.Unchecked, "unchecked", false,
 		"do not ask the broker whether the queue's delivery limit allows as many attempts")
-	c.AddManagement(cmd, "which reports a delivery limit by policy")
+	c.AddManagement(cmd)
 }
 
 // checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.

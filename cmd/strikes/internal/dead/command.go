@@ -60,7 +60,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.AddBroker(cmd)
 	c.AddStore(cmd)
-	c.AddManagement(cmd, "which shows where dead letters land, and what reading them costs")
+	c.AddManagement(cmd)
 	c.AddVHost(cmd)
 	AddQueue(f, &c.DeadLetterQueue)
 	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+

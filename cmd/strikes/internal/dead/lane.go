@@ -38,7 +38,7 @@ func (c *Lanes) AddChangeTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.AddBroker(cmd)
 	c.AddStore(cmd)
-	c.AddManagement(cmd, "which shows where dead letters land, and what reading them costs")
+	c.AddManagement(cmd)
 	c.AddVHost(cmd)
 	AddQueue(f, &c.DeadLetterQueue)
 	f.BoolVar(&c.Force, "force", false, "read the dead-letter queue even if that may do harm")

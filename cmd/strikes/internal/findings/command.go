@@ -43,7 +43,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.AddBroker(cmd)
 	c.AddStore(cmd)
-	c.AddManagement(cmd, "to check what AMQP cannot report")
+	c.AddManagement(cmd)
 	f.IntVar(&c.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
 		"how often consumers retry: the delivery limit must allow `N` retries")
 	f.StringVar(&c.Backoff, "backoff", runner.DefaultBackoff,

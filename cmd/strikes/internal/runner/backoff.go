@@ -66,3 +66,6 @@ func doubled(first, last time.Duration, failed int) time.Duration {
 	}
 	return min(d, last)
 }
+
+// MostRetries is what a consumer.Consumer takes.
+const MostRetries = 1000

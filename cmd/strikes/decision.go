@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// decision is an event of the consumer as --json prints it.
+type decision struct {
+	Time        time.Time `json:"time"`
+	Decision    string    `json:"decision"`
+	Queue       string    `json:"queue"`
+	ID          string    `json:"id"`
+	Attempt     int       `json:"attempt,omitempty"`
+	Of          int       `json:"of,omitempty"` // attempts that there are
+	Failures    int       `json:"failures,omitempty"`
+	Crashes     int       `json:"crashes,omitempty"`
+	Redelivered bool      `json:"redelivered,omitempty"`
+	Token       string    `json:"token,omitempty"`      // of the attempt
+	ElapsedMS   int64     `json:"elapsed_ms,omitempty"` // since this process received the message
+	RanMS       int64     `json:"ran_ms,omitempty"`
+	WaitMS      int64     `json:"wait_ms,omitempty"`  // until the next attempt
+	Isolated    bool      `json:"isolated,omitempty"` // of a crash: it is counted
+	Cause       string    `json:"cause,omitempty"`
+	Error       string    `json:"error,omitempty"`
+}
+
+func decisionOf(e consumer.Event, at time.Time) decision {
+	d := decision{
+		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token,
+		ElapsedMS: e.Elapsed.Milliseconds(),
+		RanMS:     e.Ran.Milliseconds(),
+		WaitMS:    e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
+	}
+	if e.Err != nil {
+		d.Error = cli.InFlags(e.Err.Error())
+	}
+	return d
+}
+
+// String is the decision on one line, fit for a terminal.
+func (d decision) String() string {
+	var b strings.Builder
+	b.WriteString(d.Decision)
+	if d.Decision != string(consumer.OutcomeUndecodable) { // which has no id
+		b.WriteString(" " + term.Shown(d.ID))
+	}
+	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
+		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
+	}
+	if d.Cause != "" {
+		fmt.Fprintf(&b, " %s", d.Cause)
+	}
+	switch {
+	case d.Decision != string(consumer.OutcomeCrash):
+	case d.Isolated:
+		b.WriteString(", counted")
+	default:
+		b.WriteString(", not counted")
+	}
+	if d.WaitMS > 0 || d.Decision == string(consumer.OutcomeRetry) {
+		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
+	}
+	most := 200
+	if d.Decision == string(consumer.OutcomeUndecodable) { // with what to do at the end
+		most = 800
+	}
+	if d.Error != "" {
+		fmt.Fprintf(&b, ": %s", term.Brief(d.Error, most))
+	}
+	return b.String()
+}
+
+// troublesome reports whether a decision is shown to those who asked for nothing.
+func (d decision) troublesome() bool {
+	switch consumer.Outcome(d.Decision) {
+	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold,
+		consumer.OutcomeNotCounted, consumer.OutcomeCrash:
+		return true
+	default:
+		return d.Error != ""
+	}
+}
+
+// lines writes decisions, a line each, in one write each.
+type lines struct {
+	to   io.Writer
+	all  bool // not only the troublesome ones
+	json bool
+
+	mu sync.Mutex
+}
+
+// Observe is called by many goroutines.
+func (l *lines) Observe(_ context.Context, e consumer.Event) {
+	d := decisionOf(e, time.Now())
+	if !l.all && !d.troublesome() {
+		return
+	}
+	line := []byte(d.String())
+	if l.json {
+		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
+		line = jsonl.Escape(line)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.to.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
+}
+
+// undecided is a slog.Handler that leaves out the outcomes which lines shows already. That of a message without an id
+// stays: its fingerprint is shown nowhere else.
+type undecided struct{ slog.Handler }
+
+func (u undecided) Handle(ctx context.Context, r slog.Record) error {
+	shown, named := false, true
+	r.Attrs(func(a slog.Attr) bool {
+		shown, named = shown || a.Key == "outcome", named && a.Key != "fingerprint"
+		return true
+	})
+	if shown && named {
+		return nil
+	}
+	return u.Handler.Handle(ctx, r)
+}
+
+func (u undecided) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return undecided{u.Handler.WithAttrs(attrs)}
+}
+
+func (u undecided) WithGroup(name string) slog.Handler { return undecided{u.Handler.WithGroup(name)} }
+
+// observers are called one after the other.
+type observers []consumer.Observer
+
+func (o observers) Observe(ctx context.Context, e consumer.Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}

@@ -1,0 +1,153 @@
+// Package cli is the frame of a command around cobra: its streams, help, flags, environment, errors, exit codes,
+// signals and log.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/similar"
+)
+
+// Streams connect a command to the outside.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+	Now <-chan struct{} // closes when the command must end without waiting for anything
+}
+
+// Run runs the command line args, whose first is the program's name, and returns the exit code.
+func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
+	out, began := &noting{to: s.Out}, false
+	root.SetIn(s.In)
+	root.SetOut(out)
+	root.SetErr(s.Err)
+	root.SetArgs(args[1:])
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	root.SetUsageTemplate(usage)
+	root.SetHelpTemplate("{{.UsageString}}")
+	root.SetFlagErrorFunc(flagMisuse)
+	root.SetHelpCommand(helpCommand())
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return cmp.Or(aliases[name], pflag.NormalizedName(name))
+	})
+	root.InitDefaultVersionFlag() // before a command is looked for, so that the flag takes no value
+	root.InitDefaultCompletionCmd()
+	prepare(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case out.err != nil:
+		err = out.err
+	case err != nil && !began && !errors.As(err, new(Coded)): // of cobra: the command line
+		err = Misuse(err)
+	}
+	if text := Complaint(cmd, err); text != "" {
+		fmt.Fprintf(s.Err, "strikes: %s\n", term.Printable(text, "\n"))
+	}
+	return ExitCode(err)
+}
+
+// noting passes on what is written, and keeps the first error: cobra would print it and succeed.
+type noting struct {
+	to  io.Writer
+	err error
+}
+
+func (n *noting) Write(p []byte) (int, error) {
+	if n.err == nil {
+		_, n.err = n.to.Write(p)
+	}
+	return len(p), nil
+}
+
+// prepare completes a command and those below it. A command without a Run of its own prints its help. The others read
+// their flags from the environment before their arguments are checked.
+func prepare(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		prepare(sub)
+	}
+	cmd.Flags().SortFlags = false
+	if cmd.HasSubCommands() {
+		cmd.Args, cmd.RunE = refuseUnknown, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		return
+	}
+	if cmd.ValidArgsFunction == nil && !TakesFiles(cmd) {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	count := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := SetFromEnvironment(cmd.Flags()); err != nil {
+			return err
+		}
+		err := count(cmd, args)
+		if err == nil {
+			err = checkNames(cmd, args)
+		}
+		if err != nil {
+			return Misusef("%w (usage: %s)", err, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// TakesFiles reports whether the arguments of a command may be names of files, which a shell completes.
+func TakesFiles(cmd *cobra.Command) bool {
+	return strings.Contains(cmd.Use, "FILE") || strings.Contains(cmd.Use, "CMD")
+}
+
+// checkNames refuses an empty argument, and a QUEUE with a name that no queue can have. A LANE may be empty, and the
+// arguments of a CMD may be anything.
+func checkNames(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	if strings.Contains(cmd.Use, "CMD") {
+		args = args[:1]
+	}
+	for i, arg := range args {
+		name := strings.Trim(names[min(i, len(names)-1)], "[]…")
+		if arg == "" && name != "LANE" {
+			return fmt.Errorf("%s is empty", name)
+		}
+		if name != "QUEUE" {
+			continue
+		}
+		if err := queueinfo.CheckName(arg); err != nil {
+			return fmt.Errorf("QUEUE: %w", err)
+		}
+	}
+	return nil
+}
+
+// refuseUnknown refuses an argument of a command that only has subcommands. Cobra would print help and succeed.
+func refuseUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]),
+		similar.Question(args[0], names, ""), cmd.CommandPath())
+}
+
+// quotable is an argument as an error may quote it: a URL in the wrong place may hold a password.
+func quotable(arg string) string {
+	if strings.Contains(arg, "://") {
+		return setting.RedactURL(arg)
+	}
+	return arg
+}

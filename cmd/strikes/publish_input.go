@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+)
+
+// maxLine is enough for 128 MiB, the largest message that RabbitMQ 3.x takes by default, in base64.
+const maxLine = 192 << 20
+
+// entry is one message and where it came from.
+type entry struct {
+	source string
+	line   int
+	msg    amqp.Publishing
+}
+
+func (e entry) String() string { return fmt.Sprintf("%s:%d", term.Shown(e.source), e.line) }
+
+// reader turns files into messages, a line each.
+type reader struct {
+	stdin io.Reader
+	parse jsonl.Parse
+	blank bool // an empty line is a message as well
+	put   func(context.Context, entry) error
+}
+
+// read reads the files one after the other; none, or the name -, is stdin.
+func (r reader) read(ctx context.Context, files []string) error {
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	for _, name := range files {
+		if err := r.file(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFiles refuses files that are not there, before anything is published. It does not open them: one may be a pipe.
+func checkFiles(names []string) error {
+	for _, name := range names {
+		if name == "-" {
+			continue
+		}
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return cli.Misuse(err)
+		case info.IsDir():
+			return cli.Misusef("%s is a directory: give files of messages", term.Shown(name))
+		}
+	}
+	return nil
+}
+
+func (r reader) file(ctx context.Context, name string) error {
+	if name == "-" {
+		return r.lines(ctx, "stdin", r.stdin)
+	}
+	f, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return cli.Misuse(err)
+	}
+	defer f.Close()
+	return r.lines(ctx, name, f)
+}
+
+func (r reader) lines(ctx context.Context, source string, from io.Reader) error {
+	buffered := bufio.NewReaderSize(from, 64<<10)
+	for n := 1; ctx.Err() == nil; n++ {
+		line, err := readLine(buffered, maxLine)
+		at := entry{source: source, line: n}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%v: %w", at, err)
+		}
+		if len(line) == 0 && !r.blank {
+			continue
+		}
+		if at.msg, err = r.parse(line); err != nil {
+			return cli.Misusef("%v: %w", at, err)
+		}
+		if err := r.put(ctx, at); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// readLine returns the next line without its \n, in memory of its own, up to so many bytes; io.EOF if there is none.
+func readLine(r *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > most {
+			return nil, cli.Misusef("the line is longer than %d bytes", most)
+		}
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
+			return bytes.TrimSuffix(line, []byte("\n")), nil
+		default:
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+)
+
+// topics are texts of the help that several commands share. docs/cli.md has them too.
+func topics() []*cobra.Command {
+	servers := &cobra.Command{Use: "servers", Short: "the flags that name the broker and the store", Long: aboutServers}
+	var f connect.Flags
+	f.AddRecords(servers)
+	f.AddManagement(servers)
+	return []*cobra.Command{
+		servers,
+		{Use: "dead-letters", Short: "where dead letters are, how they are named, and why they died",
+			Long: aboutDeadLetters},
+		{Use: "words", Short: "the words that consume, counter, dead and status print", Long: aboutWords},
+	}
+}
+
+const aboutServers = `The command line comes before the environment, and the environment before the
+default. A password is safer in the environment, because every user of the
+machine can read a command line. docs/cli.md lists the parameters of each URL.`
+
+const aboutDeadLetters = `Where they are. Without --dead-letter-queue a command finds the queue in which
+the dead letters land, by QUEUE's arguments, policies and bindings. The
+management API shows these. If it does not, the command assumes QUEUE.dlq, and
+stderr says so. If dead letters land in several queues, the error names them.
+
+How they are named. An ID may be a fingerprint, fp:…: list shows it for messages
+without an id, and show for all. It is made from the message's content, so
+messages without an id that have equal content share one. Put an ID that begins
+with - after --. IDs that are not found are named at the end, and the exit code
+is 3.
+
+What reading costs. A quorum queue counts reads, and deletes a message that was
+read too often. If its delivery limit is low or unknown, dead list shows the
+store's records instead, and stderr says so. --force reads it anyway.
+
+Why they died: KIND in the lists.
+  failed          the last attempt failed
+  rejected        the last attempt rejected the message
+  panicked        a handler in Go panicked
+  timed-out       the attempt passed its deadline
+  crashed         it killed its process
+  skipped         by an operator
+  too-old         it failed for longer than its maximal age
+  no-record       rejected by a consumer, and the store has no record of it
+  delivery-limit  by the broker: it returned to the queue too often
+  expired         by the broker: its time to live was over
+  overflow        by the broker: the queue was full
+  unknown         the message does not say`
+
+const aboutWords = `Decisions of consume, each with its cause:
+  ack          the message is handled
+  retry        a failure is counted, the next attempt follows the wait
+  requeue      the message returned to its original position
+  dead-letter  it goes to the dead-letter queue
+  isolate      it may have killed a process, and will run isolated
+  hold         it waits until the store replies or the dead-letter route is
+               repaired
+  not-counted  CMD or URL could not work; the next attempt follows the wait
+  crash        the process behind URL died; counted if the attempt was isolated
+  leave        the message returns to the queue with its session
+  move         a copy of the message waits in a delay queue for its retry
+  superseded   such a copy takes the place of the message
+  undecodable  a message that cannot be decoded ended the session; the next
+               sessions prefetch one message until it is gone
+
+Causes:
+  failed       CMD failed
+  rejected     CMD exited with 65
+  timed-out    --handler-timeout was over
+  panicked     a handler in Go panicked
+  crashed      its process died while it ran isolated
+  skipped      by an operator
+  too-old      it failed for longer than --max-age
+  blocked      an earlier message blocks its lane
+  no-id        a message without an id cannot be counted
+
+STATE in counter list. A failure is an attempt that failed, a crash one that
+killed its process.
+  retrying       it failed, or was stopped, and gets another attempt
+  running        an attempt runs
+  skipped        it is dead-lettered at its next step
+  dead-lettered  it got all its attempts, or was rejected or skipped
+  done           handled; kept for ten minutes
+
+state in status QUEUE --json:
+  running           an attempt runs
+  running isolated  no other handler runs in its process
+  left running      but the queue has no consumer
+  waiting           for its next attempt
+  ready             for the next consumer
+  forgotten         no consumer took it for 5 minutes
+
+trouble in status --json without QUEUE, the worst first:
+  route        its dead letters reach no queue: they are lost, or consumers hold
+               them
+  blocked      a message has blocked for over a minute, or cannot be decoded
+  unaccounted  dead letters are missing
+  unsafe       the doctor finds another error
+  stopped      messages wait: the queue is paused, or has no consumer
+  lanes        lanes are blocked
+  retrying     messages failed, and get more attempts
+  dead         it has dead letters
+
+KIND in dead list: strikes help dead-letters.`

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// TestWordsAreExplained: a help topic explains each word that a command prints, the help of the command names the
+// topic, and docs/cli.md explains the word, too.
+func TestWordsAreExplained(t *testing.T) {
+	t.Parallel()
+	var kinds []string
+	for _, k := range deadletter.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	decisions := []string{
+		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue),
+		string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate), string(consumer.OutcomeMove),
+		string(consumer.OutcomeSuperseded),
+		string(consumer.OutcomeHold), string(consumer.OutcomeNotCounted), string(consumer.OutcomeCrash),
+		string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
+		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut),
+		string(counter.CauseRejected),
+		string(counter.CauseCrashed), string(counter.CauseSkipped), string(counter.CauseTooOld), string(counter.CauseNoID),
+	}
+	tests := []struct {
+		topic    string
+		commands []string // whose help names the topic
+		words    []string
+	}{
+		{"words", []string{"consume"}, decisions},
+		{"words", []string{"counter list", "counter get"}, []string{string(records.Running), string(records.Retrying),
+			string(records.Skipped), string(records.DeadLettered), string(records.Done)}},
+		{"dead-letters", []string{"dead list", "dead show", "dead replay", "dead drop", "lane replay", "status"}, kinds},
+		{"words", []string{"status"}, []string{string(status.Running), string(status.Isolated), string(status.Left),
+			string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
+		{"words", nil, []string{
+			string(status.TroubleRoute), string(status.TroubleBlocked), string(status.TroubleUnaccounted),
+			string(status.TroubleUnsafe), string(status.TroubleStopped), string(status.TroubleLanes),
+			string(status.TroubleRetrying), string(status.TroubleDead),
+		}},
+	}
+	readme, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		topic := "\n" + helpText(t, tt.topic)
+		for _, word := range tt.words {
+			if !strings.Contains(topic, "\n  "+word+"  ") {
+				t.Errorf("strikes help %s does not explain %q", tt.topic, word)
+			}
+			if !strings.Contains(string(readme), "`"+word+"`") {
+				t.Errorf("docs/cli.md does not explain %q", word)
+			}
+		}
+		for _, command := range tt.commands {
+			if text := strings.Join(strings.Fields(helpText(t, command)), " "); !strings.Contains(text, "help "+tt.topic) {
+				t.Errorf("the help of %s does not say where its words are explained:\n%s", command, text)
+			}
+		}
+	}
+}
+
+// helpText is what strikes help prints of a command or a topic.
+func helpText(t *testing.T, of string) string {
+	t.Helper()
+	var out clitest.Output
+	args := append([]string{"strikes", "help"}, strings.Fields(of)...)
+	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, args); code != 0 {
+		t.Errorf("%q: exit code %d: %s", args, code, &out)
+	}
+	return out.String()
+}
+
+// TestDefaultsAreShown: a default that a text describes is shown once, as that text.
+func TestDefaultsAreShown(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"declare", "dead show", "dead list", "status", "demo", "limit set", "console",
+		"export", "servers"} {
+		if text := helpText(t, command); !strings.Contains(text, "(default ") || strings.Contains(text, "(default )") ||
+			strings.Contains(text, "`") {
+			t.Errorf("the help of %s:\n%s", command, text)
+		}
+	}
+}
