@@ -60,7 +60,7 @@ func (r *queueRoom) beforeAttempt(_ context.Context, d *delivery) (step, error) 
 const heldPoll = 2 * time.Second
 
 var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher " +
-	"limit or skip it; see strikes status")
+	"limit, reset its count (counter reset) or skip it; see strikes status")
 
 // beforeSettlement keeps a delivery that holds its queue, unsettled: the pause ends the session, and all deliveries
 // return with it, in their order. It returns stepBegin if the queue is not paused any more. A message without an id,

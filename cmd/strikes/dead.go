@@ -1,13 +1,43 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/dead"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/deadletter"
 )
+
+// deadWhere says where dead letters are.
+type deadWhere struct {
+	cli.Streams
+	connect.Flags
+
+	deadLetterQueue string
+	noStore, force  bool
+}
+
+// deadFilter says which dead letters are meant.
+type deadFilter struct {
+	lastError, kind, group, origin string
+	lane, laneHeader               string
+	older, newer                   time.Duration
+}
+
+// deadChange says how the dead-letter queue is changed.
+type deadChange struct {
+	deadWhere
+	deadFilter
+	change.Note
+
+	all, dryRun, yes, json bool
+	most                   int // --max
+}
 
 func (a *app) deadCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -21,110 +51,53 @@ func (a *app) deadCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) deadListCommand() *cobra.Command {
-	c := dead.Command{Streams: a.Streams}
-	cmd := &cobra.Command{
-		Use: "list QUEUE [ID…]", Short: "list dead letters and why they died", Args: cobra.MinimumNArgs(1),
-		Example: `  strikes dead list orders
-  strikes dead list orders --groups
-  strikes dead list orders --kind timed-out --newer-than 12h`,
-		Long: `The first to be replayed comes first. list reads the dead-letter queue if that
-is harmless, and the store's records of its messages. strikes help dead-letters
-says what harm there is, and explains KIND.
-
---groups comes from the store's records if the queue holds more than 500
-messages and the records are at least nine tenths as many; stderr says as of
-when. Otherwise, and with --read, it reads the queue.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.List(cmd.Context(), args[0], args[1:]) },
-	}
-	c.AddTo(cmd)
+func (c *deadWhere) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
-	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason; each group has a key, which --group takes")
-	f.BoolVar(&c.Read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
-	f.BoolVar(&c.Records, "records", false, "list the store's records, without asking the broker")
-	cli.JSON(f, &c.JSON, "print one JSON object a dead letter, or a group")
-	return cmd
+	c.AddBroker(cmd)
+	c.AddStore(cmd)
+	c.AddManagement(cmd)
+	c.AddVHost(cmd)
+	addDeadLetterQueue(f, &c.deadLetterQueue)
+	f.BoolVar(&c.noStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
+		"messages fail again, no refusal of blocked lanes; strikes status may report what is taken off as missing")
+	f.BoolVar(&c.force, "force", false, "read and pick even if that may do harm")
 }
 
-func (a *app) deadShowCommand() *cobra.Command {
-	c := dead.Command{Streams: a.Streams}
-	cmd := &cobra.Command{
-		Use: "show QUEUE [ID]", Short: "show everything about one dead letter", Args: cobra.RangeArgs(1, 2),
-		Example: `  strikes dead show orders order-17
-  strikes dead show orders --group 34fqn6qw
-  strikes dead show orders order-17 --body > order-17.json`,
-		Long: `Give an ID, or a --group, whose newest dead letter is shown.
-
-The store's record says when and why a message died. Headers and body are read
-from the dead-letter queue, from its head, if it holds 500 messages at most. A
-longer queue is read only for a message without a record, for --body and --json,
-all up to that message, and with --search, which sets how many are read. stderr
-says what was not read. If the queue does not hold the message, the record is
-printed without headers and body, stderr says what became of it, and the exit
-code is 3. strikes help dead-letters explains IDs and KIND.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Show(cmd.Context(), args[0], args[1:]) },
-	}
-	c.AddTo(cmd)
+func (c *deadFilter) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&c.Search, "search", 0, "read the first `N` dead letters of the queue at most; 0: all")
-	cli.DefaultText(f, "search", "none of a long queue if the store has a record")
-	f.BoolVar(&c.Body, "body", false, "print only the body, byte by byte; not to a terminal")
-	cli.JSON(f, &c.JSON, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
-	return cmd
+	f.StringVar(&c.lastError, "error", "", "only those whose last error contains `TEXT`, in any case")
+	f.StringVar(&c.kind, "kind", "", "only those of a `KIND`: "+strings.Join(deadKinds(), ", "))
+	f.StringVar(&c.group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
+	cli.Age(f, &c.older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
+	cli.Age(f, &c.newer, "newer-than", "only those that died within this `TIME`")
+	f.StringVar(&c.lane, "lane", "", "only those whose header --lane-header has this `VALUE`")
+	f.StringVar(&c.laneHeader, "lane-header", "", "the header `NAME` whose value --lane gives")
+	f.StringVar(&c.origin, "origin", "", "only those that died in `QUEUE`")
+	cli.OneOf(cmd, "kind", deadKinds()...)
 }
 
-func (a *app) deadReplayCommand() *cobra.Command {
-	c := dead.Command{Streams: a.Streams}
-	cmd := &cobra.Command{
-		Use: "replay QUEUE [ID…]", Short: "publish dead letters again, with all attempts", Args: cobra.MinimumNArgs(1),
-		Example: `  strikes dead replay orders order-17 order-18
-  strikes dead replay orders --group 34fqn6qw --rate 5
-  strikes dead replay orders --error "connection refused" --dry-run
-  strikes dead replay orders --all --why "the bank is back"`,
-		Long: `Each goes to the queue in which it died. It leaves the dead-letter queue once
-the broker has confirmed its copy. If the command is killed, at most --window
-messages are in both queues, under one id; --json reports which were delivered
-before, to such a command or to a reader.
-
-It stops when replayed messages fail again. A dead letter that does not say
-where it died, or whose queue does not exist, stays in the dead-letter queue
-(exit 1). strikes help dead-letters explains IDs and kinds.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Replay(cmd.Context(), args[0], args[1:]) },
-	}
-	c.AddTo(cmd)
-	c.AddChange(cmd, "replayed")
+func (c *deadChange) addTo(cmd *cobra.Command, done string) {
+	c.deadWhere.addTo(cmd)
+	c.deadFilter.addTo(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.Exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
-	f.StringVar(&c.Key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
-	f.IntVar(&c.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
-		"16 at most")
-	f.Float64Var(&c.Rate, "rate", 0, "replay `N` a second at most; 0: no limit")
-	f.IntVar(&c.StopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
-	f.DurationVar(&c.Watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
-	return cmd
+	f.BoolVar(&c.all, "all", false, "all dead letters, if nothing else says which")
+	f.IntVar(&c.most, "max", 0, "stop after `N`; 0: no limit")
+	f.BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
+	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cli.JSON(f, &c.json, "print one JSON object a dead letter")
+	c.AddAudit(cmd)
 }
 
-func (a *app) deadDropCommand() *cobra.Command {
-	c := dead.Command{Streams: a.Streams}
-	cmd := &cobra.Command{
-		Use: "drop QUEUE [ID…]", Short: "write dead letters to a file, and remove them", Args: cobra.MinimumNArgs(1),
-		Example: `  strikes dead drop orders order-17 --to dropped.ndjson
-  strikes dead drop orders --older-than 30d --to old.ndjson --why "too late"`,
-		Long: `publish --ndjson publishes the file again, with nothing lost: a header value of
-a type that JSON does not have is written as {"$amqp":[TYPE,VALUE]}, and publish
-restores it. strikes help dead-letters explains IDs and kinds.
+// addDeadLetterQueue adds --dead-letter-queue, or --dlq.
+func addDeadLetterQueue(f *pflag.FlagSet, name *string) {
+	f.StringVar(name, "dead-letter-queue", "", "the dead-letter queue's `NAME`; --dlq for short")
+	cli.FromEnv(f, "dead-letter-queue")
+	cli.DefaultText(f, "dead-letter-queue", "found")
+}
 
---undecodable takes out the first message that cannot be decoded. It holds the
-messages before it meanwhile, reads the message through the management API,
-writes the API's JSON to the file, and then removes it. publish does not take
-this line: it refuses such headers.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Drop(cmd.Context(), args[0], args[1:]) },
+func deadKinds() (names []string) {
+	for _, k := range deadletter.Kinds() {
+		names = append(names, string(k))
 	}
-	c.AddTo(cmd)
-	c.AddChange(cmd, "dropped")
-	cmd.Flags().StringVar(&c.To, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")
-	cmd.Flags().BoolVar(&c.Undecodable, "undecodable", false,
-		"the first message that cannot be decoded, which keeps the others from being read; those before it stay")
-	return cmd
+	return names
 }

@@ -53,3 +53,10 @@ func TestReportOnAFullDisk(t *testing.T) {
 		t.Errorf("publish --json: %v", p.unsaid)
 	}
 }
+
+func TestReplayOnAFullDisk(t *testing.T) {
+	r := &report{want: seek(deadletter.Filter{}), json: jsonl.NewEncoder(&full{})}
+	if r.message(&deadletter.Message{}, nil); !errors.Is(r.failed, errFull) {
+		t.Errorf("replay --json: %v", r.failed)
+	}
+}

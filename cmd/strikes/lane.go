@@ -1,11 +1,42 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/dead"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/shell"
 )
+
+// lanes is one run of a verb on blocked lanes.
+type lanes struct {
+	deadWhere
+	change.Note
+
+	limit        int // list
+	all, missing bool
+	wait         time.Duration // replay and release
+	to           string        // release and drop
+	yes, json    bool
+}
 
 func (a *app) laneCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -21,23 +52,23 @@ replayed. Put a LANE that begins with - after --.`,
 }
 
 func (a *app) laneListCommand() *cobra.Command {
-	c := dead.Command{Streams: a.Streams}
+	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
 		Use: "list QUEUE", Short: "list the blocked lanes of a queue, longest blocked first", Args: cobra.ExactArgs(1),
 		Example: "  strikes lane list orders",
 		Long: `BLOCKED BY is the message that must be handled or dropped next, by its
 fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES
 counts those of the lane that are neither handled nor dropped.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.ListLanes(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().IntVar(&c.Limit, "limit", 100, "list `N` at most, those that are blocked longest; 0: all")
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object a lane")
+	cmd.Flags().IntVar(&c.limit, "limit", 100, "list `N` at most, those that are blocked longest; 0: all")
+	cli.JSON(cmd.Flags(), &c.json, "print one JSON object a lane")
 	c.AddRecords(cmd)
 	return cmd
 }
 
 func (a *app) laneReplayCommand() *cobra.Command {
-	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
+	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
 		Use: "replay QUEUE [LANE]", Short: "publish a lane's dead letters again, in order", Args: cobra.RangeArgs(1, 2),
 		Example: `  strikes lane replay orders customer-7
@@ -49,39 +80,375 @@ repeat it at any time. The lane is released when its last message is handled.
 --all replays every blocked lane of the queue, one after the other; a lane that
 stays blocked does not keep it from the next. strikes help dead-letters says
 where the dead letters are.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Replay(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), args) },
 	}
-	c.AddChangeTo(cmd)
-	cmd.Flags().BoolVar(&c.All, "all", false, "replay every blocked lane of the queue, longest blocked first")
-	c.AddReplay(cmd)
-	c.AddMissing(cmd)
+	c.addTo(cmd)
+	cmd.Flags().BoolVar(&c.all, "all", false, "replay every blocked lane of the queue, longest blocked first")
+	c.addWait(cmd)
+	c.addMissing(cmd)
 	return cmd
 }
 
 func (a *app) laneReleaseCommand() *cobra.Command {
-	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
+	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
 		Use: "release QUEUE LANE", Short: "drop the message that blocks a lane, replay the rest", Args: cobra.ExactArgs(2),
 		Example: "  strikes lane release orders customer-7 --to dropped.ndjson",
 		Long: `The message is written to the file of --to, as dead drop does it. Those after it
 are replayed. --missing also gives up each message after it that is missing.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Release(cmd.Context(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.release(cmd.Context(), args[0], args[1]) },
 	}
-	c.AddChangeTo(cmd)
-	c.AddReplay(cmd)
-	c.AddDrop(cmd)
+	c.addTo(cmd)
+	c.addWait(cmd)
+	c.addDrop(cmd)
 	return cmd
 }
 
 func (a *app) laneDropCommand() *cobra.Command {
-	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
+	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
 		Use: "drop QUEUE LANE", Short: "drop all messages of a lane, which releases it", Args: cobra.ExactArgs(2),
 		Example: "  strikes lane drop orders customer-7 --to dropped.ndjson",
 		Long:    "The messages are written to the file of --to, as dead drop does it.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.DropLane(cmd.Context(), args[0], args[1]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.drop(cmd.Context(), args[0], args[1]) },
 	}
-	c.AddChangeTo(cmd)
-	c.AddDrop(cmd)
+	c.addTo(cmd)
+	c.addDrop(cmd)
 	return cmd
+}
+
+// addTo adds the flags of a verb that changes a lane.
+func (c *lanes) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.AddBroker(cmd)
+	c.AddStore(cmd)
+	c.AddManagement(cmd)
+	c.AddVHost(cmd)
+	addDeadLetterQueue(f, &c.deadLetterQueue)
+	f.BoolVar(&c.force, "force", false, "read the dead-letter queue even if that may do harm")
+	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cli.JSON(f, &c.json, "print what was done as one JSON object")
+	c.AddAudit(cmd)
+}
+
+// addWait adds the flags of a verb that replays.
+func (c *lanes) addWait(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&c.wait, "wait", time.Minute,
+		"wait for this `TIME` until the consumer handles the next message")
+}
+
+// addMissing adds --missing, with which a replay gives up each position whose dead letter is gone.
+func (c *lanes) addMissing(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.missing, "missing", false, "give up each message whose dead letter is not in the dead-letter "+
+		"queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
+}
+
+// addDrop adds the flags of a verb that drops.
+func (c *lanes) addDrop(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.missing, "missing", false, "also give up messages that are not in the dead-letter queue: "+
+		"they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they "+
+		"are then acked without an attempt")
+	cmd.Flags().StringVar(&c.to, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; "+
+		"required")
+}
+
+// list lists the blocked lanes of a queue, Limit at most.
+func (c *lanes) list(ctx context.Context, queue string) error {
+	if c.limit < 0 {
+		return cli.Refused("limit", c.limit, "0 or more")
+	}
+	vhost := c.VHost
+	if vhost == "" {
+		b, err := c.Broker()
+		if err != nil {
+			return err
+		}
+		vhost = b.VHost
+	}
+	store, err := c.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	held, all, err := store.Admin().LanePage(ctx, vhost, queue, 0, cmp.Or(c.limit, math.MaxInt))
+	if err != nil {
+		return err
+	}
+	if all == 0 {
+		if err := c.RefuseMissing(ctx, queue); err != nil {
+			return err
+		}
+		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
+	}
+	out := render.Lanes(c.Out, c.json)
+	for _, l := range held {
+		if err := out.Row(l); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if c.limit > 0 && all > c.limit {
+		fmt.Fprintf(c.Err, "%d of %d blocked lanes, longest blocked first: --limit 0 lists all\n", len(held), all)
+	}
+	return nil
+}
+
+// replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane
+// after the other, and args has the queue alone.
+func (c *lanes) replay(ctx context.Context, args []string) error {
+	queue := args[0]
+	switch {
+	case c.all && len(args) > 1:
+		return cli.Misusef("give LANE or --all, not both")
+	case c.all:
+		return c.replayAll(ctx, queue)
+	case len(args) < 2:
+		return cli.Misusef("LANE is missing (--all replays every blocked lane); strikes lane list %s shows the lanes",
+			shell.Operands(queue))
+	}
+	lane := args[1]
+	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them",
+		func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+			return q.dead.ReplayLane(ctx, l)
+		})
+}
+
+// replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with
+// the next, unless the queue has no consumer.
+func (c *lanes) replayAll(ctx context.Context, queue string) error {
+	if c.wait <= 0 {
+		return cli.Refused("wait", c.wait, "more than 0")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	held, err := q.store.Admin().Lanes(ctx, q.broker.VHost, queue)
+	if err != nil {
+		return err
+	}
+	if len(held) == 0 {
+		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
+	}
+	q.warnIdle(ctx, c.Err, queue)
+	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held),
+		"blocked lane"))
+	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
+		return err
+	}
+	ended := q.auditAs(ctx, c.Err, c.Given(), records.VerbReplay, "all lanes")
+	released, replayed := 0, 0
+	for _, l := range held {
+		p := term.NewProgress(c.Err)
+		q.dead.Progress = showing(p)
+		var result deadletter.LaneResult
+		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: queue, Name: l.Lane, Store: q.store.Admin(),
+			Missing: c.missing, Wait: c.wait})
+		p.Finish()
+		replayed += result.Replayed + result.Dropped
+		if result.Released {
+			released++
+		}
+		if reported := c.reportLane(l.Lane, result); reported != nil {
+			err = reported
+			break
+		}
+		if err = explainLane(err, queue, l.Lane); err == nil {
+			continue
+		}
+		if !staysBlocked(err) {
+			break
+		}
+		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
+		err = nil
+	}
+	if err == nil && released < len(held) {
+		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
+			term.Shown(queue))
+	}
+	ended(replayed, err)
+	return q.fail(err)
+}
+
+// staysBlocked reports whether an error concerns one lane only, so that the next can be replayed.
+func staysBlocked(err error) bool {
+	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
+		errors.Is(err, deadletter.ErrLaneBusy)
+}
+
+// warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
+func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
+	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
+		found, now, err := queueinfo.Find(ctx, conn, queue)
+		if err == nil && found == queueinfo.Yes && now.Consumers == 0 {
+			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
+				term.Shown(queue))
+		}
+		return err
+	})
+}
+
+// release drops the message that blocks a lane, and replays those after it.
+func (c *lanes) release(ctx context.Context, queue, lane string) error {
+	return c.dropping(func(keep keeping) error {
+		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it",
+			func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+				l.Keep = keep(q)
+				result, err := q.dead.DropFirst(ctx, l)
+				if err != nil || result.Released {
+					return result, err
+				}
+				after, err := q.dead.ReplayLane(ctx, l)
+				after.Dropped, after.Missing = after.Dropped+result.Dropped, after.Missing+result.Missing
+				return after, err
+			})
+	})
+}
+
+// drop drops all messages of a lane.
+func (c *lanes) drop(ctx context.Context, queue, lane string) error {
+	return c.dropping(func(keep keeping) error {
+		return c.change(ctx, queue, lane, records.VerbDrop,
+			"Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+				l.Keep = keep(q)
+				return q.dead.DropLane(ctx, l)
+			})
+	})
+}
+
+// keeping returns what writes dead letters of a queue to the file.
+type keeping func(*dlq) func([]*deadletter.Message) error
+
+// dropping opens the file of --to for do.
+func (c *lanes) dropping(do func(keeping) error) (err error) {
+	if c.to == "" || c.to == "-" {
+		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
+	}
+	var file *keepFile
+	err = do(func(q *dlq) func([]*deadletter.Message) error {
+		return func(messages []*deadletter.Message) (err error) {
+			if file == nil {
+				if file, err = openKeep(c.to, q.dead.Name); err != nil {
+					return err
+				}
+			}
+			return file.keep(messages)
+		}
+	})
+	if file != nil {
+		err = errors.Join(err, file.finish())
+	}
+	return err
+}
+
+func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
+	do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
+	if verb != records.VerbDrop && c.wait <= 0 {
+		return cli.Refused("wait", c.wait, "more than 0")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	state, err := q.store.Admin().Lane(ctx, q.broker.VHost, queue, lane)
+	if err != nil {
+		return explainLane(err, queue, lane)
+	}
+	if verb != records.VerbDrop {
+		q.warnIdle(ctx, c.Err, queue)
+	}
+	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),
+		printable.Plural(state.Messages, "message"), question)
+	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
+		return err
+	}
+	ended := q.auditAs(ctx, c.Err, c.Given(), verb, "lane "+lane)
+	p := term.NewProgress(c.Err)
+	q.dead.Progress = showing(p)
+	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(),
+		Missing: c.missing, Wait: c.wait})
+	p.Finish()
+	ended(result.Replayed+result.Dropped, err)
+	if reported := c.reportLane(lane, result); err == nil {
+		err = reported
+	}
+	return q.fail(explainLane(err, queue, lane))
+}
+
+func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
+	if c.json {
+		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
+			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles,
+			"released": r.Released, "undecided": append([]string{}, r.Undecided...),
+		})
+	}
+	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
+	if r.Dropped > 0 {
+		words = append(words, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Missing > 0 {
+		words = append(words, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
+	}
+	if r.Doubles > 0 {
+		words = append(words, printable.Plural(r.Doubles, "duplicate")+" taken off")
+	}
+	state := "is still blocked"
+	if r.Released {
+		state = "is released"
+	}
+	var undecided strings.Builder
+	name(&undecided, "in the file, but maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(words, ", "), &undecided)
+	return err
+}
+
+// refuseBlocked refuses to take dead letters out of the order of blocked lanes. Instead is the verb of lane that keeps
+// it, and does what it does to a lane.
+func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, instead, does string) error {
+	if q.store == nil || c.force {
+		return nil
+	}
+	_, held, err := q.store.Admin().LanePage(ctx, q.broker.VHost, q.queue, 0, 0)
+	if err != nil || held == 0 {
+		return err
+	}
+	list := shell.Operands(q.queue)
+	lane := fmt.Sprintf("%s LANE %s one", list, does)
+	if c.laneHeader != "" {
+		if _, err := q.store.Admin().Lane(ctx, q.broker.VHost, q.queue, c.lane); err == nil {
+			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.lane), does)
+		}
+	}
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
+		"and strikes lane %s %s (--force does it anyway)",
+		term.Shown(q.queue), printable.Plural(held, "blocked lane"), list, instead, lane)
+}
+
+// explainLane says what to do next, and gives an error its exit code.
+func explainLane(err error, queue, lane string) error {
+	operand := shell.Operands(queue)
+	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
+	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing"
+	switch {
+	case errors.Is(err, counter.ErrNotBlocked):
+		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the blocked ones", err, operand), cli.ExitNothing)
+	case errors.Is(err, deadletter.ErrLaneFailed):
+		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message "+
+			"up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))
+	case errors.Is(err, deadletter.ErrLaneChanged):
+		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
+	case errors.Is(err, deadletter.ErrLaneMissing):
+		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s replays "+
+			"the lane without it and all others that are missing", err, without)
+	case errors.Is(err, deadletter.ErrLaneWaiting):
+		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the "+
+			"message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
+	case errors.Is(err, deadletter.ErrLaneBusy):
+		return fmt.Errorf("%w; pause what publishes them, then run the command again", err)
+	}
+	return err
 }

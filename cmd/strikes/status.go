@@ -9,7 +9,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/dead"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -63,7 +62,7 @@ others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
 	f := cmd.Flags()
 	o.AddRecords(cmd)
 	o.AddManagement(cmd)
-	dead.AddQueue(f, &o.deadLetterQueue)
+	addDeadLetterQueue(f, &o.deadLetterQueue)
 	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
 	cli.JSON(f, &o.json, "print one JSON object")
 	return cmd
@@ -141,5 +140,5 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	for i := range s.Findings {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
 	}
-	return s, dead.Ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
+	return s, ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
 }

@@ -64,7 +64,9 @@ func paused(s status.Status) []term.Row {
 			term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
 		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
 			" lets it fail again"},
-		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"})
+		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"},
+		term.Row{Text: "           strikes counter reset --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) +
+			" gives it all its attempts again"})
 }
 
 func flow(s status.Status) []term.Row {

@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
@@ -15,33 +17,75 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// List prints the dead letters, or their groups.
-func (c *Command) List(ctx context.Context, queue string, ids []string) error {
-	f, err := c.filter(ids)
+// deadList is one run of dead list.
+type deadList struct {
+	deadWhere
+	deadFilter
+
+	limit                       int
+	groups, records, read, json bool
+}
+
+func (a *app) deadListCommand() *cobra.Command {
+	c := deadList{deadWhere: deadWhere{Streams: a.Streams}}
+	cmd := &cobra.Command{
+		Use: "list QUEUE [ID…]", Short: "list dead letters and why they died", Args: cobra.MinimumNArgs(1),
+		Example: `  strikes dead list orders
+  strikes dead list orders --groups
+  strikes dead list orders --kind timed-out --newer-than 12h`,
+		Long: `The first to be replayed comes first. list reads the dead-letter queue if that
+is harmless, and the store's records of its messages. strikes help dead-letters
+says what harm there is, and explains KIND.
+
+--groups comes from the store's records if the queue holds more than 500
+messages and the records are at least nine tenths as many; stderr says as of
+when. Otherwise, and with --read, it reads the queue.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
+	}
+	c.deadWhere.addTo(cmd)
+	c.deadFilter.addTo(cmd)
+	f := cmd.Flags()
+	f.IntVar(&c.limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
+	f.BoolVar(&c.groups, "groups", false, "count them by kind and reason; each group has a key, which --group takes")
+	f.BoolVar(&c.read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
+	f.BoolVar(&c.records, "records", false, "list the store's records, without asking the broker")
+	cli.JSON(f, &c.json, "print one JSON object a dead letter, or a group")
+	return cmd
+}
+
+// run prints the dead letters, or their groups.
+func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
+	f, err := c.filter(&c.deadWhere, ids)
 	switch {
 	case err != nil:
 		return err
-	case c.Limit < 0:
-		return cli.Refused("limit", c.Limit, "0 or more")
-	case c.Records && c.NoStore:
+	case c.limit < 0:
+		return cli.Refused("limit", c.limit, "0 or more")
+	case c.records && c.noStore:
 		return cli.Misusef("--records cannot be used with --no-store: records are in the store")
-	case c.Records && c.Read:
+	case c.records && c.read:
 		return cli.Misusef("--records cannot be used with --read: it does not ask the broker")
 	}
-	q, err := c.openAnd(ctx, queue, func(q *dlq) { c.beginCounting(ctx, q, f) })
+	q, err := c.openStore(ctx, queue)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	defer q.noteBlocked(ctx, c.Err)
-	if c.Groups {
-		return c.groups(ctx, q, f)
+	c.beginCounting(ctx, q, f)
+	if !c.records {
+		if err := c.judge(ctx, q); err != nil {
+			return err
+		}
 	}
-	messages, _, err := c.messages(ctx, q, f, c.Limit, c.Records)
+	defer q.noteBlocked(ctx, c.Err)
+	if c.groups {
+		return c.runGroups(ctx, q, f)
+	}
+	messages, _, err := c.messages(ctx, q, f, c.limit, c.records)
 	if err != nil {
 		return err
 	}
-	return c.printed(q, f, c.Limit, messages, render.DeadLetters(c.Out, c.JSON))
+	return c.printed(q, f, c.limit, messages, render.DeadLetters(c.Out, c.json))
 }
 
 // noteBlocked says why dead letters of blocked lanes have no reason. The list is complete without it, so errors are not
@@ -52,13 +96,13 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 	}
 	b, err := q.store.Admin().Blocked(ctx, q.broker.VHost, q.queue, 0)
 	if err == nil && b.Count > 0 {
-		fmt.Fprintf(stderr, "%s had no attempt and no record: they are behind others in blocked lanes; strikes lane list %s\n",
+		fmt.Fprintf(stderr, "%s had no attempt and no record: they wait in blocked lanes; strikes lane list %s\n",
 			printable.Plural(int(b.Count), "dead letter"), shell.Operands(q.queue))
 	}
 }
 
 // printed prints what was found, and reports what was not.
-func (c *Command) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
+func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
 	out render.List[*deadletter.Message]) error {
 	want := seek(f)
 	limited, err := printAll(messages, out, limit, q, want)
@@ -98,7 +142,7 @@ func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*d
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the
 // queue once limit are picked; 0: never.
-func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
+func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
 	records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
 	if !records && q.dead.Handling.Hold {
 		p := term.NewProgress(c.Err)
@@ -150,7 +194,7 @@ func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
 }
 
 // insteadOfReading prints why the queue cannot be read, and yields the store's records.
-func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error,
+func (c *deadList) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error,
 	yield func(*deadletter.Message, error) bool) {
 	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
 		term.Printable(cli.Plain(q.wayOut(cause)), ""))

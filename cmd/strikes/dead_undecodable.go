@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -45,8 +45,8 @@ func (q *dlq) wayOut(err error) error {
 }
 
 // dropUndecodable takes the first message that cannot be decoded off the queue, into the file of --to.
-func (c *Command) dropUndecodable(ctx context.Context, queue string, ids []string) error {
-	if f, err := c.filter(ids); err != nil || !f.Everything() || c.All || c.Max > 0 || c.DryRun {
+func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []string) error {
+	if f, err := c.filter(&c.deadWhere, ids); err != nil || !f.Everything() || c.all || c.most > 0 || c.dryRun {
 		return cli.Misusef("--undecodable says which message is dropped; leave out ids, filters, --all, --max and --dry-run")
 	}
 	q, err := c.open(ctx, queue)
@@ -58,22 +58,22 @@ func (c *Command) dropUndecodable(ctx context.Context, queue string, ids []strin
 		return cli.Misusef("--undecodable needs the management API, which can read the message: give --management-url")
 	}
 	question := fmt.Sprintf("Drop the first message of queue %s that cannot be decoded, once it is in %s?", q.where(),
-		term.Shown(c.To))
-	if err := c.Confirm(ctx, c.Yes, false, question); err != nil {
+		term.Shown(c.to))
+	if err := c.Confirm(ctx, c.yes, false, question); err != nil {
 		return err
 	}
-	file, err := openKeep(c.To, q.dead.Name)
+	file, err := openKeep(c.to, q.dead.Name)
 	if err != nil {
 		return err
 	}
-	ended := c.auditAs(ctx, q, "drop", "--undecodable")
+	ended := q.auditAs(ctx, c.Err, c.Given(), "drop", "--undecodable")
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
 	p.Finish()
 	err = errors.Join(err, file.finish())
 	if err == nil {
-		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.To),
+		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.to),
 			position, q.where())
 		ended(1, nil)
 		return nil

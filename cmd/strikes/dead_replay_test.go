@@ -1,10 +1,8 @@
-package dead
+package main
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -28,19 +26,5 @@ func TestCutOff(t *testing.T) {
 		if got := cutOff(r, did); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
-	}
-}
-
-// failing is a stream that cannot be written to, as on a full disk.
-type failing struct{}
-
-var errFull = errors.New("no space left")
-
-func (failing) Write([]byte) (int, error) { return 0, errFull }
-
-func TestReportOnAFullDisk(t *testing.T) {
-	r := &report{want: seek(deadletter.Filter{}), json: jsonl.NewEncoder(failing{})}
-	if r.message(&deadletter.Message{}, nil); !errors.Is(r.failed, errFull) {
-		t.Errorf("replay --json: %v", r.failed)
 	}
 }

@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 // counts it.
 const searched = 500
 
-// groups prints the dead letters by kind and reason: from the store's records where they can answer.
-func (c *Command) groups(ctx context.Context, q *dlq, f deadletter.Filter) error {
+// runGroups prints the dead letters by kind and reason: from the store's records where they can answer.
+func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) error {
 	recorded, byStore, err := q.answers(ctx)
 	if err != nil {
 		return q.fail(err)
 	}
-	messages, source, err := c.messages(ctx, q, f, 0, c.Records || byStore)
+	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
 	}
-	out := render.Groups(c.Out, c.JSON, c.Limit, source)
+	out := render.Groups(c.Out, c.json, c.limit, source)
 	out.Recorded, out.Ready = recorded, q.known()
 	q.fromRecords = out.FromRecords
 	if source == render.FromQueue {
@@ -34,7 +34,7 @@ func (c *Command) groups(ctx context.Context, q *dlq, f deadletter.Filter) error
 		}
 		return c.printed(q, f, 0, messages, out)
 	}
-	if byStore && !c.Records {
+	if byStore && !c.records {
 		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
 	}
 	if q.counting == nil {

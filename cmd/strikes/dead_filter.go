@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"slices"
@@ -9,24 +9,25 @@ import (
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
-// filter reads which dead letters are meant.
-func (c *Command) filter(ids []string) (deadletter.Filter, error) {
+// filter reads which dead letters are meant. Without the store it refuses
+// what only the store knows.
+func (c *deadFilter) filter(w *deadWhere, ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
-		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Error, Group: c.Group,
-		Older: c.Older, Newer: c.Newer, Lane: c.LaneHeader, LaneValue: c.Lane,
+		IDs: ids, Queue: c.origin, Kind: deadletter.Kind(c.kind), Reason: c.lastError, Group: c.group,
+		Older: c.older, Newer: c.newer, Lane: c.laneHeader, LaneValue: c.lane,
 	}
 	switch {
-	case c.Changed("lane") != (c.LaneHeader != ""):
+	case w.Changed("lane") != (c.laneHeader != ""):
 		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
 	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
-		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(kinds(), ", "))
+		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(deadKinds(), ", "))
 	case f.Group != "" && !reason.IsKey(f.Group):
 		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")
 	case f.Older < 0 || f.Newer < 0:
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:
 		return f, cli.Misusef("--newer-than must not be less than --older-than, got %v and %v", f.Newer, f.Older)
-	case c.NoStore && f.NeedsRecords() && !ofTheBroker(f):
+	case w.noStore && f.NeedsRecords() && !ofTheBroker(f):
 		return f, cli.Misusef("--no-store cannot be used with --error or --group, or with a --kind that only the store knows")
 	}
 	return f, nil
@@ -36,20 +37,4 @@ func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 func ofTheBroker(f deadletter.Filter) bool {
 	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
 		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
-}
-
-// chosen is filter for what changes the queue: everything is meant only if that is said.
-func (c *Command) chosen(ids []string) (deadletter.Filter, error) {
-	f, err := c.filter(ids)
-	switch {
-	case err != nil:
-		return f, err
-	case c.Max < 0:
-		return f, cli.Refused("max", c.Max, "0 or more")
-	case f.Everything() && !c.All:
-		return f, cli.Misusef("say which dead letters: an ID, a filter, or --all")
-	case !f.Everything() && c.All:
-		return f, cli.Misusef("--all cannot be used with an ID or a filter")
-	}
-	return f, nil
 }

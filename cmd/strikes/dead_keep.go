@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"bufio"

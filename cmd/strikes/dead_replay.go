@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"cmp"
@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -15,8 +18,48 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// Replay publishes dead letters again, and watches whether they fail again.
-func (c *Command) Replay(ctx context.Context, queue string, ids []string) error {
+// deadReplay is one run of dead replay.
+type deadReplay struct {
+	deadChange
+
+	exchange, key     string
+	window, stopAfter int
+	rate              float64
+	watch             time.Duration
+}
+
+func (a *app) deadReplayCommand() *cobra.Command {
+	c := deadReplay{deadChange: deadChange{deadWhere: deadWhere{Streams: a.Streams}}}
+	cmd := &cobra.Command{
+		Use: "replay QUEUE [ID…]", Short: "publish dead letters again, with all attempts", Args: cobra.MinimumNArgs(1),
+		Example: `  strikes dead replay orders order-17 order-18
+  strikes dead replay orders --group 34fqn6qw --rate 5
+  strikes dead replay orders --error "connection refused" --dry-run
+  strikes dead replay orders --all --why "the bank is back"`,
+		Long: `Each goes to the queue in which it died. It leaves the dead-letter queue once
+the broker has confirmed its copy. If the command is killed, at most --window
+messages are in both queues, under one id; --json reports which were delivered
+before, to such a command or to a reader.
+
+It stops when replayed messages fail again. A dead letter that does not say
+where it died, or whose queue does not exist, stays in the dead-letter queue
+(exit 1). strikes help dead-letters explains IDs and kinds.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
+	}
+	c.addTo(cmd, "replayed")
+	f := cmd.Flags()
+	f.StringVar(&c.exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
+	f.StringVar(&c.key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
+	f.IntVar(&c.window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
+		"16 at most")
+	f.Float64Var(&c.rate, "rate", 0, "replay `N` a second at most; 0: no limit")
+	f.IntVar(&c.stopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
+	f.DurationVar(&c.watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
+	return cmd
+}
+
+// run publishes dead letters again, and watches whether they fail again.
+func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error {
 	r, err := c.settings(ids)
 	if err != nil {
 		return err
@@ -33,9 +76,9 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	if r.Target != nil {
 		to = targetText(*r.Target)
 	}
-	if !c.DryRun && r.Target == nil {
+	if !c.dryRun && r.Target == nil {
 		q.warnIdle(ctx, c.Err, queue)
-	} else if !c.DryRun && r.Target.Exchange == "" {
+	} else if !c.dryRun && r.Target.Exchange == "" {
 		q.warnIdle(ctx, c.Err, r.Target.Key)
 	}
 	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
@@ -49,7 +92,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
-	if c.JSON {
+	if c.json {
 		t.json = jsonl.NewEncoder(c.Out)
 	}
 	r.OnMessage = t.message
@@ -86,13 +129,13 @@ func targetText(t deadletter.Target) string {
 }
 
 // settings reads how to replay.
-func (c *Command) settings(ids []string) (deadletter.Replay, error) {
+func (c *deadReplay) settings(ids []string) (deadletter.Replay, error) {
 	f, err := c.chosen(ids)
 	if err != nil {
 		return deadletter.Replay{}, err
 	}
 	r := deadletter.Replay{
-		Filter: f, Window: c.Window, Max: c.Max, Rate: c.Rate, StopAfter: c.StopAfter, Watch: c.Watch,
+		Filter: f, Window: c.window, Max: c.most, Rate: c.rate, StopAfter: c.stopAfter, Watch: c.watch,
 	}
 	switch {
 	case r.Window < 1 || r.Window > 1000:
@@ -106,7 +149,7 @@ func (c *Command) settings(ids []string) (deadletter.Replay, error) {
 		r.StopAfter = -1
 	}
 	if c.Changed("exchange") || c.Changed("key") {
-		r.Target = &deadletter.Target{Exchange: c.Exchange, Key: c.Key}
+		r.Target = &deadletter.Target{Exchange: c.exchange, Key: c.key}
 		if *r.Target == (deadletter.Target{}) {
 			return r, cli.Misusef("--exchange and --key are both empty")
 		}

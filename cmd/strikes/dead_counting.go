@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -22,8 +22,8 @@ type counting struct {
 }
 
 // beginCounting begins to count the records for --groups, if --groups may be answered from them.
-func (c *Command) beginCounting(ctx context.Context, q *dlq, f deadletter.Filter) {
-	if c.Groups && !c.Read && q.store != nil && q.records().Knows(f) {
+func (c *deadList) beginCounting(ctx context.Context, q *dlq, f deadletter.Filter) {
+	if c.groups && !c.read && q.store != nil && q.records().Knows(f) {
 		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
 		q.count(ctx, f)
 	}

@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
@@ -20,13 +21,13 @@ type verb struct {
 	instead, does string // the verb of lane that keeps the order of blocked lanes, and what it does to a lane
 }
 
-// agreed asks, or only says what would be done: then it is false. It refuses blocked lanes, also those that are held since
-// it asked.
-func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
+// agreed asks, or only says what would be done: then it is false. It refuses blocked lanes, also those that are blocked
+// since it asked.
+func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if err := c.refuseBlocked(ctx, q, v.instead, v.does); err != nil {
 		return false, err
 	}
-	dry, yes := c.DryRun, c.Yes
+	dry, yes := c.dryRun, c.yes
 	if yes && !dry {
 		return true, nil
 	}
@@ -57,8 +58,8 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 }
 
 // count counts, and with --dry-run lists, what is meant.
-func (c *Command) count(ctx context.Context, q *dlq, v verb, want *wanted) (n int, err error) {
-	list := c.DryRun && q.dead.Handling.Hold
+func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n int, err error) {
+	list := c.dryRun && q.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = q.dead.Depth(ctx)
 		if v.max > 0 {
@@ -66,7 +67,7 @@ func (c *Command) count(ctx context.Context, q *dlq, v verb, want *wanted) (n in
 		}
 		return n, err
 	}
-	out := render.DeadLetters(c.Out, c.JSON)
+	out := render.DeadLetters(c.Out, c.json)
 	for l, err := range q.dead.Browse(ctx, v.filter) {
 		if err != nil {
 			return n, err
@@ -80,4 +81,20 @@ func (c *Command) count(ctx context.Context, q *dlq, v verb, want *wanted) (n in
 		}
 	}
 	return n, out.Flush()
+}
+
+// chosen is filter for what changes the queue: everything is meant only if that is said.
+func (c *deadChange) chosen(ids []string) (deadletter.Filter, error) {
+	f, err := c.filter(&c.deadWhere, ids)
+	switch {
+	case err != nil:
+		return f, err
+	case c.most < 0:
+		return f, cli.Refused("max", c.most, "0 or more")
+	case f.Everything() && !c.all:
+		return f, cli.Misusef("say which dead letters: an ID, a filter, or --all")
+	case !f.Everything() && c.all:
+		return f, cli.Misusef("--all cannot be used with an ID or a filter")
+	}
+	return f, nil
 }

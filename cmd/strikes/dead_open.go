@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"cmp"
@@ -43,13 +43,21 @@ type dlq struct {
 // errNoSource says that neither the dead-letter queue nor its source exists.
 var errNoSource = fmt.Errorf("the source: %w", queueinfo.ErrNotFound)
 
-// open finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
-func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
-	return c.openAnd(ctx, queue, func(*dlq) {})
+// open opens the store, and finds out what may be done with the dead-letter queue. The caller closes it.
+func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
+	q, err := c.openStore(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.judge(ctx, q); err != nil {
+		q.close()
+		return nil, err
+	}
+	return q, nil
 }
 
-// openAnd is open, and calls meanwhile when the store is open but the broker was not asked yet.
-func (c *Command) openAnd(ctx context.Context, queue string, meanwhile func(*dlq)) (*dlq, error) {
+// openStore is open without asking the broker.
+func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	b, err := c.Broker()
 	if err != nil {
 		return nil, err
@@ -57,34 +65,31 @@ func (c *Command) openAnd(ctx context.Context, queue string, meanwhile func(*dlq
 	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.VHost)
 	}
-	api, err := c.Management()
-	if err != nil {
+	if _, err := c.Management(); err != nil {
 		return nil, err
 	}
-	named := c.DeadLetterQueue
+	named := c.deadLetterQueue
 	q := &dlq{queue: queue, broker: b, ready: -1, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
 	if err := queueinfo.CheckName(q.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
-	if !c.NoStore {
+	if !c.noStore {
 		if q.store, err = c.Store(ctx); err != nil {
 			return nil, fmt.Errorf("%w (--no-store works without it)", err)
 		}
 		q.dead.Records, q.dead.Returns = q.store.Admin(), q.store.Admin()
 	}
-	meanwhile(q)
-	if c.Records {
-		return q, nil
-	}
-	need := inspect.Need{Queue: queue, Management: api}
-	if err := q.judge(ctx, c.Err, need, named != "", c.Force); err != nil {
-		q.close()
-		if errors.Is(err, errNoSource) {
-			err = c.NoQueue(ctx, b, queue, err)
-		}
-		return nil, err
-	}
 	return q, nil
+}
+
+// judge asks the broker.
+func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
+	need := inspect.Need{Queue: q.queue, Management: c.ManagementURL}
+	err := q.judge(ctx, c.Err, need, c.deadLetterQueue != "", c.force)
+	if errors.Is(err, errNoSource) {
+		return c.NoQueue(ctx, q.broker, q.queue, err)
+	}
+	return err
 }
 
 // records are what the store keeps of the dead letters.
@@ -157,7 +162,7 @@ func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need
 	if !named {
 		var err error
 		if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
-			return at, Ambiguous(err)
+			return at, ambiguous(err)
 		}
 		q.dead.Name = at.Name
 	}
@@ -242,8 +247,8 @@ func (q *dlq) none(want *wanted) error {
 	return want.none(q.dead.Name, q.ready == 0)
 }
 
-// Ambiguous says what to do if dead letters land in several queues.
-func Ambiguous(err error) error {
+// ambiguous says what to do if dead letters land in several queues.
+func ambiguous(err error) error {
 	if errors.As(err, new(*status.AmbiguousError)) {
 		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
 	}

@@ -1,9 +1,10 @@
-package dead
+package main
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 
@@ -15,22 +16,22 @@ import (
 
 // audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the
 // result. If nothing began, because no dead letter matches, there is no entry.
-func (c *Command) audit(ctx context.Context, q *dlq, v verb) (begin func(), end func(done int, err error)) {
+func (c *deadChange) audit(ctx context.Context, q *dlq, v verb) (begin func(), end func(done int, err error)) {
 	ended := func(int, error) {}
-	begin = sync.OnceFunc(func() { ended = c.auditAs(ctx, q, v.verb, filterText(v.filter, v.max)) })
+	begin = sync.OnceFunc(func() { ended = q.auditAs(ctx, c.Err, c.Given(), v.verb, filterText(v.filter, v.max)) })
 	return begin, func(done int, err error) { ended(done, err) }
 }
 
 // auditAs writes the beginning of a change to the audit log. The caller calls the function that it returns with the
 // result.
-func (c *Command) auditAs(ctx context.Context, q *dlq, verb, subject string) (ended func(done int, err error)) {
+func (q *dlq) auditAs(ctx context.Context, stderr io.Writer, why counter.Note, verb,
+	subject string) (ended func(done int, err error)) {
 	if q.store == nil {
 		return func(int, error) {}
 	}
 	log := records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
+		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
 	}}
-	why := c.Given()
 	e := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}
 	begun := e
 	begun.Result = records.ResultBegun

@@ -1,4 +1,4 @@
-package dead
+package main
 
 import (
 	"context"
@@ -23,18 +23,18 @@ type search struct {
 	unread bool // the store alone answers
 }
 
-// search decides how far to read.
-func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
-	s = &search{q: q, filter: f, message: c.Body || c.JSON}
-	if c.Search < 0 {
-		return nil, cli.Refused("search", c.Search, "0 or more")
+// find decides how far to read.
+func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
+	s = &search{q: q, filter: f, message: c.body || c.json}
+	if c.search < 0 {
+		return nil, cli.Refused("search", c.search, "0 or more")
 	}
 	if s.kept, err = q.keptOf(ctx, f); err != nil {
 		return nil, err
 	}
 	switch long := q.ready > searched; {
 	case c.Changed("search"):
-		s.bounds.AtMost = c.Search
+		s.bounds.AtMost = c.search
 	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
 		s.bounds.Picked, s.bounds.AtLeast = 1, searched
 	case long:
