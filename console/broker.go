@@ -10,17 +10,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
-// broker is what the pages ask of the broker. dialled is the one outside tests.
-type broker interface {
-	All(context.Context) (status.Overview, error)
-	Collect(ctx context.Context, queue string) (status.Status, error)
+// rabbit is what the pages ask of the broker. dialled is the one outside tests.
+type rabbit interface {
+	All(context.Context) (ops.Overview, error)
+	Collect(ctx context.Context, queue string) (ops.Status, error)
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
 	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
@@ -46,7 +45,7 @@ type deadLetters interface {
 // dialled is a broker behind Options.Dial.
 type dialled struct {
 	opts Options
-	all  status.Queues
+	all  ops.Queues
 
 	mu         sync.Mutex
 	collectors map[string]*collector
@@ -55,18 +54,18 @@ type dialled struct {
 // collector collects the status of one queue with a connection of its own.
 type collector struct {
 	mu   sync.Mutex
-	c    status.Collector
+	c    ops.Collector
 	used time.Time
 }
 
 func newBroker(o Options) *dialled {
 	d := &dialled{opts: o, collectors: map[string]*collector{}}
-	d.all = status.Queues{VHost: o.VHost, Store: o.Store.Admin(), Dial: d.dial, API: d.need(""), Names: o.Queues}
+	d.all = ops.Queues{VHost: o.VHost, Store: o.Store.Admin(), Dial: d.dial, API: d.need(""), Names: o.Queues}
 	return d
 }
 
 func (d *dialled) dial(ctx context.Context) (*amqp.Connection, error) {
-	return amqpdial.Connect(ctx, d.opts.Dial)
+	return broker.Connect(ctx, d.opts.Dial)
 }
 
 func (d *dialled) need(queue string) inspect.Need {
@@ -75,26 +74,26 @@ func (d *dialled) need(queue string) inspect.Need {
 
 // with calls f with a connection of its own.
 func (d *dialled) with(ctx context.Context, f func(*amqp.Connection) error) error {
-	conn, err := amqpdial.Connect(ctx, d.opts.Dial)
+	conn, err := broker.Connect(ctx, d.opts.Dial)
 	if err != nil {
 		return err
 	}
-	defer amqpdial.HangUp(conn)
-	defer context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })()
+	defer broker.HangUp(conn)
+	defer context.AfterFunc(ctx, func() { broker.HangUp(conn) })()
 	return f(conn)
 }
 
 // All is asked by one goroutine at a time.
-func (d *dialled) All(ctx context.Context) (status.Overview, error) { return d.all.All(ctx) }
+func (d *dialled) All(ctx context.Context) (ops.Overview, error) { return d.all.All(ctx) }
 
 // mostBlocking is how many blocking messages a page lists.
 const mostBlocking = 50
 
-func (d *dialled) Collect(ctx context.Context, queue string) (status.Status, error) {
+func (d *dialled) Collect(ctx context.Context, queue string) (ops.Status, error) {
 	d.mu.Lock()
 	c := d.collectors[queue]
 	if c == nil {
-		c = &collector{c: status.Collector{
+		c = &collector{c: ops.Collector{
 			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking,
 			NoReasons: true,
 			Dial:      d.dial,
@@ -106,7 +105,7 @@ func (d *dialled) Collect(ctx context.Context, queue string) (status.Status, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out, err := c.c.Collect(ctx)
-	if errors.Is(err, queueinfo.ErrNotFound) { // else each name in an address would keep a connection
+	if errors.Is(err, broker.ErrNotFound) { // else each name in an address would keep a connection
 		c.c.Close()
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -205,9 +204,9 @@ func (d *dialled) usual(queue string) inspect.Need {
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {
-	var at status.DeadLetterQueue
+	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
-		at, err = status.FindDeadLetterQueue(ctx, conn, d.need(queue))
+		at, err = ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
 		return err
 	})
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/panics"
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 const (
@@ -22,7 +21,7 @@ const (
 
 // cause is the commonest reason of the dead letters of a queue.
 type cause struct {
-	Group *records.Group
+	Group *ops.Group
 	Of    int  // dead letters that were read
 	Part  bool // they are not all
 	dead  int64
@@ -48,7 +47,7 @@ func (k *causes) of(queue string) *cause {
 }
 
 // old returns the first queues whose reason is not known, or may have changed. It forgets queues without dead letters.
-func (k *causes) old(all []status.Summary) (names []string, dead map[string]int64) {
+func (k *causes) old(all []ops.Summary) (names []string, dead map[string]int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dead = map[string]int64{}
@@ -74,7 +73,7 @@ func (k *causes) old(all []status.Summary) (names []string, dead map[string]int6
 }
 
 // findCauses reads why messages died in the queues of an overview, in the background.
-func (c *Console) findCauses(all []status.Summary) {
+func (c *Console) findCauses(all []ops.Summary) {
 	names, dead := c.causes.old(all)
 	if len(names) == 0 {
 		return

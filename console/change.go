@@ -12,22 +12,19 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // change is what a visitor is about to change in a queue or a message. Replay and drop have pages of their own.
 type change struct {
-	Verb   Verb
+	ops.Change
 	Queue  string
 	ID     string
-	Undo   bool   // limit: clear it; pause: resume
-	Number string // of retries, for limit
+	Number string // of retries, for a limit
 	Reason string
 	Anyway bool // although the queue's own delivery limit is lower
-
-	number int
-	note   counter.Note
 }
 
 // changeView is the page that asks for the reason.
@@ -35,58 +32,45 @@ type changeView struct {
 	change
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
-	Facts  []string // what is so now
+	Facts  []string // what is so now, of each
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
 }
 
-var titles = map[Verb]string{
-	VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
-	VerbLimit: "Set the limit", VerbPause: "Pause the consumers of a queue",
-}
-
-var undoTitles = map[Verb]string{VerbLimit: "Clear the limit", VerbPause: "Resume the consumers of a queue"}
-
 // mostChanges are made at once.
 const mostChanges = 100
-
-// several are the verbs that may be used on several messages of a queue, or on several queues.
-var (
-	severalMessages = []Verb{VerbLimit, VerbReset, VerbSkip}
-	severalQueues   = []Verb{VerbPause}
-)
 
 // changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a
 // form cannot carry every byte.
 func changesOf(r *http.Request) (all []change, err error) {
 	q := r.URL.Query()
+	right, undo := q.Get("verb"), q.Get("undo") != ""
+	if right == ops.VerbResume {
+		right, undo = ops.VerbPause, true
+	}
 	first := change{
-		Verb: Verb(q.Get("verb")), Undo: q.Get("undo") != "",
 		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")),
 		Anyway: r.PostFormValue("anyway") != "",
 	}
-	if first.Verb == records.VerbResume {
-		first.Verb, first.Undo = VerbPause, true
-	}
+	i := slices.IndexFunc(ops.Changes, func(c ops.Change) bool { return c.Right == right && c.Undo == undo })
 	queues, ids := slices.Concat(q["queue"], picked(q["pick-queue"])), slices.Concat(q["id"], picked(q["pick-id"]))
 	switch {
-	case !visitorOf(r).Allowed.Has(first.Verb):
-		return nil, forbiddenError{first.Verb}
-	case titles[first.Verb] == "":
-		return nil, formError{"the address names no verb of this page"}
-	case first.Undo && undoTitles[first.Verb] == "": // the audit would name another change than the one that is made
-		return nil, formError{"only a limit and a pause can be undone"}
-	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 && (first.Verb != VerbLimit || q.Has("of")) ||
-		slices.Contains(ids, "")):
+	case !visitorOf(r).Allowed.Has(Verb(right)):
+		return nil, forbiddenError{Verb(right)}
+	case i < 0: // the audit would name another change than the one that is made
+		return nil, formError{"the address names no change of this page, or one that cannot be undone"}
+	}
+	first.Change = ops.Changes[i]
+	switch {
+	case slices.Contains(ids, ""), len(ids) == 0 && (!first.OfQueue || first.OfMessage && q.Has("of")):
 		return nil, formError{"no message is selected"}
 	case len(queues) == 0:
 		return nil, formError{"no queue is selected"}
-	case len(queues) > 1 && !slices.Contains(severalQueues, first.Verb), len(ids) > 1 && !slices.Contains(severalMessages,
-		first.Verb), len(queues)*max(len(ids), 1) > mostChanges:
+	case len(queues) > 1 && first.OfMessage, len(ids) > 1 && !first.OfMessage, len(queues)*max(len(ids), 1) > mostChanges:
 		return nil, formError{fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges)}
 	}
 	for _, queue := range queues {
-		if err := queueinfo.CheckName(queue); err != nil {
+		if err := broker.CheckName(queue); err != nil {
 			return nil, formError{"the queue in the address: " + err.Error()}
 		}
 		ch := first
@@ -112,45 +96,19 @@ func picked(escaped []string) (names []string) {
 	return names
 }
 
-// Title is what the change does.
-func (ch change) Title() string {
-	if ch.Undo {
-		return cmp.Or(undoTitles[ch.Verb], titles[ch.Verb])
-	}
-	return titles[ch.Verb]
-}
-
-// act begins the label of the button.
-func (ch change) act() string {
-	name := upper(ch.Name()) + " "
-	if ch.Verb == VerbLimit {
-		name += "of "
-	}
-	return name
-}
-
 // Do is the label of the button.
 func (v changeView) Do() string {
-	if len(v.All) > 1 {
-		return v.act() + v.subjects()
+	name := upper(v.Verb) + " "
+	if v.Right == string(VerbLimit) {
+		name += "of "
 	}
-	return v.act() + shown(cmp.Or(v.ID, v.Queue))
+	if len(v.All) > 1 {
+		return name + v.subjects()
+	}
+	return name + shown(cmp.Or(v.ID, v.Queue))
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// Name is what the audit calls the change.
-func (ch change) Name() string {
-	switch {
-	case ch.Undo && ch.Verb == VerbPause:
-		return records.VerbResume
-	case ch.Undo:
-		return records.VerbClearLimit
-	case ch.Verb == VerbLimit:
-		return records.VerbSetLimit
-	}
-	return string(ch.Verb)
-}
 
 // askChange shows what is so now, and asks for the reason.
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
@@ -166,19 +124,26 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	v.Action = "change?" + r.URL.Query().Encode()
-	p := page{Screen: "change", Title: v.Title() + ": " + v.subject(), Queue: v.Queue}
-	var err error
-	if len(v.All) == 1 {
-		v.Facts, err = c.facts(ctx, v.change)
-	} else {
-		p.Title, v.Facts = v.Title()+": "+v.subjects(), c.explainEach(ctx, v.All)
+	p := page{Screen: "change", Title: v.Title + ": " + v.subject(), Queue: v.Queue}
+	if len(v.All) > 1 {
+		p.Title = v.Title + ": " + v.subjects()
 		if v.ID == "" {
 			p.Queue = ""
 		}
 	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
+	for _, ch := range v.All {
+		now, err := ch.Describe(ctx, c.records(ch.Queue), ch.ID)
+		switch {
+		case err != nil && len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
+			c.fail(w, r, err)
+			return
+		case err != nil:
+			now = err.Error()
+		}
+		if now = shown(now); len(v.All) > 1 && (err != nil || ch.Now != nil) { // else it begins with the name
+			now = shown(cmp.Or(ch.ID, ch.Queue)) + ": " + now
+		}
+		v.Facts = append(v.Facts, now)
 	}
 	p.View = v
 	c.render(w, r, code, p)
@@ -208,18 +173,6 @@ func (v changeView) Back() string {
 	return link("queue", "queue", v.Queue)
 }
 
-// explainEach returns, for each selected message or queue, its present state or the reason why it cannot be changed.
-func (c *Console) explainEach(ctx context.Context, all []change) (facts []string) {
-	for _, ch := range all {
-		now, err := c.facts(ctx, ch)
-		if err != nil {
-			now = []string{shown(err.Error())}
-		}
-		facts = append(facts, shown(cmp.Or(ch.ID, ch.Queue))+": "+now[0])
-	}
-	return facts
-}
-
 // makeChange makes the changes one after the other, and responds with the changes that took effect.
 func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	all, err := changesOf(r)
@@ -236,11 +189,10 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 			c.showChange(w, r, http.StatusUnprocessableEntity, v)
 			return
 		}
-		ch.note = counter.Note{By: visitorOf(r).Actor, Why: ch.Reason}
 		q := c.records(ch.Queue)
 		var unwritten error
 		q.Warn = func(err error) { unwritten = err }
-		text, err := c.carryOut(ctx, q, ch)
+		text, err := c.carryOut(ctx, q, ch, visitorOf(r).Actor)
 		var tight limitError
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
@@ -249,7 +201,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 			return
 		case err != nil:
 			res.OK = false
-			text = fmt.Sprintf("%s failed: %s.", ch.Name(), shown(err.Error()))
+			text = fmt.Sprintf("%s failed: %s.", ch.Verb, shown(err.Error()))
 			if len(all) > 1 {
 				text = ch.subject() + ": " + text
 			}
@@ -266,18 +218,61 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	goTo(w, back+"?"+values.Encode())
 }
 
+// carryOut makes a change and says what it changed.
+func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor string) (string, error) {
+	ask := ops.Ask{ID: ch.ID, Note: counter.Note{By: actor, Why: ch.Reason}}
+	if ch.SetsLimit() {
+		n, _ := strconv.Atoi(ch.Number) // check has read it
+		if err := c.checkDeliveryLimit(ctx, ch, n); err != nil {
+			return "", err
+		}
+		ask.MaxRetries = &n
+	}
+	plan, err := ch.Plan(ctx, q, ask)
+	if errors.Is(err, ops.ErrNone) {
+		return upper(shown(err.Error())) + ": nothing changed.", nil
+	}
+	if err == nil {
+		err = plan.Do(ctx, q)
+	}
+	if err != nil {
+		return "", err
+	}
+	return shown(plan.Text()) + ".", nil
+}
+
+func (ch change) SetsLimit() bool { return ch.Verb == ops.VerbSetLimit }
+
 // check returns what is wrong with a form.
-func (ch *change) check() string {
+func (ch change) check() string {
 	if ch.Reason == "" {
 		return noReason
 	}
-	if ch.Verb != VerbLimit || ch.Undo {
-		return ""
-	}
-	n, err := strconv.Atoi(ch.Number)
-	if err != nil || n < 0 || n > counter.MaxOverride {
+	if n, err := strconv.Atoi(ch.Number); ch.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
 		return fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(ch.Number))
 	}
-	ch.number = n
 	return ""
+}
+
+// limitError refuses attempts before which the broker would dead-letter the message by itself.
+type limitError struct{ finding inspect.Finding }
+
+func (e limitError) Error() string {
+	return fmt.Sprintf("%s; %s. %s", e.finding.Seen, e.finding.Impact, e.finding.Fix)
+}
+
+func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int) error {
+	if ch.Anyway {
+		return nil
+	}
+	found, err := c.broker.DeliveryLimit(ctx, inspect.Need{Queue: ch.Queue, MaxRetries: retries})
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Severity == inspect.Error {
+			return limitError{f}
+		}
+	}
+	return nil
 }

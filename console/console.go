@@ -21,8 +21,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Console serves the pages. It is safe for concurrent use.
@@ -30,18 +29,18 @@ type Console struct {
 	opts     Options
 	patience patience
 	store    *counter.Admin
-	broker   broker
+	broker   rabbit
 	mux      *http.ServeMux
 	guard    *http.CrossOriginProtection
 	wrong    *guesses // tokens
 	logouts  *logouts
 
 	queues  map[string]*cached[queueView]
-	all     *cached[status.Overview]
+	all     *cached[ops.Overview]
 	history *history
 	results *results
 	jobs    *jobs
-	grouped map[string]*cached[records.Groups] // by queue and filter
+	grouped map[string]*cached[ops.Groups] // by queue and filter
 	streams atomic.Int64
 
 	examiner examiner
@@ -63,12 +62,12 @@ func New(o Options) (*Console, error) {
 	return newConsole(o, newBroker(o), usualPatience), nil
 }
 
-func newConsole(o Options, b broker, p patience) *Console {
+func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
 		queues:  map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
-		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
+		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all = newCached(c, c.overview)
@@ -87,8 +86,8 @@ func (c *Console) Close() error {
 }
 
 // records are those of a queue.
-func (c *Console) records(queue string) *records.Queue {
-	return &records.Queue{Store: c.store, VHost: c.opts.VHost, Name: queue, Warn: func(err error) {
+func (c *Console) records(queue string) *ops.Queue {
+	return &ops.Queue{Store: c.store, VHost: c.opts.VHost, Name: queue, Warn: func(err error) {
 		c.opts.Logger.Warn("console: records", "queue", queue, "err", err)
 	}}
 }

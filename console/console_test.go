@@ -19,9 +19,9 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeBroker is a broker with one queue.
 type fakeBroker struct {
 	mu      sync.Mutex
-	status  status.Status
+	status  ops.Status
 	found   []inspect.Finding
 	alarms  []inspect.Finding
 	examine chan struct{} // ExamineAll waits until it is closed
@@ -47,30 +47,30 @@ func (b *fakeBroker) err() error {
 	return nil
 }
 
-func (b *fakeBroker) All(context.Context) (status.Overview, error) {
+func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	seen := b.seen()
-	s := status.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead,
+	s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead,
 		Retrying: seen.Blocked}
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
-	return status.Overview{Time: seen.Time, Queues: []status.Summary{s}, Alarms: b.alarms, Broker: b.err()}, nil
+	return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Alarms: b.alarms, Broker: b.err()}, nil
 }
 
 // seen is read while the console takes its samples, and so is what change changes.
-func (b *fakeBroker) seen() status.Status {
+func (b *fakeBroker) seen() ops.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.status
 }
 
-func (b *fakeBroker) change(f func(*status.Status)) {
+func (b *fakeBroker) change(f func(*ops.Status)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f(&b.status)
 }
 
-func (b *fakeBroker) Collect(context.Context, string) (status.Status, error) {
+func (b *fakeBroker) Collect(context.Context, string) (ops.Status, error) {
 	return b.seen(), b.err()
 }
 func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {
@@ -171,7 +171,8 @@ func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
 		if l.fails != nil {
 			return done, l.fails
 		}
-		if _, err := lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name, []counter.Position{state.First()}); err != nil {
+		if _, err := lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name,
+			[]counter.Position{state.First()}); err != nil {
 			return done, err
 		}
 		done.Replayed++
@@ -220,15 +221,15 @@ const (
 	hostile = "<script>alert(1)</script>\"'&\x00\x1b[31m\u202e\xff"
 )
 
-func hostileStatus() status.Status {
+func hostileStatus() ops.Status {
 	now := time.Now().UTC()
 	holds := 2
-	return status.Status{
+	return ops.Status{
 		Time: now, VHost: "/", Queue: "orders", Ready: 3, Consumers: 1, Blocked: 1,
-		Blocking: []status.Message{{ID: hostile, State: status.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
+		Blocking: []ops.Message{{ID: hostile, State: ops.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
 			Failures: 1, LastError: hostile, Consumer: hostile}},
-		Dead: status.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,
-			Reasons: []status.Reason{{Reason: hostile, Messages: 2}}},
+		Dead: ops.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,
+			Reasons: []ops.Reason{{Reason: hostile, Messages: 2}}},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 const (
@@ -34,10 +34,10 @@ type deadView struct {
 	Queue  string
 	Filter filter
 	Kinds  []deadletter.Kind
-	Groups records.Groups
+	Groups ops.Groups
 	// Counted is when the groups were.
 	Counted time.Time
-	Page    records.DeadPage
+	Page    ops.DeadPage
 	Now     time.Time
 	More    string
 	Lane    bool // the store does not know lanes
@@ -70,8 +70,8 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	var errRows, errGroups error
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		v.Page, errRows = guardedAsk(c, func() (records.DeadPage, error) {
-			return c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after,
+		v.Page, errRows = guardedAsk(c, func() (ops.DeadPage, error) {
+			return c.records(queue).Dead(ctx, ops.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after,
 				Budget: budget})
 		})
 	})
@@ -93,7 +93,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 
 // groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead
 // letters unless all are known, and the live stream replaces them.
-func (c *Console) groups(r *http.Request, queue string, f filter) (groups records.Groups, at time.Time, err error) {
+func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	counted := c.grouping(queue, f)
@@ -117,13 +117,13 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups record
 }
 
 // grouping counts the groups of a filter in the background; nil if too many are counted.
-func (c *Console) grouping(queue string, f filter) *cached[records.Groups] {
+func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
 	key := f.Link("", queue)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := c.grouped[key]
 	if counted == nil && len(c.grouped) < mostGroupings {
-		counted = newCached(c, func(ctx context.Context) (records.Groups, error) {
+		counted = newCached(c, func(ctx context.Context) (ops.Groups, error) {
 			return c.records(queue).Groups(ctx, f.Filter, countWithin)
 		})
 		c.grouped[key] = counted
@@ -147,12 +147,12 @@ func headlineOfDead(queue string, v deadView) string {
 }
 
 // Bar draws how large a group is.
-func (v deadView) Bar(g *records.Group) template.HTML {
+func (v deadView) Bar(g *ops.Group) template.HTML {
 	return bar(int64(g.Count), int64(v.Groups.Count))
 }
 
 // Link is the address of the dead letters of a group among those that the filter picks.
-func (v deadView) Link(g *records.Group) string {
+func (v deadView) Link(g *ops.Group) string {
 	f := filter{values: map[string][]string{}}
 	for name := range v.Filter.values {
 		f.values.Set(name, v.Filter.Get(name))

@@ -7,9 +7,8 @@ import (
 	"strconv"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // doctorView is the Doctor page of one queue, the broker and the store.
@@ -43,9 +42,6 @@ func examinedOf(r doctor.Report) examined {
 	}
 	return out
 }
-
-// Command is the command that fixes the queue as far as possible.
-func (e examined) Command() string { return "strikes doctor --fix " + shell.Operands(e.Name) }
 
 func (e examined) errors() (n int) {
 	for _, f := range e.Findings {

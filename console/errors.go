@@ -6,9 +6,9 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/ops"
 )
 
 var errNoPage = errors.New("there is no such page")
@@ -29,7 +29,7 @@ func codeOf(err error) int {
 		return http.StatusForbidden
 	case errors.As(err, new(formError)), errors.As(err, &field):
 		return http.StatusUnprocessableEntity
-	case errors.Is(err, records.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, queueinfo.ErrNotFound),
+	case errors.Is(err, ops.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, broker.ErrNotFound),
 		errors.Is(err, errNoPage):
 		return http.StatusNotFound
 	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver),

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 const (
@@ -39,7 +39,7 @@ func (e examination) Warnings() int { _, n := count(e.All); return n }
 func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.
-func (e examination) beyond(s status.Summary) (found []diagnosis) {
+func (e examination) beyond(s ops.Summary) (found []diagnosis) {
 	for _, f := range e.errors[s.Queue] {
 		if !slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code }) {
 			found = append(found, f)
@@ -49,9 +49,9 @@ func (e examination) beyond(s status.Summary) (found []diagnosis) {
 }
 
 // rank is 0 for the troubles that need a person first. An error that only an examination finds is one of them.
-func (e examination) rank(s status.Summary) int {
+func (e examination) rank(s ops.Summary) int {
 	switch s.Trouble {
-	case status.TroubleRoute, status.TroubleBlocked, status.TroubleUnaccounted, status.TroubleUnsafe:
+	case ops.TroubleRoute, ops.TroubleBlocked, ops.TroubleUnaccounted, ops.TroubleUnsafe:
 		return 0
 	default:
 	}

@@ -10,15 +10,15 @@ import (
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestExamination: the first page says that nothing is examined yet. Then it says what an examination found, and only
 // one without an error, of everything, lets it say that nothing is wrong.
 func TestExamination(t *testing.T) {
 	f := newFixture(t, Options{})
-	f.broker.change(func(s *status.Status) {
-		s.Consumers, s.Ready, s.Blocked, s.Blocking, s.Dead = 1, 0, 0, nil, status.DeadLetters{}
+	f.broker.change(func(s *ops.Status) {
+		s.Consumers, s.Ready, s.Blocked, s.Blocking, s.Dead = 1, 0, 0, nil, ops.DeadLetters{}
 	})
 	sees := func(path string, want ...string) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // laneChange is what a visitor is about to do with a blocked lane: replay it, release it without the message that holds
@@ -54,13 +54,13 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 
 // laneVerbs are the changes, and the verbs that a visitor needs for each.
 var laneVerbs = map[string]Verbs{
-	records.VerbReplay:  {VerbReplay},
-	records.VerbRelease: {VerbDrop, VerbReplay},
-	records.VerbDrop:    {VerbDrop},
+	ops.VerbReplay:  {VerbReplay},
+	ops.VerbRelease: {VerbDrop, VerbReplay},
+	ops.VerbDrop:    {VerbDrop},
 }
 
 // Drops reports whether the change drops messages, to a file.
-func (l laneChange) Drops() bool { return l.Verb != records.VerbReplay }
+func (l laneChange) Drops() bool { return l.Verb != ops.VerbReplay }
 
 // Link is the address of the change.
 func (l laneChange) Link() string {
@@ -149,7 +149,7 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Positio
 	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
 		Progress: j.laneProgress}
 	change := map[string]laneWork{
-		records.VerbReplay: q.ReplayLane, records.VerbDrop: q.DropLane, records.VerbRelease: releaseLane(q),
+		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: releaseLane(q),
 	}[j.Lane.Verb]
 	return func(ctx context.Context, begin func() error) (outcome, error) {
 		if err := begin(); err != nil {

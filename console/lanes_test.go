@@ -15,7 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // hold blocks messages of a lane: the first holds it.
@@ -47,7 +47,7 @@ func (f *fixture) plan(t *testing.T, lane string) url.Values {
 func TestLaneIsReplayed(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.hold(t, "a1", "m-1", "m-2", "m-3")
-	f.broker.change(func(s *status.Status) { s.BlockedLanes, s.Dead.Blocked = 1, 2 })
+	f.broker.change(func(s *ops.Status) { s.BlockedLanes, s.Dead.Blocked = 1, 2 })
 	for _, path := range []string{query("queue"), query("lanes"), query("lane", "lane", "a1", "verb", "replay")} {
 		if body := checkPage(t, f, path); !strings.Contains(body, "m-1") || !strings.Contains(body, "a1") {
 			t.Errorf("%s does not show what blocks the lane: %s", path, body)
@@ -236,7 +236,7 @@ func TestHostileLanes(t *testing.T) {
 	for _, lane := range lanes {
 		f.hold(t, lane, hostile)
 	}
-	f.broker.change(func(s *status.Status) { s.BlockedLanes = len(lanes) })
+	f.broker.change(func(s *ops.Status) { s.BlockedLanes = len(lanes) })
 	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue",
 		"orders")} {
 		checkPage(t, f, path)

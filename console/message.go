@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // messageView is what the page of a message shows.
@@ -32,7 +32,7 @@ type messageView struct {
 
 // generation is one generation of a message.
 type generation struct {
-	records.Record
+	ops.Record
 	Skipped counter.Note
 }
 
@@ -71,7 +71,7 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 	p := page{Screen: "message", Queue: queue, Title: shown(id)}
 	q := c.records(queue)
 	all, err := q.Message(ctx, id)
-	if err != nil && !errors.Is(err, records.ErrNone) {
+	if err != nil && !errors.Is(err, ops.ErrNone) {
 		return p, err
 	}
 	override, err := q.Override(ctx)
@@ -83,7 +83,7 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 		now = v.Now
 	}
 	for _, rec := range all {
-		g := generation{Record: records.Of(rec, override, now), Skipped: rec.Skipped}
+		g := generation{Record: ops.Of(rec, override, now), Skipped: rec.Skipped}
 		v.Generations = append(v.Generations, g)
 		v.Dead = v.Dead || rec.State == counter.StateDeadLetter && rec.Removed.IsZero()
 		v.Live = v.Live || rec.State == counter.StateLive
@@ -99,7 +99,7 @@ func headlineOfMessage(v messageView) string {
 	}
 	g := v.Generations[0]
 	failed := plural(g.Failures+g.Crashes, "failed attempt")
-	if g.State == records.DeadLettered && !g.Removed.IsZero() {
+	if g.State == ops.DeadLettered && !g.Removed.IsZero() {
 		return fmt.Sprintf("%s: was dead-lettered after %s, since replayed or dropped", shown(v.ID), failed)
 	}
 	return fmt.Sprintf("%s: %s after %s", shown(v.ID), g.State, failed)
@@ -174,7 +174,7 @@ func (c *Console) stored(m *deadletter.Message) *stored {
 }
 
 // Attempts are the failed ones, the newest first.
-func (g generation) Attempts() []records.Attempt {
+func (g generation) Attempts() []ops.Attempt {
 	newest := slices.Clone(g.History)
 	slices.Reverse(newest)
 	return newest

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // pages are the addresses of all pages that only read.
@@ -28,7 +28,7 @@ func TestHostileStrings(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.fail(t, hostile)
 	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile,
-		Commands: []string{hostile}, Fixable: true}}
+		Commands: []string{hostile}, Repair: hostile}}
 	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile,
 		Reason: hostile, Result: hostile}); err != nil {
 		t.Fatal(err)
@@ -74,19 +74,19 @@ func TestChanges(t *testing.T) {
 		says string
 	}{
 		{query("change", "verb", "limit", "id", "m-1"), why("number", "3"),
-			"The limit of m-1 is set to 3 retries (4 attempts)"},
-		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "The limit of m-1 is cleared"},
-		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "No limit was set any more"},
-		{query("change", "verb", "limit"), why("number", "9"), "The limit of orders is set to 9 retries (10 attempts)"},
-		{query("change", "verb", "limit", "undo", "1"), why(), "The limit of orders is cleared"},
-		{query("change", "verb", "limit", "undo", "1"), why(), "No limit was set any more"},
-		{query("change", "verb", "pause"), why(), "orders is paused"},
-		{query("change", "verb", "pause"), why(), "It was paused already"},
-		{query("change", "verb", "pause", "undo", "1"), why(), "orders is resumed"},
-		{query("change", "verb", "pause", "undo", "1"), why(), "It was not paused any more"},
-		{query("change", "verb", "reset", "id", "m-1"), why(), "1 failed attempt of m-1 forgotten"},
-		{query("change", "verb", "reset", "id", "m-1"), why(), "No failed attempt of m-1 was counted any more"},
-		{query("change", "verb", "limit", "id", "m-2"), why("number", "3"), "set limit failed"},
+			"m-1: set to 3 retries (4 attempts)"},
+		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "m-1: cleared"},
+		{query("change", "verb", "limit", "id", "m-1", "undo", "1"), why(), "No limit of its own is set"},
+		{query("change", "verb", "limit"), why("number", "9"), "orders: set to 9 retries (10 attempts)"},
+		{query("change", "verb", "limit", "undo", "1"), why(), "orders: cleared"},
+		{query("change", "verb", "limit", "undo", "1"), why(), "No limit is set"},
+		{query("change", "verb", "pause"), why(), "orders: paused"},
+		{query("change", "verb", "pause"), why(), "orders: is paused already"},
+		{query("change", "verb", "pause", "undo", "1"), why(), "orders: resumed"},
+		{query("change", "verb", "pause", "undo", "1"), why(), "is not paused"},
+		{query("change", "verb", "reset", "id", "m-1"), why(), "m-1: forgotten (1 failed attempt"},
+		{query("change", "verb", "reset", "id", "m-1"), why(), "Nothing is counted of message"},
+		{query("change", "verb", "limit", "id", "m-2"), why("number", "3"), "it has not failed yet: nothing changed"},
 	} {
 		body := f.follow(t, f.post(tt.path, tt.form))
 		if !strings.Contains(body, tt.says) {
@@ -95,11 +95,11 @@ func TestChanges(t *testing.T) {
 	}
 	f.fail(t, "m-3")
 	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body,
-		"m-3 is dead-lettered at its next step") {
+		"m-3: skipped") {
 		t.Errorf("skip: %s", body)
 	}
 	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body,
-		"m-3 was already skipped") {
+		"m-3: was skipped before") {
 		t.Errorf("a second skip: %s", body)
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 100)
@@ -123,7 +123,8 @@ func TestSeveral(t *testing.T) {
 	f.fail(t, "m-3")
 	at := query("change", "verb", "skip") + "&pick-id=" + url.QueryEscape(url.QueryEscape(hostile)) + "&pick-id=m-2"
 	body := checkPage(t, f, at)
-	for _, want := range []string{"2 messages of orders", "m-2: 1 failed attempt", "Skip 2 messages", ">Cancel<"} {
+	for _, want := range []string{"2 messages of orders", "m-2: would be skipped (1 failed attempt)", "Skip 2 messages",
+		">Cancel<"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the preview lacks %q: %s", want, body)
 		}
@@ -172,32 +173,32 @@ func TestSeveral(t *testing.T) {
 
 func TestHeadlines(t *testing.T) {
 	now := time.Now()
-	ago := func(d time.Duration) status.Message {
-		return status.Message{ID: "m", State: status.Ready, Since: now.Add(-d)}
+	ago := func(d time.Duration) ops.Message {
+		return ops.Message{ID: "m", State: ops.Ready, Since: now.Add(-d)}
 	}
 	for want, v := range map[string]queueView{
-		"blocked for 12 min by 1 message": {Status: status.Status{Time: now, Blocked: 1,
-			Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
-		"held for 3 min by an exhausted message": {Status: status.Status{Time: now, HeldBy: &status.Holding{
+		"blocked for 12 min by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
+			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
+		"held for 3 min by an exhausted message": {Status: ops.Status{Time: now, HeldBy: &ops.Holding{
 			Since: now.Add(-3 * time.Minute), Only: true}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"held for 2 min by an exhausted message, paused for 3 min": {Status: status.Status{Time: now,
-			HeldBy: &status.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused for 3 min": {Status: status.Status{Time: now},
+		"held for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
+			HeldBy: &ops.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused for 3 min": {Status: ops.Status{Time: now},
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused, but 1 consumer not stopped yet": {Status: status.Status{Time: now},
+		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now},
 			Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Consumer: "a", Seen: now}}},
-		"blocked: no consumer, 2 messages ready": {Status: status.Status{Time: now, Ready: 2}},
-		"1 dead letter unaccounted for": {Status: status.Status{Time: now, Consumers: 1,
-			Dead: status.DeadLetters{Missing: 1, Still: 1}}},
-		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1,
-			Dead: status.DeadLetters{Still: 1200}}},
-		"dead-letter route broken: no exchange": {Status: status.Status{Time: now, Consumers: 1,
+		"blocked: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: 2}},
+		"1 dead letter unaccounted for": {Status: ops.Status{Time: now, Consumers: 1,
+			Dead: ops.DeadLetters{Missing: 1, Still: 1}}},
+		"nothing blocks it, 1\u202f200 dead letters": {Status: ops.Status{Time: now, Consumers: 1,
+			Dead: ops.DeadLetters{Still: 1200}}},
+		"dead-letter route broken: no exchange": {Status: ops.Status{Time: now, Consumers: 1,
 			Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
-		"no dead-letter exchange: rejected messages are lost": {Status: status.Status{Time: now, Consumers: 1,
+		"no dead-letter exchange: rejected messages are lost": {Status: ops.Status{Time: now, Consumers: 1,
 			Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
-		"3 messages held, not counted": {Status: status.Status{Time: now, Consumers: 2,
-			Waiting: []status.WaitingMessages{{Messages: 1}, {Messages: 2}}}},
-		"nothing blocks it": {Status: status.Status{Time: now, Consumers: 1}},
+		"3 messages held, not counted": {Status: ops.Status{Time: now, Consumers: 2,
+			Waiting: []ops.WaitingMessages{{Messages: 1}, {Messages: 2}}}},
+		"nothing blocks it": {Status: ops.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -254,7 +255,7 @@ func TestAlarms(t *testing.T) {
 
 func TestUnknownQueuesAreNotKept(t *testing.T) {
 	f := newFixture(t, Options{})
-	f.broker.away.Store(&queueinfo.ErrNotFound)
+	f.broker.away.Store(&broker.ErrNotFound)
 	for i := range 50 {
 		at := "/" + link("queue", "queue", "q"+strings.Repeat("x", i))
 		proctest.Eventually(t, 30*time.Second, "a page that knows of no such queue", func() bool {
@@ -295,8 +296,8 @@ func TestHeldQueue(t *testing.T) {
 		{nil, true, nil},
 	} {
 		f := newFixture(t, Options{Allow: tc.allow})
-		f.broker.change(func(s *status.Status) {
-			s.HeldBy = &status.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
+		f.broker.change(func(s *ops.Status) {
+			s.HeldBy = &ops.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
 				Only: tc.only}
 		})
 		body := checkPage(t, f, query("queue"))

@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // queueView is what the page of a queue shows.
 type queueView struct {
-	status.Status
+	ops.Status
 	Curves    []curve
 	Paused    *counter.Note
 	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
-	Groups    records.Groups          // of the dead letters
+	Groups    ops.Groups              // of the dead letters
 	Counted   time.Time               // when they were
 	Lanes     laneList                // the first of those that are held
 }
@@ -31,7 +30,7 @@ type queueView struct {
 // queueOf returns the queue that a request names.
 func queueOf(r *http.Request) (string, error) {
 	queue := r.URL.Query().Get("queue")
-	if err := queueinfo.CheckName(queue); err != nil {
+	if err := broker.CheckName(queue); err != nil {
 		return "", formError{"the queue in the address: " + err.Error()}
 	}
 	return queue, nil
@@ -57,7 +56,7 @@ func (c *Console) statusOf(name string) *cached[queueView] {
 
 func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 	s, err := c.broker.Collect(ctx, name)
-	if errors.Is(err, queueinfo.ErrNotFound) { // else each name in an address would be kept
+	if errors.Is(err, broker.ErrNotFound) { // else each name in an address would be kept
 		c.mu.Lock()
 		delete(c.queues, name)
 		c.mu.Unlock()
@@ -79,7 +78,7 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 	return v, err
 }
 
-func sampleOf(s status.Status) sample {
+func sampleOf(s ops.Status) sample {
 	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Blocked),
 		Dead: float64(s.Dead.Count)}
 	if s.Rates != nil {
@@ -121,7 +120,7 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 		p.Trouble = fault(a)
 	}
 	switch {
-	case errors.Is(a.Err, queueinfo.ErrNotFound):
+	case errors.Is(a.Err, broker.ErrNotFound):
 		p.Title, p.Code = shown(name)+": there is no such queue", http.StatusNotFound
 	case a.Known:
 		p.Title = shown(name) + ": " + headline(a.Value)
@@ -173,7 +172,7 @@ func headline(s queueView) string {
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
 }
 
-func waitingMessages(all []status.WaitingMessages) (n int) {
+func waitingMessages(all []ops.WaitingMessages) (n int) {
 	for _, h := range all {
 		n += h.Messages
 	}
@@ -202,9 +201,9 @@ func inShort(f inspect.Finding) string {
 }
 
 // stuck are the blocking messages without those that may have left the queue.
-func stuck(all []status.Message) (out []status.Message) {
+func stuck(all []ops.Message) (out []ops.Message) {
 	for _, m := range all {
-		if m.State != status.Forgotten {
+		if m.State != ops.Forgotten {
 			out = append(out, m)
 		}
 	}
@@ -225,28 +224,7 @@ func (v queueView) Going() (out []counter.ConsumerState) {
 }
 
 // Doing is what a blocking message does now.
-func (v queueView) Doing(m status.Message) string {
-	switch m.State {
-	case status.Running, status.Isolated:
-		return string(m.State) + " for " + rough(v.Time.Sub(m.Running))
-	case status.Waiting:
-		return "next attempt in " + rough(m.Next.Sub(v.Time))
-	case status.Left:
-		return "left running: its process died, or was cut off"
-	case status.Forgotten:
-		return "no consumer takes it: there is none, or it left the queue"
-	default:
-		return "next attempt now"
-	}
-}
-
-// Attempt is which attempt runs or is next, and of how many.
-func (queueView) Attempt(m status.Message) string {
-	if m.Limit == 0 {
-		return fmt.Sprint(m.Attempt)
-	}
-	return fmt.Sprintf("%d of %d", m.Attempt, m.Limit)
-}
+func (v queueView) Doing(m ops.Message) string { return m.Doing(v.Time) }
 
 // Holding says where the dead letters are.
 func (v queueView) Holding() string {
@@ -276,12 +254,12 @@ func (v queueView) Holding() string {
 }
 
 // Bar draws how many of the dead letters are in a group.
-func (v queueView) Bar(g *records.Group) template.HTML {
+func (v queueView) Bar(g *ops.Group) template.HTML {
 	return bar(int64(g.Count), int64(v.Groups.Count))
 }
 
 // Reasons are the largest groups.
-func (v queueView) Reasons() []*records.Group {
+func (v queueView) Reasons() []*ops.Group {
 	return v.Groups.Groups[:min(len(v.Groups.Groups), groupsShown)]
 }
 
@@ -289,9 +267,9 @@ func (v queueView) Reasons() []*records.Group {
 const groupsShown = 8
 
 // Link is the address of the dead letters of a group.
-func (v queueView) Link(g *records.Group) string { return groupLink(v.Queue, g) }
+func (v queueView) Link(g *ops.Group) string { return groupLink(v.Queue, g) }
 
-func groupLink(queue string, g *records.Group) string {
+func groupLink(queue string, g *ops.Group) string {
 	return link("dead", "queue", queue, "group", g.Key)
 }
 
@@ -301,7 +279,7 @@ func (v queueView) Assumed() string {
 		return ""
 	}
 	for _, n := range v.Notes {
-		if n.Code == status.AssumedQueue {
+		if n.Code == ops.AssumedQueue {
 			return noticeOf(n)
 		}
 	}
@@ -311,39 +289,39 @@ func (v queueView) Assumed() string {
 // Notices say what could not be seen.
 func (v queueView) Notices() (out []string) {
 	for _, n := range v.Notes {
-		if n.Code != status.AssumedQueue {
+		if n.Code != ops.AssumedQueue {
 			out = append(out, noticeOf(n))
 		}
 	}
 	return out
 }
 
-func noticeOf(n status.Note) string {
+func noticeOf(n ops.Unseen) string {
 	why := ""
 	if n.Err != nil {
 		why = ": " + shown(n.Err.Error())
 	}
 	switch n.Code {
-	case status.AssumedQueue:
+	case ops.AssumedQueue:
 		return "The dead-letter queue is assumed to be " + shown(n.Queue) + why
-	case status.DepthDenied:
+	case ops.DepthDenied:
 		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or " +
 			"the management API" + why
-	case status.ForeignRecord:
+	case ops.ForeignRecord:
 		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
-	case status.LanesDenied:
+	case ops.LanesDenied:
 		return "The dead letters in blocked lanes could not be counted, so others may be missing unseen" + why
-	case status.LocalClock:
+	case ops.LocalClock:
 		return "The store's clock may not be read: times are by the clock of the console."
-	case status.ManyRecords:
+	case ops.ManyRecords:
 		return fmt.Sprintf("There are more than %s records: only the newest were read.", digits(int64(n.Count)))
-	case status.NoManagement, status.NoRates:
+	case ops.NoManagement, ops.NoRates:
 		return "No rates" + why
-	case status.Unexamined:
+	case ops.Unexamined:
 		return "The queue could not be examined" + why
-	case status.TakenNotCounted:
+	case ops.TakenNotCounted:
 		return "What left " + shown(n.Queue) + " could not be counted" + why
-	case status.OverrideIgnored:
+	case ops.OverrideIgnored:
 		return "Consumers ignore the limit that was set" + why
 	}
 	return string(n.Code) + why

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // line is a queue of the first page.
 type line struct {
-	status.Summary
+	ops.Summary
 	Now   time.Time
 	Cause *cause      // nil: not known
 	Found []diagnosis // errors that the last examination found, and lists of the broker do not show
@@ -44,7 +44,7 @@ func (l line) Facts() (all []fact) {
 	add(l.Undecodable != "", "bad", "a message ends every session")
 	if l.Blocked > 0 {
 		class := "warn"
-		if l.Trouble == status.TroubleBlocked {
+		if l.Trouble == ops.TroubleBlocked {
 			class = "bad"
 		}
 		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
@@ -65,18 +65,18 @@ func (l line) Facts() (all []fact) {
 func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
 
 // idle reports whether messages wait and there is no consumer.
-func idle(s status.Summary) bool {
+func idle(s ops.Summary) bool {
 	return s.Consumers != nil && *s.Consumers == 0 && s.Ready != nil && *s.Ready > 0
 }
 
 // overview asks for all queues.
-func (c *Console) overview(ctx context.Context) (status.Overview, error) {
+func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	all, err := c.broker.All(ctx)
 	if err == nil && len(all.Queues) == 0 {
 		err = all.Failed()
 	}
 	if err != nil {
-		return status.Overview{}, err
+		return ops.Overview{}, err
 	}
 	for _, s := range all.Queues {
 		c.history.add(s.Queue, sampleOfSummary(s))
@@ -85,7 +85,7 @@ func (c *Console) overview(ctx context.Context) (status.Overview, error) {
 	return all, nil
 }
 
-func sampleOfSummary(s status.Summary) sample {
+func sampleOfSummary(s ops.Summary) sample {
 	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Retrying - s.Forgotten),
 		Dead: float64(s.Dead.Count)}
 	if s.Rates != nil {
@@ -96,7 +96,7 @@ func sampleOfSummary(s status.Summary) sample {
 
 // queuesView is what the first page shows.
 type queuesView struct {
-	answer[status.Overview]
+	answer[ops.Overview]
 	Shown    []line
 	Find     string
 	More     string
@@ -112,10 +112,10 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 	a := ask(r, c.all, overviewAge)
 	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examiner.state(true)}
 	from, _ := strconv.Atoi(r.FormValue("from"))
-	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s status.Summary) bool {
+	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s ops.Summary) bool {
 		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))
 	})
-	slices.SortStableFunc(found, func(a, b status.Summary) int {
+	slices.SortStableFunc(found, func(a, b ops.Summary) int {
 		return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b))
 	})
 	from = min(max(from, 0), len(found))
@@ -145,9 +145,9 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 const overviewAge = 4 * time.Second
 
 // partly says which half of an overview is missing.
-func partly(a answer[status.Overview]) (out []trouble) {
+func partly(a answer[ops.Overview]) (out []trouble) {
 	for what, err := range map[string]error{"the broker": a.Value.Broker, "the store": a.Value.Store} {
-		if a.Known && err != nil && !errors.Is(err, status.ErrNoList) {
+		if a.Known && err != nil && !errors.Is(err, ops.ErrNoList) {
 			out = append(out, trouble{What: what, Err: shown(err.Error()), Old: a.At, Now: time.Now()})
 		}
 	}
@@ -164,11 +164,11 @@ type sums struct {
 }
 
 // sum adds up an overview.
-func (c *Console) sum(o status.Overview, last examining) sums {
+func (c *Console) sum(o ops.Overview, last examining) sums {
 	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
-		if s.Blocked > 0 || s.Paused == nil && idle(s) || s.Trouble == status.TroubleBlocked {
+		if s.Blocked > 0 || s.Paused == nil && idle(s) || s.Trouble == ops.TroubleBlocked {
 			out.Blocked++
 		}
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {
@@ -188,7 +188,7 @@ func (c *Console) sum(o status.Overview, last examining) sums {
 }
 
 // headline is the fact that matters most about all queues.
-func (s sums) headline(o status.Overview) string {
+func (s sums) headline(o ops.Overview) string {
 	queues := plural(s.Queues, "queue")
 	var facts []string
 	add := func(n int64, format string, args ...any) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 const (
@@ -105,10 +105,10 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 	q := c.records(v.Queue)
 	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
 	switch {
-	case errors.Is(err, records.ErrLane) && r.Method != http.MethodPost:
+	case errors.Is(err, ops.ErrLane) && r.Method != http.MethodPost:
 		// reading returns each message, so only a form asks for it
 		v.Unread, err = true, nil
-	case errors.Is(err, records.ErrLane):
+	case errors.Is(err, ops.ErrLane):
 		err = c.previewQueue(ctx, v)
 	case err == nil:
 		v.Count, v.Partial = groups.Count, groups.Partial
@@ -117,8 +117,8 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 				v.Count, v.Partial = *a.Value.Dead.Holds, false
 			}
 		}
-		var page records.DeadPage
-		page, err = q.Dead(ctx, records.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
+		var page ops.DeadPage
+		page, err = q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
 		v.Samples = page.Dead
 	}
 	if err != nil {

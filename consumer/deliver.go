@@ -10,14 +10,14 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // take receives a delivery, and begins with it as soon as its lane and the workers allow.
 func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
 	d := &delivery{Delivery: from, received: time.Now()}
-	d.ours = queueinfo.Read(from.Headers, s.Queue, from.MessageId, from.Body)
+	d.ours = broker.ReadHeaders(from.Headers, s.Queue, from.MessageId, from.Body)
 	d.message = counter.Message{VHost: s.vhost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
 	d.fence = carriedFence(d.ours)
 	if s.Key != nil {

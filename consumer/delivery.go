@@ -9,7 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // delivery is one message on its way from the channel to its settlement. One goroutine at a time has it: its own, one
@@ -17,7 +17,7 @@ import (
 type delivery struct {
 	amqp.Delivery
 	entry    acks.Entry[*delivery]
-	ours     queueinfo.Headers // its headers, with those of strikes if they were written for it
+	ours     broker.Headers // its headers, with those of strikes if they were written for it
 	message  counter.Message
 	received time.Time
 	lane     string

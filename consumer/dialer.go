@@ -5,7 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is
@@ -24,6 +24,6 @@ import (
 // For a publisher there is publisher.BufferedDialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
-		return amqpdial.Dial(ctx, url, config, amqpdial.Plain)
+		return broker.Dial(ctx, url, config, broker.Plain)
 	}
 }

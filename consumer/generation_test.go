@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func death(queue, reason string, count any, at time.Time) amqp.Table {
@@ -41,7 +41,8 @@ func TestCarriedFence(t *testing.T) {
 		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1),
 			noon.AddDate(5000, 0, 0))}}, 0},
 	} {
-		if got := carriedFence(queueinfo.Read(written(tc.headers, "order 17"), "orders", "order 17", nil)); got != tc.want {
+		if got := carriedFence(broker.ReadHeaders(written(tc.headers, "order 17"), "orders",
+			"order 17", nil)); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
@@ -49,8 +50,8 @@ func TestCarriedFence(t *testing.T) {
 
 // written returns headers as they were written for a message of queue orders.
 func written(headers amqp.Table, id string) amqp.Table {
-	out := queueinfo.Merge(headers)
-	queueinfo.WriteFor(out, "orders", id, nil)
+	out := broker.Merge(headers)
+	broker.WriteFor(out, "orders", id, nil)
 	return out
 }
 
@@ -75,8 +76,8 @@ func FuzzGeneration(f *testing.F) {
 			return
 		}
 		headers := amqp.Table{"x-death": typed(v)}
-		read := func() queueinfo.Headers {
-			return queueinfo.Read(written(headers, "order 17"), "orders", "order 17", nil)
+		read := func() broker.Headers {
+			return broker.ReadHeaders(written(headers, "order 17"), "orders", "order 17", nil)
 		}
 		got := read().Generation()
 		if again := read().Generation(); again != got {

@@ -13,12 +13,12 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/consumer/internal/delay"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // CopyHeader is the header with the number of a copy that waited in a delay queue, an int64 from 1. Do not set it.
-const CopyHeader = queueinfo.CopyHeader
+const CopyHeader = broker.CopyHeader
 
 // DefaultDelayAbove is DelayAbove if that is zero: one minute.
 const DefaultDelayAbove = time.Minute
@@ -89,15 +89,15 @@ func (r *delayRoom) leave() {
 // one.
 func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
 	s := r.s
-	exist, wrong, unread, err := queueinfo.BucketsOf(ctx, conn)
+	exist, wrong, unread, err := broker.BucketsOf(ctx, conn)
 	if err != nil {
 		return "", false, err
 	}
-	found = exist == queueinfo.Yes
+	found = exist == broker.Yes
 	for _, one := range unread {
 		s.Logger.Warn("the delay queues could not be checked", "queue", s.Queue, "seen", one)
 	}
-	least := queueinfo.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
+	least := broker.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
 	keeper, keeps := s.Counter.(recordKeeper)
 	_, moves := s.Counter.(mover)
 	switch {
@@ -112,15 +112,15 @@ func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why str
 		return fmt.Sprintf("the TTL of Counter is %v, and must be at least %v, because a message may wait for a day",
 			keeper.TTL(), least), true, nil
 	}
-	err = queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
-		return ch.QueueBind(s.Queue, s.Queue, queueinfo.DelayExchange, false, nil)
+	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
+		return ch.QueueBind(s.Queue, s.Queue, broker.DelayExchange, false, nil)
 	})
-	if err != nil && queueinfo.UnlessRefused(err) == nil {
+	if err != nil && broker.UnlessRefused(err) == nil {
 		if s.DelayAbove > 0 {
 			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w",
-				queueinfo.DelayExchange, err)}
+				broker.DelayExchange, err)}
 		}
-		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.DelayExchange,
+		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", broker.DelayExchange,
 			err), true, nil
 	}
 	return "", true, err
@@ -183,7 +183,7 @@ func (r *delayRoom) beforeSettlement(ctx context.Context, d *delivery, next step
 var errNoDelay = errors.New("consumer: the store asks to move a message, but this consumer has no delay queues")
 
 func (r *delayRoom) publish(ctx context.Context, d *delivery) error {
-	bucket, fits := queueinfo.BucketFor(d.reply.Wait)
+	bucket, fits := broker.BucketFor(d.reply.Wait)
 	if r.above == 0 || !fits {
 		return errNoDelay
 	}

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/delay"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // TestCopyOfForeignHeaders: the copy of a message for a delay queue is tied to it. Headers that count as absent on the
@@ -25,14 +25,14 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 		"its own":            {"m1", read{"1@1700000000 header:g", "1.1", 3, 1_700_000_001_000_000}},
 		"of another message": {"m2", read{"1@1700000000", "", 3, 1_700_000_001_000_000}},
 	} {
-		from := amqp.Table{GenerationHeader: "g", queueinfo.PositionHeader: "1.1", CopyHeader: int64(2),
+		from := amqp.Table{GenerationHeader: "g", broker.PositionHeader: "1.1", CopyHeader: int64(2),
 			FenceHeader: int64(9), "mine": "kept"}
 		from["x-death"] = []any{death("orders", "rejected", int64(1), time.Unix(1_700_000_000, 0))}
 		d := &amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}
-		ours := queueinfo.Read(d.Headers, "orders", "m1", nil)
+		ours := broker.ReadHeaders(d.Headers, "orders", "m1", nil)
 		copied := delay.Copy(d, ours, delay.Fields{Queue: "orders", Generation: ours.Generation(), CopyNumber: 3,
 			Fence: max(carriedFence(ours), 5)}).Headers
-		h := queueinfo.Read(copied, "orders", "m1", nil)
+		h := broker.ReadHeaders(copied, "orders", "m1", nil)
 		if diff := cmp.Diff(tc.want, read{h.Generation(), h.Position(), h.CopyNumber(), h.Fence()}); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

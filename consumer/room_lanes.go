@@ -11,13 +11,13 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/fingerprint"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets
 // it. See Consumer.HoldLanes.
-const PositionHeader = queueinfo.PositionHeader
+const PositionHeader = broker.PositionHeader
 
 // LaneKeeper is a Counter that keeps which lanes are blocked. *counter.Counter and *counter.Memory are LaneKeepers.
 type LaneKeeper interface {

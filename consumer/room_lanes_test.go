@@ -13,7 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestDecideLane(t *testing.T) {
@@ -203,9 +203,9 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1),
 				"time": time.Unix(1_700_000_000, 0)}}
 		}
-		queueinfo.WriteFor(headers, "orders", "m1", nil)
+		broker.WriteFor(headers, "orders", "m1", nil)
 		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}}
-		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
+		d.ours = broker.ReadHeaders(headers, "orders", "m1", nil)
 		r := find[*laneRoom](s.rooms)
 		got, err := r.beforeAttempt(t.Context(), d)
 		if passed := kept[inLane](d, r).passed; got != want || passed != (want == stepAck) || err != nil {

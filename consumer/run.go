@@ -11,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -151,7 +151,7 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		dialled.conn, dialled.err = amqpdial.Connect(ctx, dial)
+		dialled.conn, dialled.err = broker.Connect(ctx, dial)
 	}()
 	select {
 	case <-done:
@@ -160,7 +160,7 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	}
 	go func() {
 		if <-done; dialled.conn != nil {
-			amqpdial.HangUp(dialled.conn)
+			broker.HangUp(dialled.conn)
 		}
 	}()
 	return nil, ctx.Err()
@@ -194,7 +194,7 @@ func (s *session) checkAndConsume(ctx context.Context, conn *amqp.Connection) (a
 // error of the previous session.
 func isRefused(err, before error) bool {
 	var r refusal
-	return errors.As(err, &r) || amqpdial.Permanent(err, before)
+	return errors.As(err, &r) || broker.Permanent(err, before)
 }
 
 func (c *Consumer) log() *slog.Logger {

@@ -9,7 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Waits of a schedule in ms: short ones, and one that is longer than a delivery may be held.
@@ -98,7 +98,7 @@ func drawDelivery(rng *rand.Rand, at int64, id string) conductDelivery {
 		if d.NoID {
 			messageID = ""
 		}
-		queueinfo.WriteFor(amqp.Table(d.Headers), "orders", messageID, []byte(d.Body))
+		broker.WriteFor(amqp.Table(d.Headers), "orders", messageID, []byte(d.Body))
 	}
 	return d
 }

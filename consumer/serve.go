@@ -13,7 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/consumer/internal/bound"
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just
@@ -89,10 +89,10 @@ func (s *session) refusedBy(conn *amqp.Connection, l *link, asked time.Time, err
 		reply = l.reason()
 	}
 	switch {
-	case amqpdial.Unanswered(reply, asked):
+	case broker.Unanswered(reply, asked):
 		return fmt.Errorf("consumer: queue %q: consuming: the queue did not answer, as a quorum queue without a majority "+
 			"of its members: %w", s.Queue, reply)
-	case amqpdial.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
+	case broker.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
 		return s.lost(errLost, reply)
 	case reply != nil && reply.Server && !conn.IsClosed():
 		return refusal{wrapped}

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/delay"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // simWaiting is a message in a bucket.
@@ -124,11 +124,11 @@ func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing
 
 // wait puts a copy into a bucket.
 func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
-	i := slices.IndexFunc(queueinfo.Buckets, func(b queueinfo.Bucket) bool { return b.Name == bucket })
+	i := slices.IndexFunc(broker.Buckets, func(b broker.Bucket) bool { return b.Name == bucket })
 	name := fmt.Sprintf("%s+%d", copied.CorrelationId, len(w.broker.queue)+len(w.broker.waiting)+1)
 	m := &simMessage{name: name, origin: copied.CorrelationId, id: copied.MessageId, headers: maps.Clone(copied.Headers),
 		body: copied.Body}
-	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(queueinfo.Buckets[i].TTL)})
+	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(broker.Buckets[i].TTL)})
 	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id,
 		Seq: int(copied.Headers[CopyHeader].(int64)), Err: bucket})
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -214,7 +214,8 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	return reply, err
 }
 
-func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (reply counter.BlockedPage,
+func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
+	after counter.BlockedPage) (reply counter.BlockedPage,
 	err error) {
 	l.session.world.mu.Lock()
 	l.asked++
@@ -441,8 +442,8 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 }
 
-// giveUpReplaced drops positions whose messages have later ones, once it has found them so for longer than a dead letter
-// is on its way.
+// giveUpReplaced drops positions whose messages have later ones, once it has found them so for longer than a dead
+// letter is on its way.
 func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers []int64) {
 	o := &w.operator
 	var positions []counter.Position
@@ -496,7 +497,7 @@ func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
 }
 
 func (m *simMessage) asCounted() counter.Message {
-	generation := queueinfo.Read(m.headers, "orders", m.id, m.body).Generation()
+	generation := broker.ReadHeaders(m.headers, "orders", m.id, m.body).Generation()
 	return counter.Message{VHost: "/", Queue: "orders", ID: m.id, Generation: generation}
 }
 

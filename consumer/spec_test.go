@@ -10,7 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // specCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error.
@@ -152,7 +152,7 @@ func TestSpecGenerations(t *testing.T) {
 		Foreign                                bool
 	}
 	for _, c := range specCases[generationCase](t, "generations.json") {
-		headers := queueinfo.Read(amqp.Table(c.Headers), c.Queue, c.ID, []byte(c.Body))
+		headers := broker.ReadHeaders(amqp.Table(c.Headers), c.Queue, c.ID, []byte(c.Body))
 		if got := headers.Generation(); got != c.Generation {
 			t.Errorf("%s (%s): generation %q, want %q", c.Name, c.Why, got, c.Generation)
 		}

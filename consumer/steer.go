@@ -36,8 +36,8 @@ func (r *rejection) Unwrap() error { return r.error }
 
 // RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait
 // of a counted attempt outlives its consumer. The delivery is held unacked meanwhile, and a wait beyond half the
-// ConsumerTimeout passes from one consumer to the next. If d is longer than Consumer.DelayAbove, the message waits in the
-// delay queues instead. RetryAfter(nil, d) is nil.
+// ConsumerTimeout passes from one consumer to the next. If d is longer than Consumer.DelayAbove, the message waits in
+// the delay queues instead. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

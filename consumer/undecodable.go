@@ -9,7 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers
@@ -45,11 +45,11 @@ func (s *session) lost(why error, says *amqp.Error) error {
 	if says == nil {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
-	wrong, fix := amqpdial.Undecodable(says)
+	wrong, fix := broker.Undecodable(says)
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
-	s.arrived.undecoded, s.arrived.unconverted = wrong+"; "+s.arrived.position(s.Prefetch), amqpdial.Unconverted(says)
+	s.arrived.undecoded, s.arrived.unconverted = wrong+"; "+s.arrived.position(s.Prefetch), broker.Unconverted(says)
 	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.arrived.undecoded, why, says, fix)
 }
 
@@ -73,7 +73,7 @@ func (s *session) explain(l *link, err error) error {
 		return err
 	}
 	says := l.reason()
-	if wrong, _ := amqpdial.Undecodable(says); wrong == "" {
+	if wrong, _ := broker.Undecodable(says); wrong == "" {
 		return err
 	}
 	return s.lost(errLost, says)

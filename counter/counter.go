@@ -158,8 +158,8 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
 }
 
-// Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or Fail that asked
-// for the move. One call is enough, even if its reply is lost: the Start of the copy records the same.
+// Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or
+// Fail that asked for the move. One call is enough, even if its reply is lost: the Start of the copy records the same.
 func (c *Counter) Moved(ctx context.Context, a Attempt, copyNumber int64) error {
 	_, err := c.step(ctx, stepMoved, a, 0, copyNumber)
 	return err

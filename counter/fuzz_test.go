@@ -133,7 +133,8 @@ func FuzzRecord(f *testing.F) {
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {
 			t.Errorf("%q is of %q, %q, for %v", text, r.VHost, r.Queue, r.TTL)
 		}
-		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Consumer)+len(r.Reason) > len(text) {
+		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Consumer)+
+			len(r.Reason) > len(text) {
 			t.Errorf("%q was read as %+v", text, r)
 		}
 		if r.State != StateForeign {

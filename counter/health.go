@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,13 +208,22 @@ func roleRule(i serverInfo) (Finding, bool) {
 	}, i.field("role") == "slave"
 }
 
+// cli is the client of the store's server, for a shell. It lacks the user and the password.
+func (i serverInfo) cli() string {
+	host, port, err := net.SplitHostPort(i.at)
+	if err != nil { // a socket
+		return "redis-cli -s " + i.at
+	}
+	return "redis-cli -h " + host + " -p " + port
+}
+
 func evictionRule(i serverInfo) (Finding, bool) {
 	policy := i.field("maxmemory_policy")
 	return Finding{
 		Code:   "store-evicts",
 		Seen:   fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
 		Impact: "it may evict records, and their messages get all their attempts again",
-		Fix:    "run redis-cli CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
+		Fix:    "run " + i.cli() + " CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
 	}, policy != "" && policy != "noeviction"
 }
 
@@ -236,7 +246,7 @@ func persistenceRule(i serverInfo) (Finding, bool) {
 		Code:   "store-volatile",
 		Seen:   fmt.Sprintf("the store %s keeps nothing on disk", i.at),
 		Impact: "a restart loses all counts, and every failing message gets all its attempts again",
-		Fix:    "run redis-cli CONFIG SET appendonly yes, and set the same in redis.conf",
+		Fix:    "run " + i.cli() + " CONFIG SET appendonly yes, and set the same in redis.conf",
 	}, i.savesNothing
 }
 

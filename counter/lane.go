@@ -100,7 +100,8 @@ const (
 )
 
 var laneCodes = map[string]LaneCode{
-	"FREE": LaneFree, "RUN": LaneRun, "BLOCKED": LaneBlocked, "SUPERSEDED": LaneSuperseded, "UNOWNED": LaneUnowned, "UNKNOWN": LaneUnknown,
+	"FREE": LaneFree, "RUN": LaneRun, "BLOCKED": LaneBlocked, "SUPERSEDED": LaneSuperseded, "UNOWNED": LaneUnowned,
+	"UNKNOWN": LaneUnknown,
 }
 
 // LaneReply is the store's reply to a LaneStep.
@@ -173,8 +174,9 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 // lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
 const lanesRenewed = 200
 
-// NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews what
-// the store keeps of these lanes. The pages together have each lane that is blocked from the first of them to the last.
+// NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
+// what the store keeps of these lanes. The pages together have each lane that is blocked from the first of them to the
+// last.
 func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
 	if c.refuse != nil {
 		return BlockedPage{}, c.refuse
@@ -239,7 +241,8 @@ func parseLaneReply(reply []any) (LaneReply, error) {
 			return LaneReply{Code: v, Position: ParsePosition(since + "." + number)}, nil
 		}
 	}
-	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a reply and a position", ErrReply, fmt.Sprint(reply))
+	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a reply and a position", ErrReply,
+		fmt.Sprint(reply))
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.

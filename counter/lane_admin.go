@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// BlockedLane is a lane of a queue that is blocked: its messages are dead-lettered without an attempt until those before them
-// are handled or dropped.
+// BlockedLane is a lane of a queue that is blocked: its messages are dead-lettered without an attempt until those
+// before them are handled or dropped.
 type BlockedLane struct {
 	Lane     string    // its name, of which the store keeps 1 KiB
 	By       string    // id of the message that holds it now; empty if that has none, or is being replayed
@@ -56,7 +56,8 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, 
 }
 
 // LanePage returns a page of the blocked lanes of a queue, in the order of Lanes: it begins after skip lanes, and most
-// limits its length. It also returns how many lanes are blocked. It costs less than Lanes if a queue has many blocked lanes.
+// limits its length. It also returns how many lanes are blocked. It costs less than Lanes if a queue has many blocked
+// lanes.
 func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, all int,
 	err error) {
 	if a.refuse != nil {
@@ -130,8 +131,8 @@ const (
 	namesRead = 32
 )
 
-// Lane returns the state of a blocked lane: its first 500 open positions. It returns an error that wraps ErrNotBlocked for any
-// other.
+// Lane returns the state of a blocked lane: its first 500 open positions. It returns an error that wraps ErrNotBlocked
+// for any other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -216,10 +217,11 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 	return nil
 }
 
-// DropPositions gives up the messages at these positions of a lane: those after them need not wait for them any more. It
-// reports whether the lane is released, because no other message holds it. Positions that are not open are ignored, so it
-// is safe to repeat.
-func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error) {
+// DropPositions gives up the messages at these positions of a lane: those after them need not wait for them any more.
+// It reports whether the lane is released, because no other message holds it. Positions that are not open are ignored,
+// so it is safe to repeat.
+func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool,
+	err error) {
 	if a.refuse != nil {
 		return false, a.refuse
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBlocked blocks a message with a tombstone and two behind it, replays one of these, which dies again, and drops the
-// lane.
+// TestBlocked blocks a message with a tombstone and two behind it, replays one of these, which dies again, and drops
+// the lane.
 func TestBlocked(t *testing.T) {
 	for _, c := range servers(t) {
 		testBlocked(t, c)

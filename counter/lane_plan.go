@@ -85,8 +85,8 @@ type matched struct {
 }
 
 // match gives each letter of the lane the dead letter that was found for it. Those of one name are in the order of
-// their positions. If fewer were found, the oldest positions are first that were published before, and then those that a
-// later session replaced.
+// their positions. If fewer were found, the oldest positions are first that were published before, and then those that
+// a later session replaced.
 func (s *LaneState) match(found []LaneDeadLetter) matched {
 	is := matched{found: map[int]int{}, replaced: map[int]bool{}, more: map[string]bool{}}
 	copies, at := map[string][]int{}, map[string][]int{}
@@ -207,7 +207,9 @@ func (s *LaneState) lastOpen() int64 {
 }
 
 func (s *LaneState) isPublished(name string, position int64) bool {
-	return slices.ContainsFunc(s.letters, func(p blocked) bool { return p.name == name && p.position == position && p.published })
+	return slices.ContainsFunc(s.letters, func(p blocked) bool {
+		return p.name == name && p.position == position && p.published
+	})
 }
 
 func isPublished(planned []Planned, p Position) bool {

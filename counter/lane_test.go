@@ -127,8 +127,9 @@ func TestLanesModel(t *testing.T) {
 			},
 			"step": func(t *rapid.T) {
 				number += rapid.SampledFrom([]int64{0, 1, 1, 1}).Draw(t, "later")
-				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "position"), rapid.IntRange(0, 9).Draw(t,
-					"old") == 0
+				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "position"),
+					rapid.IntRange(0, 9).Draw(t,
+						"old") == 0
 				step := LaneStep{
 					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")},
 					Lane:    lane,
@@ -153,8 +154,9 @@ func TestLanesModel(t *testing.T) {
 				})
 			},
 			"drop": func(t *rapid.T) {
-				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "position"), rapid.IntRange(0, 9).Draw(t,
-					"old") == 0
+				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "position"),
+					rapid.IntRange(0, 9).Draw(t,
+						"old") == 0
 				both(t, "drop", func(s *laneStore) string {
 					released, err := s.DropPositions(t.Context(), "/", queue, lane, []Position{s.position(lane, position, old),
 						s.position(lane, position+1, old)})
@@ -225,8 +227,8 @@ func planned(s *LaneState, found []LaneDeadLetter) LanePlan {
 	return plan
 }
 
-// TestLanePlanOfOneID covers lanes in which one id has several positions: its message was published again, or a nack was
-// lost and a later session blocked it again, or both. Sessions are letters; an upper-case one blocked a redelivered
+// TestLanePlanOfOneID covers lanes in which one id has several positions: its message was published again, or a nack
+// was lost and a later session blocked it again, or both. Sessions are letters; an upper-case one blocked a redelivered
 // message.
 func TestLanePlanOfOneID(t *testing.T) {
 	for _, tt := range []struct {
@@ -292,7 +294,8 @@ func TestRepeatedLaneStep(t *testing.T) {
 		if err != nil || first.Code != LaneBlocked {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
-		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []LaneLetter{{step.Message, first.Position}}); err != nil {
+		if err := s.NoteReplayed(t.Context(), "/", step.Queue,
+			"a", []LaneLetter{{step.Message, first.Position}}); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := s.StepLane(t.Context(), step); err != nil || again != first {
@@ -305,12 +308,13 @@ func TestRepeatedLaneStep(t *testing.T) {
 	}
 }
 
-// A replay that sees a message blocked again, at a later position than it looked for, leaves its dead letter for the next
-// pass.
+// A replay that sees a message blocked again, at a later position than it looked for, leaves its dead letter for the
+// next pass.
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
-	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []blocked{{position: 2, name: member("behind", ""),
-		id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
+	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3},
+		letters: []blocked{{position: 2, name: member("behind", ""),
+			id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{5, 2}}}},
 		{Publish: []Planned{{1, Position{5, 2}}, {0, Position{5, 3}}}}} {

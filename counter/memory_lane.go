@@ -270,7 +270,8 @@ func (m *Memory) eachLetter(vhost, queue, lane string, letters []LaneLetter, not
 }
 
 // DropPositions is like Admin.DropPositions. It never fails.
-func (m *Memory) DropPositions(_ context.Context, vhost, queue, lane string, positions []Position) (released bool, err error) {
+func (m *Memory) DropPositions(_ context.Context, vhost, queue, lane string, positions []Position) (released bool,
+	err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.ledger(vhost, queue).lane(lane)

@@ -151,7 +151,8 @@ func drawDelay(t *rapid.T) Delay {
 		return Delay{}
 	}
 	return Delay{
-		CopyNumber: copyNumbers.Draw(t, "copy number"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
+		CopyNumber: copyNumbers.Draw(t, "copy number"), Body: bodies.Draw(t, "body"),
+		Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
 			4 * time.Minute}).Draw(t, "above"),
 		Lease: rapid.SampledFrom([]time.Duration{0, 2 * time.Minute, 100 * time.Hour}).Draw(t, "lease"),
 	}

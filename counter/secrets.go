@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -62,10 +63,37 @@ func withoutSecrets(err error, secrets []string) error {
 		text += "with arguments that are not shown"
 	}
 	for _, secret := range secrets {
-		text = strings.ReplaceAll(text, secret, "(password)")
+		text = withoutSecret(text, secret)
 	}
 	if text == err.Error() {
 		return err
 	}
 	return redactedError(text)
+}
+
+// surelySecret is from which length on a password is hidden inside a word, too: a shorter one may be a part of many.
+const surelySecret = 4
+
+// withoutSecret hides a password in a text; a short one only where it is a whole word.
+func withoutSecret(text, secret string) string {
+	if len(secret) >= surelySecret {
+		return strings.ReplaceAll(text, secret, "(password)")
+	}
+	letter := func(s string) bool {
+		return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, secret)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		if done := b.String(); letter(done[max(len(done)-1, 0):]) || letter(after[:min(1, len(after))]) {
+			b.WriteString(secret)
+		} else {
+			b.WriteString("(password)")
+		}
+		text = after
+	}
 }

@@ -318,7 +318,8 @@ func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
 	got := specReply{
 		Code: reply.Code.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit,
 		Fence: float64(reply.Fence),
-		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate, CopyNumber: reply.CopyNumber,
+		Wait:  reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate,
+		CopyNumber: reply.CopyNumber,
 	}
 	if reply.Cause != "" {
 		got.Cause = new(string(reply.Cause))

@@ -326,7 +326,8 @@ func (r specRecord) record() Record {
 		Starts: r.Starts,
 		Due:    at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First),
 		LastTime: at(r.Last),
-		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed), Consumer: string(r.Consumer),
+		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed),
+		Consumer:    string(r.Consumer),
 		FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
 	}
 	if r.Fence != nil {

@@ -109,7 +109,7 @@ type giving struct {
 
 // giveBack closes the session once that keeps the order. It does so before it returns, unless messages must be taken
 // for that.
-func (c *choice) giveBack(ctx context.Context) giving {
+func (c *source) giveBack(ctx context.Context) giving {
 	g := giving{done: make(chan struct{}), newest: make(chan Progress, 1)}
 	end := func() {
 		defer close(g.done)

@@ -13,7 +13,7 @@ func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error]
 }
 
 // yield hands out what is on the spool. It returns false if the iteration is over.
-func (c *choice) yield(ctx context.Context, yield func(*Message, error) bool) bool {
+func (c *source) yield(ctx context.Context, yield func(*Message, error) bool) bool {
 	for {
 		messages, err := c.read(ctx)
 		if err != nil {

@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // GenerationHeader begins a new generation of a message, with all its attempts, when the message is published again
 // under its old id. It is consumer.GenerationHeader.
-const GenerationHeader = queueinfo.GenerationHeader
+const GenerationHeader = broker.GenerationHeader
 
 // FenceHeader of a replayed message is an int64 above every fence that the message had before. It is
 // consumer.FenceHeader.
-const FenceHeader = queueinfo.FenceHeader
+const FenceHeader = broker.FenceHeader
 
 // LineageHeader of a replayed message is a table that says where the message comes from:
 //
@@ -29,7 +29,7 @@ const FenceHeader = queueinfo.FenceHeader
 //	user      string     its user-id, which only that user may publish
 //
 // Like the other headers of strikes, it counts only on the message that it was written for: see Message.Foreign.
-const LineageHeader = queueinfo.LineageHeader
+const LineageHeader = broker.LineageHeader
 
 // generationsOf returns the generations in which a message may have died, likeliest first. Package consumer names a
 // generation after the header and the x-death entry before this death: none, or one with the same time and a lower
@@ -51,7 +51,7 @@ func generationBefore(m *Message, generations []string) string {
 	var since time.Time
 	var count int64
 	for _, g := range generations {
-		n, at, ok := queueinfo.ParseGeneration(g)
+		n, at, ok := broker.ParseGeneration(g)
 		if !ok || headers.GenerationAfter(n, at) != g || at.After(died.Time) || at.Equal(died.Time) && n >= died.Count {
 			continue
 		}

@@ -3,8 +3,7 @@ package deadletter
 import (
 	"fmt"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Handling is what is safe to do with a dead-letter queue. The zero value allows nothing.
@@ -39,7 +38,7 @@ const (
 )
 
 // handlingOf returns what is safe, and names what could not be read where that limits it.
-func handlingOf(d management.Description) Handling {
+func handlingOf(d broker.Description) Handling {
 	h := safeFor(d.Queue)
 	h.Denied = d.Denied
 	if h.Hold {
@@ -54,30 +53,30 @@ func handlingOf(d management.Description) Handling {
 }
 
 // safeFor decides by the position to which the queue returns messages.
-func safeFor(q queueinfo.Queue) Handling {
+func safeFor(q broker.Queue) Handling {
 	old, position := q.Version.Before(4, 0), q.Requeue()
 	delivery, _ := q.DeliveryLimit()
 	switch {
 	case q.Exclusive:
 		return Handling{Why: "the queue is exclusive to another connection"}
-	case position == queueinfo.PositionOriginal:
+	case position == broker.PositionOriginal:
 		return Handling{Take: true, Hold: true, InPlace: true}
 	case q.Type == "":
 		return Handling{Why: "the type of the queue is not known"}
-	case q.Type != queueinfo.Quorum:
+	case q.Type != broker.Quorum:
 		return Handling{Why: fmt.Sprintf("messages cannot be taken off a queue of type %q", q.Type)}
-	case position == queueinfo.PositionUnknown:
+	case position == broker.PositionUnknown:
 		return Handling{Why: "it is a quorum queue, and the version of the broker is not known"}
-	case position == queueinfo.PositionDiscarded:
+	case position == broker.PositionDiscarded:
 		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its "+
 			"messages at the first return", delivery, q.Version)}
 	case old && !q.PolicyKnown:
 		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy may make RabbitMQ %s discard returned "+
 			"messages; only the management API shows policies", q.Version)}
-	case position == queueinfo.PositionTail && old:
+	case position == broker.PositionTail && old:
 		return Handling{Take: true, Why: "it is a quorum queue without a delivery limit, which before RabbitMQ 4.0 puts " +
 			"returned messages at its tail"}
-	case position == queueinfo.PositionTail:
+	case position == broker.PositionTail:
 		return Handling{Take: true, Why: "it is a quorum queue with the delivery limit -1, which before RabbitMQ 4.3 puts " +
 			"returned messages at its tail"}
 	}

@@ -6,24 +6,23 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestHandling(t *testing.T) {
-	of := func(kind string, major, minor int) queueinfo.Queue {
-		return queueinfo.Queue{
-			Version: queueinfo.Version{Major: major, Minor: minor}, Declared: queueinfo.Declared{Type: kind}, PolicyKnown: true,
+	of := func(kind string, major, minor int) broker.Queue {
+		return broker.Queue{
+			Version: broker.Version{Major: major, Minor: minor}, Declared: broker.Declared{Type: kind}, PolicyKnown: true,
 		}
 	}
-	quorum := func(major, minor int, limit int64, limited bool) queueinfo.Queue {
+	quorum := func(major, minor int, limit int64, limited bool) broker.Queue {
 		q := of("quorum", major, minor)
 		if limited {
-			q.Args = amqp.Table{queueinfo.ArgDeliveryLimit: limit}
+			q.Args = amqp.Table{broker.ArgDeliveryLimit: limit}
 		}
 		return q
 	}
-	unseen := func(q queueinfo.Queue) queueinfo.Queue {
+	unseen := func(q broker.Queue) broker.Queue {
 		q.PolicyKnown = false
 		return q
 	}
@@ -31,7 +30,7 @@ func TestHandling(t *testing.T) {
 	exclusive.Exclusive = true
 	for _, tc := range []struct {
 		name       string
-		queue      queueinfo.Queue
+		queue      broker.Queue
 		take, hold bool
 	}{
 		{"classic", of("classic", 3, 10), true, true},
@@ -57,7 +56,7 @@ func TestHandling(t *testing.T) {
 		{"5.0, -1", quorum(5, 0, -1, true), true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := handlingOf(management.Description{Queue: tc.queue})
+			h := handlingOf(broker.Description{Queue: tc.queue})
 			if h.Take != tc.take || h.Hold != tc.hold {
 				t.Errorf("take %v, hold %v, want %v, %v", h.Take, h.Hold, tc.take, tc.hold)
 			}

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
 
 // PositionHeader of a message that ReplayLane published is its position in its lane. It is consumer.PositionHeader.
-const PositionHeader = queueinfo.PositionHeader
+const PositionHeader = broker.PositionHeader
 
 // Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.
 type Lanes interface {
@@ -102,7 +101,7 @@ type laneWork struct {
 	l      Lane
 	vhost  string
 	state  *counter.LaneState
-	source *choice
+	source *source
 	whole  bool // all positions are dropped, not the first alone
 	found  []*Message
 	named  []counter.Message // of each of those
@@ -255,10 +254,10 @@ func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {
 
 // vhost asks the broker, on a connection of its own.
 func (q *Queue) vhost(ctx context.Context) (string, error) {
-	conn, err := amqpdial.Connect(ctx, q.Dial)
+	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return "", err
 	}
-	defer amqpdial.HangUp(conn)
+	defer broker.HangUp(conn)
 	return conn.Config.Vhost, nil
 }

@@ -46,10 +46,10 @@ func (w *laneWork) noteReplaced(read bool) {
 	w.replaced = since
 }
 
-// isReplaced reports whether to give up the first position, because its message has a later one. The fate of one position
-// decides that of the others. So all such positions are given up at once, when each has been known as replaced for
-// longer than a dead letter takes to arrive.
-// Half of Wait is enough for that, because Wait also has room for slow scans.
+// isReplaced reports whether to give up the first position, because its message has a later one. The fate of one
+// position decides that of the others. So all such positions are given up at once, when each has been known as replaced
+// for longer than a dead letter takes to arrive. Half of Wait is enough for that, because Wait also has room for slow
+// scans.
 func (w *laneWork) isReplaced() bool {
 	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
 		return false
@@ -71,8 +71,8 @@ func (w *laneWork) isEarly() bool {
 // lastOfPass is the last position whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
-// scan takes the dead letters of the first positions, and plans what is done with them. It takes nothing if it returns an
-// error.
+// scan takes the dead letters of the first positions, and plans what is done with them. It takes nothing if it returns
+// an error.
 func (w *laneWork) scan(ctx context.Context) (err error) {
 	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // lockSuffix ends the name of the exclusive queue that a session declares while it works on a dead-letter queue.
@@ -60,7 +60,7 @@ func (s *session) tryLock() error {
 
 // locked returns the error for a lock that another session has.
 func (s *session) locked() error {
-	now, err := queueinfo.Passive(s.ch, s.queue)
+	now, err := broker.Passive(s.ch, s.queue)
 	if err != nil {
 		return err
 	}

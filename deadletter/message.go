@@ -7,8 +7,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/fingerprint"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -61,7 +61,7 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 	origin, headers := originOf(d, q.Name)
 	m := &Message{
 		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered, Foreign: headers.Foreign(),
-		Returns: queueinfo.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
+		Returns: broker.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
 		Publishing: amqp.Publishing{
 			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
@@ -88,25 +88,25 @@ func OfRecord(r *counter.Record) *Message {
 }
 
 // ours returns the headers, with those of strikes if they count.
-func (m *Message) ours() queueinfo.Headers {
-	return queueinfo.ReadKnown(m.Publishing.Headers, m.Origin.Queue, m.Foreign)
+func (m *Message) ours() broker.Headers {
+	return broker.ReadKnownHeaders(m.Publishing.Headers, m.Origin.Queue, m.Foreign)
 }
 
 // originOf returns the death that made a message a dead letter of this queue, and the message's headers: the newest
 // death by a consumer, else the newest of any, except in the queue itself. Without one it returns the death before
 // the last replay: that replay went to an exchange that leads here.
-func originOf(d *amqp.Delivery, deadLetterQueue string) (Death, queueinfo.Headers) {
+func originOf(d *amqp.Delivery, deadLetterQueue string) (Death, broker.Headers) {
 	died := deathOf(d.Headers, deadLetterQueue)
 	if died.Queue != "" {
-		return died, queueinfo.Read(d.Headers, died.Queue, d.MessageId, d.Body)
+		return died, broker.ReadHeaders(d.Headers, died.Queue, d.MessageId, d.Body)
 	}
-	claimed := replayedFrom(queueinfo.ReadKnown(d.Headers, "", false)).Queue // if its headers were written for it
-	headers := queueinfo.Read(d.Headers, claimed, d.MessageId, d.Body)
+	claimed := replayedFrom(broker.ReadKnownHeaders(d.Headers, "", false)).Queue // if its headers were written for it
+	headers := broker.ReadHeaders(d.Headers, claimed, d.MessageId, d.Body)
 	return replayedFrom(headers), headers
 }
 
 func deathOf(headers amqp.Table, deadLetterQueue string) (newest Death) {
-	for _, d := range queueinfo.Deaths(headers) {
+	for _, d := range broker.Deaths(headers) {
 		switch {
 		case d.Queue == deadLetterQueue:
 		case d.ByConsumer():

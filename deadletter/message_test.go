@@ -10,7 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -113,7 +113,7 @@ func TestRevive(t *testing.T) {
 				"died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
-	queueinfo.WriteFor(want.Headers, "orders", "17", nil)
+	broker.WriteFor(want.Headers, "orders", "17", nil)
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}

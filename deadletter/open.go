@@ -7,13 +7,11 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // ErrQueueNotFound is wrapped by Open if the queue does not exist.
-var ErrQueueNotFound = queueinfo.ErrNotFound
+var ErrQueueNotFound = broker.ErrNotFound
 
 // Management says where the management API of the broker is.
 type Management struct {
@@ -29,11 +27,11 @@ func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	conn, err := amqpdial.Connect(ctx, q.Dial)
+	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return nil, err
 	}
-	defer amqpdial.HangUp(conn)
+	defer broker.HangUp(conn)
 	if q.Handling, err = handling(ctx, conn, q.Name, api); err != nil {
 		return nil, fmt.Errorf("deadletter: open queue %q in virtual host %q: %w", q.Name, conn.Config.Vhost, err)
 	}
@@ -41,17 +39,17 @@ func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 }
 
 func handling(ctx context.Context, conn *amqp.Connection, queue string, api Management) (Handling, error) {
-	if err := queueinfo.CheckName(queue); err != nil {
+	if err := broker.CheckName(queue); err != nil {
 		return Handling{}, err
 	}
-	var m *management.Client
+	var m *broker.API
 	if api.URL != "" {
 		var err error
-		if m, err = management.New(api.URL, api.Client); err != nil {
+		if m, err = broker.NewAPI(api.URL, api.Client); err != nil {
 			return Handling{}, err
 		}
 	}
-	d, err := management.Describe(ctx, conn, queue, m)
+	d, err := broker.Describe(ctx, conn, queue, m)
 	if err != nil {
 		return Handling{}, err
 	}

@@ -5,7 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // returnsOf returns how often a message returned to a quorum queue. It may be positive for one that never did: RabbitMQ
@@ -13,9 +13,9 @@ import (
 // zero for one that did (3.10.8, 4.0.5, 4.3.6).
 func returnsOf(headers amqp.Table) int64 {
 	if n, ok := headers["x-acquired-count"]; ok { // 4.3
-		return queueinfo.Integer(n)
+		return broker.Integer(n)
 	}
-	return queueinfo.Integer(headers["x-delivery-count"])
+	return broker.Integer(headers["x-delivery-count"])
 }
 
 // inOrder reports whether the held messages return to their positions: the queue has no other message that was returned

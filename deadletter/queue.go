@@ -7,8 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -90,11 +89,11 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 	if err := q.validate(); err != nil {
 		return 0, err
 	}
-	conn, err := amqpdial.Connect(ctx, q.Dial)
+	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return 0, err
 	}
-	defer amqpdial.HangUp(conn)
+	defer broker.HangUp(conn)
 	defer onTime(conn)()
 	ch, err := conn.Channel()
 	if err != nil {
@@ -113,7 +112,7 @@ func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for begun := time.Now(); ; {
-		now, err := queueinfo.Passive(ch, queue)
+		now, err := broker.Passive(ch, queue)
 		switch {
 		case err != nil:
 			return 0, err
@@ -139,6 +138,6 @@ const patience = 10 * time.Second
 
 // onTime closes the connection unless the returned function is called soon: calls of amqp091-go take no context.
 func onTime(conn *amqp.Connection) (done func()) {
-	t := time.AfterFunc(patience, func() { amqpdial.HangUp(conn) })
+	t := time.AfterFunc(patience, func() { broker.HangUp(conn) })
 	return func() { t.Stop() }
 }

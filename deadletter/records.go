@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Records reads the counter's records of messages. A *counter.Admin is one.
@@ -134,7 +134,7 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 		if err != nil {
 			return err
 		}
-		if _, _, ok := queueinfo.ParseGeneration(r.Generation); ok {
+		if _, _, ok := broker.ParseGeneration(r.Generation); ok {
 			generations[r.ID] = append(generations[r.ID], r.Generation)
 		}
 	}

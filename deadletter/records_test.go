@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestGenerationBefore(t *testing.T) {
@@ -82,9 +82,9 @@ func TestJoin(t *testing.T) {
 	}
 	first, hourOld := tombstone("", "first", 0), tombstone("", "first", time.Hour)
 	replay := amqp.Table{GenerationHeader: "r"}
-	queueinfo.WriteFor(replay, "orders", "17", nil)
+	broker.WriteFor(replay, "orders", "17", nil)
 	after := func(headers amqp.Table, count int64, at time.Time) string {
-		return queueinfo.Read(headers, "orders", "17", nil).GenerationAfter(count, at)
+		return broker.ReadHeaders(headers, "orders", "17", nil).GenerationAfter(count, at)
 	}
 	hourOldReplay := tombstone("header:r", "replayed", time.Hour)
 	movedBack := tombstone(after(replay, 1, died.Add(-time.Hour)), "moved back", 0)
@@ -108,10 +108,10 @@ func TestJoin(t *testing.T) {
 		{"replayed, and not counted", replay, []counter.Record{first, second}, "", 1},
 		{"replayed, and moved back", replay, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
 		{"with the headers of a replay of another message",
-			amqp.Table{GenerationHeader: "r", queueinfo.ForHeader: "of another"},
+			amqp.Table{GenerationHeader: "r", broker.ForHeader: "of another"},
 			[]counter.Record{first, tombstone("header:r", "replayed", 0)}, "first", 0},
 		{"replayed, moved back, and the broker goes on counting",
-			queueinfo.Merge(replay, amqp.Table{"x-death": []any{death("orders", "rejected", 3)}}),
+			broker.Merge(replay, amqp.Table{"x-death": []any{death("orders", "rejected", 3)}}),
 			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
 		{"the store's clock is slow", nil, []counter.Record{tombstone("", "first", 5*time.Minute)}, "first", 1},
 	} {

@@ -73,14 +73,14 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
-	w.watch.vhost = w.source.vhost()
+	w.watch.vhost = w.source.s.vhost
 	if r.Rate > 0 {
 		w.pace = rate.NewLimiter(rate.Limit(r.Rate), r.Window)
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
 	}
 	err = w.run(ctx)
 	if r.Filter.Everything() {
-		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.missing()
+		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, r.Watch)

@@ -7,8 +7,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -65,14 +65,14 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 	msg.Headers[FenceHeader] = nextFence(m, now)
 	msg.Headers[LineageHeader] = lineage(m, from, replays)
 	msg.UserId, msg.DeliveryMode = "", amqp.Persistent
-	queueinfo.WriteFor(msg.Headers, queue, publisher.Stamp(&msg), msg.Body)
+	broker.WriteFor(msg.Headers, queue, publisher.Stamp(&msg), msg.Body)
 	return msg
 }
 
 // isDropped reports whether a replay leaves a header out.
 func isDropped(header string) bool {
 	switch header {
-	case queueinfo.CopyHeader, queueinfo.CopyGenerationHeader, PositionHeader,
+	case broker.CopyHeader, broker.CopyGenerationHeader, PositionHeader,
 		"CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
 		return true
 	}
@@ -95,7 +95,7 @@ func lineage(m *Message, from string, replays int64) amqp.Table {
 }
 
 // replayedFrom returns the death before the last replay, by the LineageHeader. Any publisher can send such a header.
-func replayedFrom(headers queueinfo.Headers) Death {
+func replayedFrom(headers broker.Headers) Death {
 	lineage := headers.Lineage()
 	var d Death
 	d.Queue, _ = lineage["queue"].(string)
@@ -107,6 +107,6 @@ func replayedFrom(headers queueinfo.Headers) Death {
 }
 
 // replaysOf returns how often the message was replayed.
-func replaysOf(headers queueinfo.Headers) int64 {
-	return min(max(queueinfo.Integer(headers.Lineage()["count"]), 0), 1<<31) // any publisher can send it
+func replaysOf(headers broker.Headers) int64 {
+	return min(max(broker.Integer(headers.Lineage()["count"]), 0), 1<<31) // any publisher can send it
 }

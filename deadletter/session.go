@@ -9,8 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -47,16 +46,16 @@ type session struct {
 // open starts a session as the queue's only consumer. Quorum queues do not enforce exclusive consumers, so it looks for
 // others before and after it consumes.
 func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
-	conn, err := amqpdial.Connect(ctx, q.Dial)
+	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return nil, err
 	}
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
-	stop := context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })
+	stop := context.AfterFunc(ctx, func() { broker.HangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
 		err = s.unanswered(err)
-		amqpdial.HangUp(conn)
+		broker.HangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -90,7 +89,7 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	var after amqp.Queue
-	err = s.ask(func() (err error) { after, err = queueinfo.Passive(s.ch, s.queue); return err })
+	err = s.ask(func() (err error) { after, err = broker.Passive(s.ch, s.queue); return err })
 	if err == nil && after.Consumers > 1 {
 		err = &busyError{amqp.Queue{Consumers: after.Consumers - 1, Messages: after.Messages}}
 	}
@@ -166,7 +165,7 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	s.bytes += len(d.Body)
 	s.returns = returnsOf(d.Headers)
 	if s.wear != nil {
-		s.wear.seen = max(s.wear.seen, queueinfo.Integer(d.Headers["x-delivery-count"]))
+		s.wear.seen = max(s.wear.seen, broker.Integer(d.Headers["x-delivery-count"]))
 	}
 	return d, true, nil
 }
@@ -217,7 +216,7 @@ func (s *session) takeReturned(ctx context.Context, progress func(doing string, 
 func (s *session) left() (int, error) {
 	defer onTime(s.conn)()
 	var now amqp.Queue
-	err := s.ask(func() (err error) { now, err = queueinfo.Passive(s.ch, s.queue); return err })
+	err := s.ask(func() (err error) { now, err = broker.Passive(s.ch, s.queue); return err })
 	return now.Messages, err
 }
 
@@ -255,7 +254,7 @@ func (s *session) cause(err error) error {
 func (s *session) unanswered(err error) error {
 	err = s.cause(err)
 	var closed *amqp.Error
-	if errors.As(err, &closed) && amqpdial.Unanswered(closed, s.asked) {
+	if errors.As(err, &closed) && broker.Unanswered(closed, s.asked) {
 		return fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
 	}
 	return err
@@ -269,7 +268,7 @@ func (s *session) lost() error {
 		return interrupted(s.queue, s.read, errors.New("the broker cancelled the consumer"))
 	case why == nil:
 		return interrupted(s.queue, s.read, amqp.ErrClosed)
-	case amqpdial.Unanswered(why, s.asked):
+	case broker.Unanswered(why, s.asked):
 		return fmt.Errorf("%w: queue %q: %w: %w", ErrUnanswered, s.queue, ErrInterrupted, why)
 	}
 	return interrupted(s.queue, s.read, why)
@@ -343,7 +342,7 @@ func (s *session) close() {
 	done := onTime(s.conn)
 	_ = s.ch.Close() // what is not settled returns in any case
 	done()
-	amqpdial.HangUp(s.conn)
+	broker.HangUp(s.conn)
 	s.drained.Wait()
 	if s.wear != nil && s.read > 0 {
 		s.wear.end(context.Background(), s.vhost, s.read >= s.whole)

@@ -21,7 +21,7 @@ type taking struct {
 	// after, if not nil, follows each window.
 	after func(context.Context) error
 
-	source source
+	source *source
 	total  int
 	taken  int // from the source
 	notes  notes
@@ -33,11 +33,11 @@ func (t *taking) begin(ctx context.Context, f Filter, most int) (err error) {
 	if t.source, err = t.q.source(ctx, f, t.window, most); err != nil {
 		return err
 	}
-	t.total = t.source.total()
+	t.total = t.source.total
 	if most > 0 {
 		t.total = min(t.total, most)
 	}
-	t.notes = notes{records: t.q.Records, vhost: t.source.vhost()}
+	t.notes = notes{records: t.q.Records, vhost: t.source.s.vhost}
 	return nil
 }
 
@@ -72,7 +72,7 @@ func (t *taking) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return incomplete(t.q.Name, t.source.missing())
+	return incomplete(t.q.Name, t.source.gone)
 }
 
 // one stores a window and takes off what is stored.

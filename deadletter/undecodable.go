@@ -11,8 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode, or that
@@ -60,7 +59,7 @@ func (e *UndecodableError) Unwrap() []error { return []error{ErrUndecodable, Err
 func undecodable(queue string, read int, why error) error {
 	var closed *amqp.Error
 	errors.As(why, &closed)
-	wrong, _ := amqpdial.Undecodable(closed)
+	wrong, _ := broker.Undecodable(closed)
 	if wrong == "" {
 		return nil
 	}
@@ -145,7 +144,7 @@ func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(m
 	if err := cmp.Or(q.validate(), q.mayHold()); err != nil {
 		return 0, err
 	}
-	m, err := management.New(api.URL, api.Client)
+	m, err := broker.NewAPI(api.URL, api.Client)
 	if err != nil {
 		return 0, fmt.Errorf("deadletter: %w", err)
 	}
@@ -208,7 +207,7 @@ func (q *Queue) recurring(ctx context.Context) (first, next head, period int, er
 }
 
 // takeNext removes the next message of the queue through the API. If it can, it keeps the message first.
-func (q *Queue) takeNext(ctx context.Context, m *management.Client, vhost string, look bool,
+func (q *Queue) takeNext(ctx context.Context, m *broker.API, vhost string, look bool,
 	keep func([]byte) error) error {
 	var seen []byte
 	if look {

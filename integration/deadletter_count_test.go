@@ -6,8 +6,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // TestDeliveryCountTravels measures whether a message brings its delivery count along into a quorum dead-letter queue.
@@ -50,7 +50,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	if !ok {
 		t.Fatal("no dead letter came")
 	}
-	brought := queueinfo.Integer(d.Headers["x-delivery-count"])
+	brought := broker.Integer(d.Headers["x-delivery-count"])
 	need(t, d.Reject(true))
 	need(t, looks.Close())
 

@@ -8,9 +8,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -41,7 +41,7 @@ func TestDeadLettersThatWait(t *testing.T) {
 		t.Fatalf("%d ready, %v", ready, err)
 	}
 	conn, need := dialBroker(t), inspect.Need{Queue: queue, Management: managementURL(t)}
-	var load management.Load
+	var load broker.Load
 	proctest.Eventually(t, time.Minute, "the dead letters that wait", func() bool {
 		load, err = doctor.Measure(t.Context(), conn, need)
 		return err == nil && load.DeadLettering == n

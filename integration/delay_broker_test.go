@@ -15,8 +15,8 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
@@ -76,8 +76,8 @@ func (f *fates) count(of func() int) int {
 func TestDelayBrokerKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel() // most of it is waiting
-	broker := privateBroker(t, servers.RabbitMQOptions{Management: true})
-	dial := consumer.Dialer(broker.URL, amqp.Config{})
+	rabbit := privateBroker(t, servers.RabbitMQOptions{Management: true})
+	dial := consumer.Dialer(rabbit.URL, amqp.Config{})
 	conn, err := dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -86,10 +86,10 @@ func TestDelayBrokerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	shortenBuckets(t, broker.ManagementURL, "/", 4*time.Second)
+	shortenBuckets(t, rabbit.ManagementURL, "/", 4*time.Second)
 	// A node that is killed within moments of a quorum queue's declaration may forget its log: see
 	// TestBrokerKilledInTheMiddle.
-	if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
+	if err := errors.Join(rabbit.Stop(t.Context()), rabbit.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
@@ -113,11 +113,11 @@ func TestDelayBrokerKilled(t *testing.T) {
 			return f.count(func() int { return f.moved })-before >= len(fresh)/2
 		})
 		held += depthOf(dial, "strikes.delay.1h")
-		if err := broker.Kill(); err != nil {
+		if err := rabbit.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		f.makeDue(t, store, fresh)
-		if err := broker.Start(t.Context()); err != nil {
+		if err := rabbit.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		proctest.Eventually(t, 2*time.Minute, "each message finished", func() bool {
@@ -138,7 +138,7 @@ func TestDelayBrokerKilled(t *testing.T) {
 		twice += btoi(f.finished[id] > 1)
 		most = max(most, f.runs[id])
 	}
-	dead := depthOf(dial, "orders.dlq") + depthOf(dial, queueinfo.DelayLost)
+	dead := depthOf(dial, "orders.dlq") + depthOf(dial, broker.DelayLost)
 	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d "+
 		"attempts at most",
 		len(ids), *delayBrokerKills, held, lost, twice, dead, most)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -49,13 +49,13 @@ func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 
 // hasten declares the buckets again, so that they return what comes from now on soon.
 func (q *delayQueue) hasten() {
-	for _, bucket := range queueinfo.Buckets {
+	for _, bucket := range broker.Buckets {
 		q.must(func(ch *amqp.Channel) error {
 			_, err := ch.QueueDelete(bucket.Name, false, false, false)
 			return err
 		})
 		args := bucket.Arguments()
-		args[queueinfo.ArgTTL] = quick.Milliseconds()
+		args[broker.ArgTTL] = quick.Milliseconds()
 		q.queue(bucket.Name, args)
 		q.bind(bucket.Name, "", bucket.Name)
 	}
@@ -164,7 +164,7 @@ func TestDelayMoves(t *testing.T) {
 	id := uuid.NewString()
 	died := amqp.Table{"queue": q.name, "reason": "rejected", "count": int64(1), "time": time.Unix(1700000000, 0)}
 	headers := amqp.Table{"x-strikes-generation": "g", "x-death": []any{died}, "mine": "kept"}
-	queueinfo.WriteFor(headers, q.name, id, nil)
+	broker.WriteFor(headers, q.name, id, nil)
 	q.send(id, headers, 7)
 	s.wait(t, "moved twice", func() bool {
 		return slices.Contains(s.outcomes, consumer.OutcomeMove) && countOf(s.outcomes, consumer.OutcomeMove) >= 2
@@ -229,7 +229,7 @@ func (q *delayQueue) depth(queue string) int {
 func (q *delayQueue) wantEmpty() {
 	q.t.Helper()
 	got := map[string]int{}
-	for _, queue := range []string{q.name, q.name + ".dlq", queueinfo.DelayLost} {
+	for _, queue := range []string{q.name, q.name + ".dlq", broker.DelayLost} {
 		if n := q.depth(queue); n > 0 {
 			got[queue] = n
 		}
@@ -255,7 +255,8 @@ func TestDelayBuckets(t *testing.T) {
 	never := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, DelayAbove: time.Minute, Handler: never}).
 		Consume(t.Context(), conn)
-	if err == nil || !containsAll(err.Error(), `queue "strikes.delay.6h" does not exist`, "topology.Declare with DelayQueues") {
+	if err == nil || !containsAll(err.Error(), `queue "strikes.delay.6h" does not exist`,
+		"topology.Declare with DelayQueues") {
 		t.Errorf("a missing bucket: %v", err)
 	}
 	s := q.run(0, func(number int) time.Duration { // it has no lane, and holds
@@ -290,8 +291,8 @@ func TestDelayRefuses(t *testing.T) {
 	s.wait(t, "held without a binding", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) == 2 })
 	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
-	args := queueinfo.Buckets[0].Arguments()
-	args[queueinfo.ArgMaxLength] = int64(1)
+	args := broker.Buckets[0].Arguments()
+	args[broker.ArgMaxLength] = int64(1)
 	q.must(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
 		return err
@@ -319,7 +320,7 @@ func TestDelayQueueGone(t *testing.T) {
 	q.declare(topology.Spec{Queue: other, DelayQueues: true})
 	q.hasten()
 	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueuePurge(queueinfo.DelayLost, false)
+		_, err := ch.QueuePurge(broker.DelayLost, false)
 		return err
 	})
 	q.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(other, false, false, false); return err })
@@ -330,13 +331,13 @@ func TestDelayQueueGone(t *testing.T) {
 	for range kept {
 		q.publish("strikes.delay.1h", q.name, "x")
 	}
-	for over := time.Now().Add(time.Minute); q.depth(queueinfo.DelayLost) < gone ||
+	for over := time.Now().Add(time.Minute); q.depth(broker.DelayLost) < gone ||
 		q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(over) {
-			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(queueinfo.DelayLost), gone, q.depth(q.name), kept)
+			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(broker.DelayLost), gone, q.depth(q.name), kept)
 		}
 	}
-	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queueinfo.DelayLost, false); return err })
+	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(broker.DelayLost, false); return err })
 }
 
 func containsAll(text string, parts ...string) bool {

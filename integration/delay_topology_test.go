@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -16,19 +16,19 @@ import (
 func TestDelayTopology(t *testing.T) {
 	t.Parallel()
 	b := topoDial(t, servertest.VirtualHost(t))
-	b.wantBuckets("before", queueinfo.No)
+	b.wantBuckets("before", broker.No)
 	spec := topology.Spec{Queue: b.name(), DelayQueues: true}
 	b.declare(spec)
 	b.declare(spec) // again: nothing changes
-	b.wantBuckets("declared", queueinfo.Yes)
+	b.wantBuckets("declared", broker.Yes)
 
-	hour := queueinfo.Buckets[2]
+	hour := broker.Buckets[2]
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
-	b.wantBuckets("a queue is missing", queueinfo.Yes, `queue "strikes.delay.1h" does not exist`)
+	b.wantBuckets("a queue is missing", broker.Yes, `queue "strikes.delay.1h" does not exist`)
 	args := hour.Arguments()
 	args["x-message-ttl"] = int64(1)
 	b.queue(hour.Name, args)
-	b.wantBuckets("another TTL", queueinfo.Yes, `queue "strikes.delay.1h" has another x-message-ttl`)
+	b.wantBuckets("another TTL", broker.Yes, `queue "strikes.delay.1h" has another x-message-ttl`)
 	if err := topology.Declare(t.Context(), b.conn, spec); err == nil || !strings.Contains(err.Error(),
 		"x-message-ttl 1, not 3600000") {
 		t.Errorf("declare over another TTL: %v", err)
@@ -38,18 +38,18 @@ func TestDelayTopology(t *testing.T) {
 	delete(args, "x-dead-letter-exchange")
 	delete(args, "x-dead-letter-strategy")
 	b.queue(hour.Name, args)
-	b.wantBuckets("no dead-letter exchange", queueinfo.Yes, `queue "strikes.delay.1h" has another x-dead-letter-exchange`)
+	b.wantBuckets("no dead-letter exchange", broker.Yes, `queue "strikes.delay.1h" has another x-dead-letter-exchange`)
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	b.declare(spec)
 	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(hour.Name, false, false) })
-	b.wantBuckets("an exchange is missing", queueinfo.Yes, `exchange "strikes.delay.1h" does not exist`)
+	b.wantBuckets("an exchange is missing", broker.Yes, `exchange "strikes.delay.1h" does not exist`)
 	b.declare(spec)
-	b.wantBuckets("declared again", queueinfo.Yes)
+	b.wantBuckets("declared again", broker.Yes)
 }
 
-func (b topo) wantBuckets(when string, want queueinfo.Answer, wrong ...string) {
+func (b topo) wantBuckets(when string, want broker.Answer, wrong ...string) {
 	b.t.Helper()
-	found, seen, unread, err := queueinfo.BucketsOf(b.t.Context(), b.conn)
+	found, seen, unread, err := broker.BucketsOf(b.t.Context(), b.conn)
 	if err != nil || found != want || len(unread) > 0 {
 		b.t.Fatalf("%s: found %v, unread %q, %v", when, found, unread, err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -46,14 +46,14 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	b.declare(spec)
 	want("declared")
 
-	hour := queueinfo.Buckets[2]
+	hour := broker.Buckets[2]
 	remove := func() {
 		b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	}
 	broken := "delay-queue-broken: the delay queues cannot be used: "
 	remove()
 	want("missing", broken+`queue "strikes.delay.1h" does not exist`)
-	for argument, value := range map[string]any{queueinfo.ArgTTL: int64(1), queueinfo.ArgDeadLetterExchange: "elsewhere"} {
+	for argument, value := range map[string]any{broker.ArgTTL: int64(1), broker.ArgDeadLetterExchange: "elsewhere"} {
 		args := hour.Arguments()
 		args[argument] = value
 		b.queue(hour.Name, args)

@@ -42,7 +42,8 @@ func TestLibraryNamesNoFlag(t *testing.T) {
 					return true
 				}
 				texts++
-				if anyFlag.MatchString(text.Value) && !strings.Contains(text.Value, "redis-cli") {
+				whole := strings.Contains(text.Value, "redis-cli") || strings.Contains(text.Value, "strikes ") // a command
+				if anyFlag.MatchString(text.Value) && !whole {
 					t.Errorf("%v names a flag: %s", set.Position(text.Pos()), text.Value)
 				}
 				return true

@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -53,8 +53,8 @@ func TestCopiedPosition(t *testing.T) {
 	}
 }
 
-// TestCopiedPositionReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with its
-// headers. The lane stays blocked, and the follow-up waits behind the others.
+// TestCopiedPositionReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with
+// its headers. The lane stays blocked, and the follow-up waits behind the others.
 func TestCopiedPositionReleasesNoLane(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
@@ -226,7 +226,7 @@ func TestCopiedCopyNumber(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
 	headers := amqp.Table{consumer.CopyHeader: int64(3)}
-	queueinfo.WriteFor(headers, q.name, "m", nil)
+	broker.WriteFor(headers, q.name, "m", nil)
 	q.send("follow-up", headers, 0)
 	q.send("follow-up", nil, 0)
 	q.must(func(ch *amqp.Channel) error { // so that both are redeliveries, which ask the store

@@ -20,7 +20,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -174,7 +174,7 @@ func TestLanesOfALostStore(t *testing.T) {
 		}
 		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
 		l.wantRan(t, "2")
-		c := status.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
+		c := ops.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
 			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
 		proctest.Eventually(t, time.Minute, "a status that says that the store does not know the dead letters", func() bool {

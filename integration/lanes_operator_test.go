@@ -79,7 +79,8 @@ func (h *blockedLanes) replayOne(ctx context.Context, t *testing.T) error {
 		err = h.dropFirst(ctx, q, lane)
 	}
 	for _, expected := range []error{ // the other operator is at it
-		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting, counter.ErrNotBlocked,
+		deadletter.ErrBusy, deadletter.ErrLaneBusy, deadletter.ErrLaneMissing, deadletter.ErrLaneWaiting,
+		counter.ErrNotBlocked,
 		errKept,
 	} {
 		if errors.Is(err, expected) {

@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestALaneBlockedDuringASession has a lane blocked while a consumer without HoldLanes consumes. Its session drains within
-// two seconds and is refused, and no message that is published then is handled, until the lane is released.
+// TestALaneBlockedDuringASession has a lane blocked while a consumer without HoldLanes consumes. Its session drains
+// within two seconds and is refused, and no message that is published then is handled, until the lane is released.
 func TestALaneBlockedDuringASession(t *testing.T) {
 	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/node"
-	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -145,12 +145,13 @@ func (h *blockedLanes) reach(t *testing.T, n int) {
 	}
 }
 
-// describe says what is held, where the messages are, and what became of the first that is missing in each blocked lane.
+// describe says what is held, where the messages are, and what became of the first that is missing in each blocked
+// lane.
 func (h *blockedLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d attempts too early %v", h.seed, len(h.early), h.early)
-	api, err := management.New(managementURL(t), nil)
+	api, err := broker.NewAPI(managementURL(t), nil)
 	need(t, err)
 	conn := dialBroker(t)
 	for _, queue := range []string{h.queue, h.queue + ".dlq"} {

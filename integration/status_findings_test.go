@@ -7,7 +7,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if
@@ -20,7 +20,7 @@ func TestStatusShowsErrors(t *testing.T) {
 	b.queue(whole, classic(whole))
 	b.way(whole, "fanout", "")
 	store := dialStore(t, patientURL(t))
-	all := status.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t),
+	all := ops.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t),
 		API: inspect.Need{Management: managementURL(t)}}
 	defer all.Close()
 	codes := func(found []inspect.Finding) (out []string) {
@@ -35,17 +35,17 @@ func TestStatusShowsErrors(t *testing.T) {
 		if err != nil || o.Failed() != nil {
 			t.Fatal(err, o.Failed())
 		}
-		seen := map[string]status.Summary{}
+		seen := map[string]ops.Summary{}
 		for _, s := range o.Queues {
 			seen[s.Queue] = s
 		}
-		if len(seen[whole].Findings) > 0 || seen[whole].Trouble == status.TroubleRoute {
+		if len(seen[whole].Findings) > 0 || seen[whole].Trouble == ops.TroubleRoute {
 			t.Fatalf("%+v", seen[whole])
 		}
-		return slices.Equal(codes(seen[bare].Findings), want) && seen[bare].Trouble == status.TroubleRoute
+		return slices.Equal(codes(seen[bare].Findings), want) && seen[bare].Trouble == ops.TroubleRoute
 	})
 	for queue, want := range map[string][]string{bare: want, whole: nil} {
-		c := status.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t),
+		c := ops.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t),
 			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
 		s, err := c.Collect(t.Context())

@@ -8,7 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // BufferedDialer returns a dial function for New. It is consumer.Dialer with a connection that sends together what many
@@ -17,7 +17,7 @@ import (
 // a consumer: it may lose acks.
 func BufferedDialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
-		return amqpdial.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return buffered(socket) })
+		return broker.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return buffered(socket) })
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -67,7 +67,7 @@ func (l *link) connect(ctx context.Context) error {
 		if l.conn = nil; !pause.For(ctx, l.wait) {
 			return ctx.Err()
 		}
-		conn, err := amqpdial.Connect(ctx, l.dial)
+		conn, err := broker.Connect(ctx, l.dial)
 		before := l.last
 		l.last = err
 		switch {
@@ -80,7 +80,7 @@ func (l *link) connect(ctx context.Context) error {
 			return ctx.Err()
 		default:
 			l.failed(fmt.Errorf("no connection: %w", err))
-			if amqpdial.Permanent(err, before) {
+			if broker.Permanent(err, before) {
 				return err
 			}
 		}
@@ -95,7 +95,7 @@ func (l *link) open(ctx context.Context) (*session, error) {
 	conn, closed := l.conn, make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		amqpdial.HangUp(conn.Connection)
+		broker.HangUp(conn.Connection)
 	})
 	s, err := openSession(l.p, conn)
 	if !stop() {
@@ -118,6 +118,6 @@ func (l *link) confirmed() {
 
 func (l *link) close() {
 	if l.conn != nil {
-		amqpdial.HangUp(l.conn.Connection)
+		broker.HangUp(l.conn.Connection)
 	}
 }

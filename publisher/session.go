@@ -9,7 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -149,7 +149,7 @@ func (s *session) cut(why error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.spawn(func() { amqpdial.HangUp(s.conn.Connection) })
+		s.spawn(func() { broker.HangUp(s.conn.Connection) })
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // ErrQueueNotFound is returned by [Check] and [CheckRoute] for a queue that does not exist. Declare it, or check the
 // virtual host of the connection.
-var ErrQueueNotFound = queueinfo.ErrNotFound
+var ErrQueueNotFound = broker.ErrNotFound
 
 // Need is what consumers need of the queue they retry from.
 type Need struct {

@@ -10,13 +10,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
-// declares the exchanges of the bindings if s.ExchangeType is set, and the delay queues with s.DelayQueues. Declare changes
-// nothing that exists already with the same arguments, so it may be repeated, and called by several processes at the
-// same time.
+// declares the exchanges of the bindings if s.ExchangeType is set, and the delay queues with s.DelayQueues. Declare
+// changes nothing that exists already with the same arguments, so it may be repeated, and called by several processes
+// at the same time.
 //
 // Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The
 // dead-letter exchange is a fanout, so that a dead letter keeps its routing key and no key can be mistyped.
@@ -35,7 +35,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	s = s.withDefaults()
 	done := []string{}
 	for _, step := range steps(s) {
-		if err := queueinfo.OnChannel(ctx, conn, step.do); err != nil {
+		if err := broker.OnChannel(ctx, conn, step.do); err != nil {
 			before := "nothing was declared"
 			if len(done) > 0 {
 				before = "declared before it: " + strings.Join(done, ", ")
@@ -62,7 +62,7 @@ func steps(s Spec) []step {
 	}
 	all = append(all,
 		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout),
-		queueStep(s.DeadLetterQueue, queueinfo.DeadLetterArguments()),
+		queueStep(s.DeadLetterQueue, broker.DeadLetterArguments()),
 		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
 		queueStep(s.Queue, s.arguments()),
 	)
@@ -78,16 +78,16 @@ func steps(s Spec) []step {
 // delaySteps declare the delay queues of a queue. Each queue is declared before a message can reach it.
 func delaySteps(queue string) []step {
 	all := []step{
-		queueStep(queueinfo.DelayLost, queueinfo.DeadLetterArguments()),
-		exchangeStep(queueinfo.DelayLost, amqp.ExchangeFanout),
-		bindStep(queueinfo.DelayLost, Binding{Exchange: queueinfo.DelayLost}),
-		{what: fmt.Sprintf("exchange %q", queueinfo.DelayExchange), do: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(queueinfo.DelayExchange, amqp.ExchangeDirect, true, false, false, false,
-				queueinfo.DelayArguments())
+		queueStep(broker.DelayLost, broker.DeadLetterArguments()),
+		exchangeStep(broker.DelayLost, amqp.ExchangeFanout),
+		bindStep(broker.DelayLost, Binding{Exchange: broker.DelayLost}),
+		{what: fmt.Sprintf("exchange %q", broker.DelayExchange), do: func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare(broker.DelayExchange, amqp.ExchangeDirect, true, false, false, false,
+				broker.DelayArguments())
 		}},
-		bindStep(queue, Binding{Exchange: queueinfo.DelayExchange, Key: queue}),
+		bindStep(queue, Binding{Exchange: broker.DelayExchange, Key: queue}),
 	}
-	for _, b := range queueinfo.Buckets {
+	for _, b := range broker.Buckets {
 		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout),
 			bindStep(b.Name, Binding{Exchange: b.Name}))
 	}
@@ -127,7 +127,7 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	case s.queue == "":
 		return fmt.Errorf("%s; delete it, or choose another name: %w", exchangeDifference(reply.Reason), err)
 	}
-	have, readErr := queueinfo.ReadDeclared(ctx, conn, s.queue)
+	have, readErr := broker.ReadDeclared(ctx, conn, s.queue)
 	if readErr != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func exchangeDifference(reason string) string {
 }
 
 // differences lists how an existing queue differs from a durable queue with the wanted arguments.
-func differences(have queueinfo.Declared, want amqp.Table) []string {
+func differences(have broker.Declared, want amqp.Table) []string {
 	var out []string
 	if !have.Durable {
 		out = append(out, "durable=false, not true")
@@ -162,8 +162,8 @@ func differences(have queueinfo.Declared, want amqp.Table) []string {
 	if have.AutoDelete {
 		out = append(out, "auto-delete=true, not false")
 	}
-	current := queueinfo.Merge(amqp.Table{queueinfo.ArgType: have.Type}, have.Args)
-	for _, name := range slices.Sorted(maps.Keys(queueinfo.Merge(current, want))) {
+	current := broker.Merge(amqp.Table{broker.ArgType: have.Type}, have.Args)
+	for _, name := range slices.Sorted(maps.Keys(broker.Merge(current, want))) {
 		if current[name] != want[name] {
 			out = append(out, fmt.Sprintf("%s %s, not %s", name, shown(current, name), shown(want, name)))
 		}

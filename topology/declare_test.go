@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestSpecArguments(t *testing.T) {
@@ -56,7 +56,8 @@ func TestSpecValidate(t *testing.T) {
 	}{
 		{Spec{}, `Queue must be the name of the queue, got ""`},
 		{Spec{Queue: "q", Type: "stream"}, `Type must be "quorum" or "classic", got "stream"`},
-		{Spec{Queue: "q", DelayQueues: true, SingleActiveConsumer: true}, `DelayQueues must be false with SingleActiveConsumer`},
+		{Spec{Queue: "q", DelayQueues: true, SingleActiveConsumer: true},
+			`DelayQueues must be false with SingleActiveConsumer`},
 		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue must be another queue`},
 		{Spec{Queue: "q", DeliveryLimit: -1}, "got -1"},
 		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "got 5"},
@@ -119,12 +120,12 @@ func TestRefusedSettingsAreFieldErrors(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	want := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults().arguments()
-	same := queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.Merge(want)}
+	same := broker.Declared{Type: "quorum", Durable: true, Args: broker.Merge(want)}
 	if got := differences(same, want); len(got) > 0 {
 		t.Errorf("the same queue differs: %v", got)
 	}
-	other := queueinfo.Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5),
-		queueinfo.ArgDeadLetterExchange: "d"}}
+	other := broker.Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5),
+		broker.ArgDeadLetterExchange: "d"}}
 	got := differences(other, want)
 	for _, w := range []string{
 		"durable=false, not true", "auto-delete=true, not false", `x-queue-type "classic", not "quorum"`,

@@ -7,7 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -16,14 +16,14 @@ type Type string
 
 const (
 	// Quorum queues are replicated. They keep a dead letter until the dead-letter queue has confirmed it.
-	Quorum Type = queueinfo.Quorum
+	Quorum Type = broker.Quorum
 
 	// Classic queues live on one node and dead-letter at most once: a dead letter is lost if its queue cannot be reached
 	// at that moment. Their dead-letter queue is a quorum queue too. It misses dead letters that come before it has a
 	// leader, after a start of the broker: 8 of 121 in eight restarts of 3.10.8. A classic dead-letter queue keeps dead
 	// letters in memory, and a killed broker lost them: 173 of 8,200 on 3.10.8, 3,455 on 4.0.5 and 4,263 on 4.3.6 in six
 	// kills each. A quorum one missed 1, none and none.
-	Classic Type = queueinfo.Classic
+	Classic Type = broker.Classic
 )
 
 // Spec describes a queue and its dead-letter route.
@@ -53,11 +53,11 @@ type Spec struct {
 	// this type. If empty, they must exist.
 	ExchangeType string
 
-	// DelayQueues also declares the delay queues, in which messages wait for retries after long delays. All queues of the virtual
-	// host share its buckets: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and 24h. They return
-	// messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to the queue
-	// strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages overtake one that
-	// waits.
+	// DelayQueues also declares the delay queues, in which messages wait for retries after long delays. All queues of the
+	// virtual host share its buckets: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and 24h. They
+	// return messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to the queue
+	// strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages overtake one
+	// that waits.
 	DelayQueues bool
 }
 
@@ -73,13 +73,13 @@ func (s Spec) withDefaults() Spec {
 		s.Type = Quorum
 	}
 	if s.DeadLetterExchange == "" {
-		s.DeadLetterExchange = queueinfo.ExchangeFor(s.Queue)
+		s.DeadLetterExchange = broker.ExchangeFor(s.Queue)
 	}
 	if s.DeadLetterQueue == "" {
-		s.DeadLetterQueue = queueinfo.DeadLetterQueueFor(s.Queue)
+		s.DeadLetterQueue = broker.DeadLetterQueueFor(s.Queue)
 	}
 	if s.DeliveryLimit == 0 && s.Type == Quorum {
-		s.DeliveryLimit = queueinfo.DefaultDeliveryLimit
+		s.DeliveryLimit = broker.DefaultDeliveryLimit
 	}
 	return s
 }
@@ -98,7 +98,7 @@ func (s Spec) Validate() error {
 		names = append(names, b.Exchange)
 	}
 	for _, name := range names {
-		if err := queueinfo.CheckName(name); err != nil {
+		if err := broker.CheckName(name); err != nil {
 			return fmt.Errorf("topology: %w", err)
 		}
 	}
@@ -114,12 +114,13 @@ func (s Spec) validate() error {
 	case s.Type != Quorum && s.Type != Classic:
 		return setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic))
 	case s.DelayQueues && s.SingleActiveConsumer:
-		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be overtaken")
+		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be "+
+			"overtaken")
 	case s.DeadLetterQueue == s.Queue:
 		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, fmt.Sprintf("well above the number of retries, or 0 for %d",
-			queueinfo.DefaultDeliveryLimit))
+			broker.DefaultDeliveryLimit))
 	case s.Type == Classic && s.DeliveryLimit != 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none")
 	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
@@ -156,17 +157,17 @@ func (s Spec) exchanges() []string {
 // arguments of the queue itself.
 func (s Spec) arguments() amqp.Table {
 	args := amqp.Table{
-		queueinfo.ArgType:               string(s.Type),
-		queueinfo.ArgDeadLetterExchange: s.DeadLetterExchange,
+		broker.ArgType:               string(s.Type),
+		broker.ArgDeadLetterExchange: s.DeadLetterExchange,
 	}
 	if s.SingleActiveConsumer {
-		args[queueinfo.ArgSingleActive] = true
+		args[broker.ArgSingleActive] = true
 	}
 	if s.Type == Quorum {
-		args[queueinfo.ArgDeliveryLimit] = int64(s.DeliveryLimit)
+		args[broker.ArgDeliveryLimit] = int64(s.DeliveryLimit)
 		// At-least-once needs both: without reject-publish it silently falls back to at-most-once.
-		args[queueinfo.ArgStrategy] = "at-least-once"
-		args[queueinfo.ArgOverflow] = "reject-publish"
+		args[broker.ArgStrategy] = "at-least-once"
+		args[broker.ArgOverflow] = "reject-publish"
 	}
 	return args
 }

@@ -16,10 +16,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -131,7 +131,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 			if !ok {
 				break
 			}
-			death, _ := queueinfo.NewestDeath(d.Headers, queue)
+			death, _ := broker.NewestDeath(d.Headers, queue)
 			if ids[d.MessageId] || death.Reason != "rejected" {
 				t.Errorf("dead letter %s: a second one, or %+v", d.MessageId, death)
 			}
@@ -153,11 +153,11 @@ func checkCounters(t *testing.T, printed string) {
 	t.Helper()
 	reasons := map[string]bool{}
 	for line := range strings.Lines(printed) {
-		var r records.Record
+		var r ops.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if r.State != records.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
+		if r.State != ops.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
 			t.Errorf("%s", line)
 		}
 		reasons[r.LastError] = true

@@ -17,7 +17,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -115,7 +115,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	q.Names, q.Store = o.queues, store.Admin()
-	cache := &status.Cache{Queues: q, Keep: exportKeep}
+	cache := &ops.Cache{Queues: q, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/", c)

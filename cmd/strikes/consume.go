@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/management"
 )
 
 // consume is one run of the command.
@@ -324,7 +324,7 @@ func (o *consume) findManagement(ctx context.Context, b *connect.Broker, conn *a
 		return
 	}
 	need, err := b.Management(ctx, conn, inspect.Need{})
-	if errors.Is(err, management.ErrDenied) {
+	if errors.Is(err, broker.ErrDenied) {
 		fmt.Fprintf(o.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
 			"tried): %s\n",
 			term.Printable(err.Error(), ""))

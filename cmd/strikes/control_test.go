@@ -30,7 +30,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func ownStore(t *testing.T) *servers.Redis {
@@ -134,7 +134,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 		}
 	}
 	var out string
-	proctest.Eventually(t, 4*status.Arriving, "a status that reports missing dead letters, unless a management API "+
+	proctest.Eventually(t, 4*ops.Arriving, "a status that reports missing dead letters, unless a management API "+
 		"explains them", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
 		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out,
@@ -168,7 +168,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	}
 	proctest.Eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
 		s := look()
-		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > status.Arriving
+		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > ops.Arriving
 	})
 	if err := consume.Wait(); err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestStatusWithManagement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &status.Collector{
+			c := &ops.Collector{
 				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
 				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
 			}

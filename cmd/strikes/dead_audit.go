@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the
@@ -29,12 +29,12 @@ func (q *dlq) auditAs(ctx context.Context, stderr io.Writer, why counter.Note, v
 	if q.store == nil {
 		return func(int, error) {}
 	}
-	log := records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
+	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
 		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
 	}}
 	e := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}
 	begun := e
-	begun.Result = records.ResultBegun
+	begun.Result = ops.ResultBegun
 	log.Audit(ctx, begun, nil)
 	return func(done int, err error) {
 		e.Count = int64(done)

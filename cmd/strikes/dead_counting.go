@@ -8,7 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // counting groups the store's records while the broker is asked, which takes about as long.
@@ -17,7 +17,7 @@ type counting struct {
 	done   chan struct{}
 	n      atomic.Int64 // records so far
 
-	groups records.Groups // when done
+	groups ops.Groups // when done
 	err    error
 }
 
@@ -48,7 +48,7 @@ func (c *counting) end() {
 }
 
 // wait shows progress until the count is done. of is the number of records; nil: not known.
-func (c *counting) wait(p *term.Progress, of *int) (records.Groups, error) {
+func (c *counting) wait(p *term.Progress, of *int) (ops.Groups, error) {
 	defer p.Finish()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -8,15 +8,15 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // kept is what the store knows of the dead letters of one id.
 type kept struct {
 	dead    *deadletter.Message // the newest that was neither replayed nor dropped; nil: none
 	removed *deadletter.Message // the newest that was; nil: none
-	alive   records.State       // of the newest generation, if that is not dead-lettered
+	alive   ops.State           // of the newest generation, if that is not dead-lettered
 }
 
 // keptOf asks the store for the dead letters that a filter with one id picks.
@@ -34,7 +34,7 @@ func (q *dlq) keptOf(ctx context.Context, f deadletter.Filter) (k kept, err erro
 		switch {
 		case r.State != counter.StateDeadLetter:
 			if i == 0 {
-				k.alive = records.StateOf(*r)
+				k.alive = ops.StateOf(*r)
 			}
 		case !f.Match(m, time.Now()):
 		case r.Removed.IsZero():

@@ -17,11 +17,10 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // dlq is a queue's dead-letter queue and what is known of its messages.
@@ -41,7 +40,7 @@ type dlq struct {
 }
 
 // errNoSource says that neither the dead-letter queue nor its source exists.
-var errNoSource = fmt.Errorf("the source: %w", queueinfo.ErrNotFound)
+var errNoSource = fmt.Errorf("the source: %w", broker.ErrNotFound)
 
 // open opens the store, and finds out what may be done with the dead-letter queue. The caller closes it.
 func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
@@ -70,7 +69,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	}
 	named := c.deadLetterQueue
 	q := &dlq{queue: queue, broker: b, ready: -1, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
-	if err := queueinfo.CheckName(q.dead.Name); err != nil && named != "" {
+	if err := broker.CheckName(q.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
 	if !c.noStore {
@@ -93,8 +92,8 @@ func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
 }
 
 // records are what the store keeps of the dead letters.
-func (q *dlq) records() *records.Queue {
-	return &records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue}
+func (q *dlq) records() *ops.Queue {
+	return &ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue}
 }
 
 func (q *dlq) close() {
@@ -156,29 +155,29 @@ func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need in
 }
 
 // find finds the dead-letter queue's name, unless it is named, and checks it.
-func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (status.DeadLetterQueue,
+func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (ops.DeadLetterQueue,
 	error) {
-	at := status.DeadLetterQueue{Name: q.dead.Name}
+	at := ops.DeadLetterQueue{Name: q.dead.Name}
 	if !named {
 		var err error
-		if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+		if at, err = ops.FindDeadLetterQueue(ctx, conn, need); err != nil {
 			return at, ambiguous(err)
 		}
 		q.dead.Name = at.Name
 	}
-	if err := queueinfo.CheckName(q.dead.Name); err != nil {
+	if err := broker.CheckName(q.dead.Name); err != nil {
 		return at, cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 	}
 	return at, nil
 }
 
 // notFound says why a dead-letter queue whose name was assumed does not exist.
-func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at status.DeadLetterQueue, err error) error {
+func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLetterQueue, err error) error {
 	if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
 		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err,
 			term.Shown(q.queue), shell.Operands(source))
 	}
-	if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
+	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
 		return errNoSource
 	}
 	return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
@@ -249,7 +248,7 @@ func (q *dlq) none(want *wanted) error {
 
 // ambiguous says what to do if dead letters land in several queues.
 func ambiguous(err error) error {
-	if errors.As(err, new(*status.AmbiguousError)) {
+	if errors.As(err, new(*ops.AmbiguousError)) {
 		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // deadShow is one run of dead show.
@@ -96,7 +96,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 // it is the first one in the queue.
 func (q *dlq) newest(ctx context.Context, f deadletter.Filter) (string, error) {
 	if q.store != nil && f.Lane == "" {
-		page, err := q.records().Dead(ctx, records.DeadQuery{Filter: f, Limit: 1})
+		page, err := q.records().Dead(ctx, ops.DeadQuery{Filter: f, Limit: 1})
 		if err != nil {
 			return "", err
 		}

@@ -126,8 +126,8 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
 		var reply *amqp.Error
 		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
-			"for queue '"+queue+"'") {
-			return fmt.Errorf("%w\nto repair the queue as it is, run: strikes doctor %s --fix", err, shell.Operands(queue))
+			"for queue '"+queue+"'") && repairable(reply.Reason) {
+			return fmt.Errorf("%w\nto repair the queue as it is, run: strikes doctor --fix %s", err, shell.Operands(queue))
 		}
 		return err
 	}
@@ -173,4 +173,14 @@ func (d declared) print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange),
 		term.Shown(d.DeadLetterQueue))
 	return err
+}
+
+// repairable reports whether the broker names an argument that a policy can set, so that doctor --fix may help.
+func repairable(reason string) bool {
+	for _, arg := range []string{"x-dead-letter-", "x-delivery-limit", "x-overflow"} {
+		if strings.Contains(reason, "arg '"+arg) {
+			return true
+		}
+	}
+	return false
 }

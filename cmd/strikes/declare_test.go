@@ -25,3 +25,13 @@ func TestParseBinding(t *testing.T) {
 		}
 	}
 }
+
+func TestRepairable(t *testing.T) {
+	for arg, want := range map[string]bool{
+		"x-dead-letter-exchange": true, "x-queue-type": false, "x-single-active-consumer": false,
+	} {
+		if got := repairable("inequivalent arg '" + arg + "' for queue 'q'"); got != want {
+			t.Errorf("%s: %v", arg, got)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // exportKeep is how long figures are given out before broker and store are asked again.
@@ -65,7 +65,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	q.Store = store.Admin()
-	cache := &status.Cache{Queues: q, Keep: exportKeep}
+	cache := &ops.Cache{Queues: q, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metricsOf(cache))
@@ -82,7 +82,7 @@ const patience = 8 * time.Second
 
 // source is where the figures come from: a *status.Cache.
 type source interface {
-	All(ctx context.Context) (status.Overview, error)
+	All(ctx context.Context) (ops.Overview, error)
 }
 
 // metricsOf serves the metrics of all queues of a source.
@@ -107,10 +107,10 @@ var (
 type measure struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(status.Summary) (value float64, known bool)
+	of   func(ops.Summary) (value float64, known bool)
 }
 
-func measured(name, help string, kind prometheus.ValueType, of func(status.Summary) (float64, bool)) measure {
+func measured(name, help string, kind prometheus.ValueType, of func(ops.Summary) (float64, bool)) measure {
 	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue"}, nil), kind, of}
 }
 
@@ -118,43 +118,43 @@ func measured(name, help string, kind prometheus.ValueType, of func(status.Summa
 var measures = []measure{
 	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
 	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.Forgotten) })),
 	measured("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(heldBy(s)) })),
+		fromStore(func(s ops.Summary) float64 { return float64(heldBy(s)) })),
 	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return s.Blocked.Seconds() })),
+		fromStore(func(s ops.Summary) float64 { return s.Blocked.Seconds() })),
 	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Still) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Still) })),
 	measured("strikes_dead_lettered_total", "Messages that consumers dead-lettered.", prometheus.CounterValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Count) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Count) })),
 	measured("strikes_dead_letters_unaccounted", "Dead letters that are neither in the dead-letter queue nor known to "+
 		"have left it.", prometheus.GaugeValue,
-		func(s status.Summary) (float64, bool) {
+		func(s ops.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
 	measured("strikes_blocked_lanes", "Blocked lanes of the queue.", prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.BlockedLanes) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.BlockedLanes) })),
 	measured("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
 		prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Blocked) })),
+		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Blocked) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
-		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
+		fromStore(func(s ops.Summary) float64 { return oneIf(s.Paused != nil) })),
 	measured("strikes_queue_consumers", "Consumers of the queue.", prometheus.GaugeValue,
-		func(s status.Summary) (float64, bool) { return known(s.Consumers) }),
+		func(s ops.Summary) (float64, bool) { return known(s.Consumers) }),
 	measured("strikes_queue_ready_messages", "Messages in the queue that no consumer holds.", prometheus.GaugeValue,
-		func(s status.Summary) (float64, bool) { return known(s.Ready) }),
+		func(s ops.Summary) (float64, bool) { return known(s.Ready) }),
 }
 
-func fromStore(of func(status.Summary) float64) func(status.Summary) (float64, bool) {
-	return func(s status.Summary) (float64, bool) { return of(s), s.StoreSeen }
+func fromStore(of func(ops.Summary) float64) func(ops.Summary) (float64, bool) {
+	return func(s ops.Summary) (float64, bool) { return of(s), s.StoreSeen }
 }
 
-func heldBy(s status.Summary) int {
+func heldBy(s ops.Summary) int {
 	if s.Waiting == nil {
 		return 0
 	}

@@ -11,25 +11,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // fixed is a source that always says the same.
 type fixed struct {
-	status.Overview
+	ops.Overview
 	err error
 }
 
-func (f fixed) All(context.Context) (status.Overview, error) { return f.Overview, f.err }
+func (f fixed) All(context.Context) (ops.Overview, error) { return f.Overview, f.err }
 
-func overview() status.Overview {
+func overview() ops.Overview {
 	holds, consumers := 1, 2
-	return status.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []status.Summary{{
+	return ops.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []ops.Summary{{
 		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1,
-		Consumers: &consumers, Waiting: &status.WaitingMessages{Messages: 6},
-		BlockedLanes: 6, Dead: status.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
-		Paused: &records.Note{Reason: "a bug"},
+		Consumers: &consumers, Waiting: &ops.WaitingMessages{Messages: 6},
+		BlockedLanes: 6, Dead: ops.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
+		Paused: &ops.Note{Reason: "a bug"},
 	}}}
 }
 

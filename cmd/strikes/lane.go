@@ -20,10 +20,10 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // lanes is one run of a verb on blocked lanes.
@@ -209,7 +209,7 @@ func (c *lanes) replay(ctx context.Context, args []string) error {
 			shell.Operands(queue))
 	}
 	lane := args[1]
-	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them",
+	return c.change(ctx, queue, lane, ops.VerbReplay, "Replay them",
 		func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 			return q.dead.ReplayLane(ctx, l)
 		})
@@ -239,7 +239,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	ended := q.auditAs(ctx, c.Err, c.Given(), records.VerbReplay, "all lanes")
+	ended := q.auditAs(ctx, c.Err, c.Given(), ops.VerbReplay, "all lanes")
 	released, replayed := 0, 0
 	for _, l := range held {
 		p := term.NewProgress(c.Err)
@@ -282,8 +282,8 @@ func staysBlocked(err error) bool {
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
 func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
-		found, now, err := queueinfo.Find(ctx, conn, queue)
-		if err == nil && found == queueinfo.Yes && now.Consumers == 0 {
+		found, now, err := broker.FindQueue(ctx, conn, queue)
+		if err == nil && found == broker.Yes && now.Consumers == 0 {
 			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
 				term.Shown(queue))
 		}
@@ -294,7 +294,7 @@ func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 // release drops the message that blocks a lane, and replays those after it.
 func (c *lanes) release(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it",
+		return c.change(ctx, queue, lane, ops.VerbRelease, "Drop the message that holds it, and replay those after it",
 			func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 				l.Keep = keep(q)
 				result, err := q.dead.DropFirst(ctx, l)
@@ -311,7 +311,7 @@ func (c *lanes) release(ctx context.Context, queue, lane string) error {
 // drop drops all messages of a lane.
 func (c *lanes) drop(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, records.VerbDrop,
+		return c.change(ctx, queue, lane, ops.VerbDrop,
 			"Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 				l.Keep = keep(q)
 				return q.dead.DropLane(ctx, l)
@@ -346,7 +346,7 @@ func (c *lanes) dropping(do func(keeping) error) (err error) {
 
 func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 	do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
-	if verb != records.VerbDrop && c.wait <= 0 {
+	if verb != ops.VerbDrop && c.wait <= 0 {
 		return cli.Refused("wait", c.wait, "more than 0")
 	}
 	q, err := c.open(ctx, queue)
@@ -358,7 +358,7 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 	if err != nil {
 		return explainLane(err, queue, lane)
 	}
-	if verb != records.VerbDrop {
+	if verb != ops.VerbDrop {
 		q.warnIdle(ctx, c.Err, queue)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),

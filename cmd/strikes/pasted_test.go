@@ -24,8 +24,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -226,7 +226,7 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	if code != cli.ExitMisuse || out.String() != "strikes: stat Backoff: no such file or directory\n" {
 		t.Errorf("a file: exit code %d, %s", code, &out)
 	}
-	if err := queueinfo.CheckName("a\nb"); err == nil {
+	if err := broker.CheckName("a\nb"); err == nil {
 		t.Error("a line break in a name, which RabbitMQ takes out, is not refused")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -82,7 +82,7 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	if o.exchange != "" {
 		name, of = o.exchange, "--exchange"
 	}
-	if err := queueinfo.CheckName(name); err != nil {
+	if err := broker.CheckName(name); err != nil {
 		return cli.Misusef("%s: %w", of, err)
 	}
 	if o.timeout <= 0 {
@@ -118,7 +118,7 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	}
 	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
 	if o.exchange == "" && errors.Is(err, publisher.ErrUnroutable) {
-		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, queueinfo.ErrNotFound), err)
+		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, broker.ErrNotFound), err)
 	}
 	if closing := closeSoon(pub, err != nil); err == nil {
 		err = closing

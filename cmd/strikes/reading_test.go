@@ -22,7 +22,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -38,8 +38,8 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 		limit    int64
 		lanes    bool // the dead letters block lanes
 		returned bool // reading it is harmless, so it is read
-	}{{1000, false, false}, {1000, true, false}, {queueinfo.DeadLetterLimit, false, true},
-		{queueinfo.DeadLetterLimit, true, true}} {
+	}{{1000, false, false}, {1000, true, false}, {broker.DeadLetterLimit, false, true},
+		{broker.DeadLetterLimit, true, true}} {
 		t.Run(fmt.Sprintf("limit %d, lanes %v", tt.limit, tt.lanes), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
@@ -121,7 +121,7 @@ func returnsIn(t *testing.T, queue string) (returns int64) {
 		if err == nil && !ok {
 			err = errors.New("the queue is empty")
 		}
-		returns = queueinfo.Integer(d.Headers["x-delivery-count"])
+		returns = broker.Integer(d.Headers["x-delivery-count"])
 		return err
 	})
 	return returns
@@ -279,7 +279,7 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
 	cleanUp(t, queue)
-	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
+	buryInto(t, queue, broker.DeadLetterLimit, false)
 	publishUndecodable(t, queue+".dlq", "bad")
 	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
 	publish.Stdin = strings.NewReader(`{"id":"d","body":"b"}` + "\n")

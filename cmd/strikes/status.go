@@ -12,9 +12,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -109,11 +109,11 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &collector{broker: b, flags: &o.Flags, Collector: status.Collector{
+	l := &collector{broker: b, flags: &o.Flags, Collector: ops.Collector{
 		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
 		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
 	}}
-	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
+	switch err := broker.CheckName(l.DeadLetterQueue); {
 	case err != nil && l.DeadLetterQueue != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.Most < 0:
@@ -126,15 +126,15 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 
 // collector collects a status, and says which broker is out of reach.
 type collector struct {
-	status.Collector
+	ops.Collector
 	broker *connect.Broker
 	flags  *connect.Flags
 }
 
 // Collect gives a lost connection its exit code.
-func (l *collector) Collect(ctx context.Context) (status.Status, error) {
+func (l *collector) Collect(ctx context.Context) (ops.Status, error) {
 	s, err := l.Collector.Collect(ctx)
-	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
+	if lost := (*ops.LostError)(nil); errors.As(err, &lost) {
 		err = l.broker.Explain(err)
 	}
 	for i := range s.Findings {

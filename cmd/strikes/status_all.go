@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // statusAll prints a summary of every queue, the worst first.
@@ -34,7 +34,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	switch {
 	case err != nil:
 		return err
-	case errors.Is(all.Broker, status.ErrNoList):
+	case errors.Is(all.Broker, ops.ErrNoList):
 		return cli.Misusef("%w; name a QUEUE, or give --management-url", all.Broker)
 	case all.Failed() != nil:
 		return all.Failed()
@@ -45,7 +45,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 }
 
 // newQueues returns the queues of the broker's virtual host, without their store.
-func newQueues(o connect.Flags) (*status.Queues, error) {
+func newQueues(o connect.Flags) (*ops.Queues, error) {
 	b, err := o.Broker()
 	if err != nil {
 		return nil, err
@@ -57,5 +57,5 @@ func newQueues(o connect.Flags) (*status.Queues, error) {
 	case o.VHost != "" && o.VHost != b.VHost:
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
-	return &status.Queues{VHost: b.VHost, Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management}, nil
+	return &ops.Queues{VHost: b.VHost, Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management}, nil
 }

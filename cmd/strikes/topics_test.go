@@ -10,8 +10,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestWordsAreExplained: a help topic explains each word that a command prints, the help of the command names the
@@ -38,15 +37,15 @@ func TestWordsAreExplained(t *testing.T) {
 		words    []string
 	}{
 		{"words", []string{"consume"}, decisions},
-		{"words", []string{"counter list", "counter get"}, []string{string(records.Running), string(records.Retrying),
-			string(records.Skipped), string(records.DeadLettered), string(records.Done)}},
+		{"words", []string{"counter list", "counter get"}, []string{string(ops.Running), string(ops.Retrying),
+			string(ops.Skipped), string(ops.DeadLettered), string(ops.Done)}},
 		{"dead-letters", []string{"dead list", "dead show", "dead replay", "dead drop", "lane replay", "status"}, kinds},
-		{"words", []string{"status"}, []string{string(status.Running), string(status.Isolated), string(status.Left),
-			string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
+		{"words", []string{"status"}, []string{string(ops.Running), string(ops.Isolated), string(ops.Left),
+			string(ops.Waiting), string(ops.Ready), string(ops.Forgotten)}},
 		{"words", nil, []string{
-			string(status.TroubleRoute), string(status.TroubleBlocked), string(status.TroubleUnaccounted),
-			string(status.TroubleUnsafe), string(status.TroubleStopped), string(status.TroubleLanes),
-			string(status.TroubleRetrying), string(status.TroubleDead),
+			string(ops.TroubleRoute), string(ops.TroubleBlocked), string(ops.TroubleUnaccounted),
+			string(ops.TroubleUnsafe), string(ops.TroubleStopped), string(ops.TroubleLanes),
+			string(ops.TroubleRetrying), string(ops.TroubleDead),
 		}},
 	}
 	readme, err := os.ReadFile("../../docs/cli.md")

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -72,11 +72,11 @@ func (b *bench) playable(ctx context.Context) ([]*Case, error) {
 	if b.private {
 		return all, nil
 	}
-	found, wrong, _, err := queueinfo.BucketsOf(ctx, b.admin)
+	found, wrong, _, err := broker.BucketsOf(ctx, b.admin)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the delay queues: %w", err)
 	}
-	if found != queueinfo.Yes || len(wrong) > 0 {
+	if found != broker.Yes || len(wrong) > 0 {
 		all = slices.DeleteFunc(all, func(c *Case) bool { return c.spec.DelayQueues })
 	}
 	return all, nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/integration/internal/worker"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -75,7 +75,7 @@ func (l *lab) fill(ctx context.Context, c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	known, _ := queueinfo.ParseVersion(version)
+	known, _ := broker.ParseVersion(version)
 	kinds := rotation
 	if l.broker.Private == nil && l.broker.KillCommand == "" {
 		kinds = without(rotation, restartBroker)

@@ -187,9 +187,9 @@ func TestTwoOperators(t *testing.T) {
 		b.fill("#why", "the warehouse is up again")
 	}
 	ada.follow("main form button")
-	ada.sees("The limit of order-7301 is set to 13 retries (14 attempts)")
+	ada.sees("order-7301: set to 13 retries (14 attempts)")
 	bob.follow("main form button")
-	bob.sees("The limit of order-7301 is set to 18 retries (19 attempts)")
+	bob.sees("order-7301: set to 18 retries (19 attempts)")
 	if r := p.record("orders", "order-7301"); r.OwnLimit != 19 {
 		t.Errorf("a limit of %d attempts, want 19", r.OwnLimit)
 	}
@@ -198,7 +198,7 @@ func TestTwoOperators(t *testing.T) {
 		b.fill("#why", "again")
 	}
 	ada.follow("main form button")
-	ada.sees("3 failed attempts of order-7301 forgotten.")
+	ada.sees("order-7301: forgotten (3 failed attempts")
 	bob.follow("main form button")
 	bob.sees("nothing changed")
 	if r := p.record("orders", "order-7301"); r.Counted() != 0 || r.State != counter.StateLive {

@@ -60,8 +60,8 @@ func (p *plant) hold() {
 	})
 }
 
-// TestLanes replays, releases and drops a blocked lane each in a browser, with and without script. The lanes have hostile
-// names.
+// TestLanes replays, releases and drops a blocked lane each in a browser, with and without script. The lanes have
+// hostile names.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	for _, script := range []bool{true, false} {

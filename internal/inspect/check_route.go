@@ -6,7 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // CheckRoute returns the known reasons why a message that the queue rejects now would be lost or come back. It waits
@@ -38,15 +38,15 @@ func routeRules(f Facts) []Rule {
 
 // fullQueues returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
 // against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
-func (g Gatherer) fullQueues(ctx context.Context, f Facts) ([]queueinfo.Queue, error) {
-	var full []queueinfo.Queue
+func (g Gatherer) fullQueues(ctx context.Context, f Facts) ([]broker.Queue, error) {
+	var full []broker.Queue
 	for _, q := range f.targets() {
 		limit, set := q.MaxLength()
-		if !set || q.DropsHead() || q.Type != queueinfo.Classic {
+		if !set || q.DropsHead() || q.Type != broker.Classic {
 			continue
 		}
-		_, state, err := queueinfo.Find(ctx, g.conn, q.Name)
-		if err := queueinfo.UnlessRefused(err); err != nil {
+		_, state, err := broker.FindQueue(ctx, g.conn, q.Name)
+		if err := broker.UnlessRefused(err); err != nil {
 			return nil, err
 		}
 		if int64(state.Messages) >= limit {

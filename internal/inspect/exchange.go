@@ -4,21 +4,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Exchange is what is known of an exchange.
 type Exchange struct {
-	Exists    queueinfo.Answer
+	Exists    broker.Answer
 	Kind      string // "fanout", "direct", …; empty: not known
-	Bindings  []management.Binding
+	Bindings  []broker.Binding
 	Bound     bool   // Bindings are known
 	Alternate string // the exchange that takes unrouted messages
 }
 
 // takes returns the keys that the binding may let through, and whether it lets all given keys through.
-func (x Exchange) takes(b management.Binding, keys keySet) (taken keySet, sure bool) {
+func (x Exchange) takes(b broker.Binding, keys keySet) (taken keySet, sure bool) {
 	switch x.Kind {
 	case "fanout":
 		return keys, true
@@ -32,7 +31,7 @@ func (x Exchange) takes(b management.Binding, keys keySet) (taken keySet, sure b
 }
 
 // pattern returns the keys that a binding to a direct or topic exchange lets through.
-func (x Exchange) pattern(b management.Binding) keyPattern {
+func (x Exchange) pattern(b broker.Binding) keyPattern {
 	return keyPattern{b.Key, x.Kind == "topic" && strings.ContainsAny(b.Key, "*#")}
 }
 
@@ -46,7 +45,7 @@ func (x Exchange) takesEvery(keys keySet) bool {
 		}
 	}
 	for _, k := range each {
-		if !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { _, sure := x.takes(b, k); return sure }) {
+		if !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, sure := x.takes(b, k); return sure }) {
 			return false
 		}
 	}
@@ -54,7 +53,7 @@ func (x Exchange) takesEvery(keys keySet) bool {
 }
 
 // takesAll reports whether a binding to a headers exchange names no header.
-func takesAll(b management.Binding) bool {
+func takesAll(b broker.Binding) bool {
 	for name := range b.Arguments {
 		if name != "x-match" {
 			return false
@@ -66,11 +65,11 @@ func takesAll(b management.Binding) bool {
 
 // reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one
 // out.
-func (x Exchange) reached(key string, fixed bool) []management.Binding {
+func (x Exchange) reached(key string, fixed bool) []broker.Binding {
 	if x.Kind != "direct" && x.Kind != "topic" || !fixed {
 		return x.Bindings
 	}
-	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b management.Binding) bool {
+	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b broker.Binding) bool {
 		return b.Key != key && (x.Kind != "topic" || !topicMatches(b.Key, key))
 	})
 }
@@ -78,5 +77,5 @@ func (x Exchange) reached(key string, fixed bool) []management.Binding {
 // Picks reports whether some keys find no binding.
 func (x Exchange) Picks() bool {
 	return x.Kind == "direct" ||
-		x.Kind == "topic" && !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { return b.Key == "#" })
+		x.Kind == "topic" && !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { return b.Key == "#" })
 }

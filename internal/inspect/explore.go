@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its
@@ -18,7 +17,7 @@ const (
 
 // explore follows the dead letters of f, and looks up their exchanges and queues.
 func (g Gatherer) explore(ctx context.Context, f *Facts) error {
-	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}}
+	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
 	if x, set := f.DeadLetterExchange(); set && x != "" {
 		f.Known.Exchanges[x] = f.Exchange
 	}
@@ -46,8 +45,8 @@ func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
 	if !g.closely || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
 		return nil
 	}
-	exchange, queue := queueinfo.ExchangeFor(f.Name), queueinfo.DeadLetterQueueFor(f.Name)
-	if queueinfo.CheckName(queue) != nil {
+	exchange, queue := broker.ExchangeFor(f.Name), broker.DeadLetterQueueFor(f.Name)
+	if broker.CheckName(queue) != nil {
 		return nil //nolint:nilerr // a name that no queue has is no error
 	}
 	if _, looked := f.Known.Exchanges[exchange]; !looked {
@@ -103,30 +102,30 @@ func (g Gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
 }
 
 // askQueue asks the API. It returns nil for a queue that does not exist.
-func (g Gatherer) askQueue(ctx context.Context, f *Facts, name string) (*queueinfo.Queue, error) {
+func (g Gatherer) askQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
 	have, err := g.api.Queue(ctx, f.VHost, name)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, broker.ErrNoObject) {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
 	if err != nil {
 		return nil, err
 	}
-	q := &queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name}
+	q := &broker.Queue{Version: f.Version, VHost: f.VHost, Name: name}
 	f.Policies.Describe(have, q)
 	return q, nil
 }
 
 // readQueue is askQueue over AMQP.
-func (g Gatherer) readQueue(ctx context.Context, f *Facts, name string) (*queueinfo.Queue, error) {
-	q := &queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name}
-	found, _, err := queueinfo.Find(ctx, g.conn, name)
-	if found == queueinfo.No {
+func (g Gatherer) readQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
+	q := &broker.Queue{Version: f.Version, VHost: f.VHost, Name: name}
+	found, _, err := broker.FindQueue(ctx, g.conn, name)
+	if found == broker.No {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
-	if err := queueinfo.UnlessRefused(err); err != nil {
+	if err := broker.UnlessRefused(err); err != nil {
 		return q, err
 	}
-	if err := q.Read(ctx, g.conn); !errors.Is(err, queueinfo.ErrNotFound) {
+	if err := q.Read(ctx, g.conn); !errors.Is(err, broker.ErrNotFound) {
 		return q, err
 	}
 	return nil, nil //nolint:nilnil // deleted since it was found

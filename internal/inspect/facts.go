@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Need is what consumers need of the queue they retry from.
@@ -26,39 +25,39 @@ type Need struct {
 }
 
 // API returns a client of the management API, nil if Need has none.
-func (n Need) API() (*management.Client, error) {
+func (n Need) API() (*broker.API, error) {
 	if n.Management == "" {
 		return nil, nil //nolint:nilnil // no API is asked for
 	}
-	return management.New(n.Management, n.HTTPClient)
+	return broker.NewAPI(n.Management, n.HTTPClient)
 }
 
 // Facts are what is known of a queue. The rules judge nothing else.
 type Facts struct {
-	management.Description
-	Product string             // "RabbitMQ"
-	API     *management.Client // nil if none was given, or it did not describe the queue
-	Unasked bool               // a close look had no management API
+	broker.Description
+	Product string      // "RabbitMQ"
+	API     *broker.API // nil if none was given, or it did not describe the queue
+	Unasked bool        // a close look had no management API
 
-	Exchange Exchange         // the dead-letter exchange, if the queue has one
-	named    queueinfo.Answer // whether the queue exists that the default exchange leads to
-	Route    Route            // of the dead letters
-	Known    Graph            // what was looked up for Route
-	astray   bool             // the dead letters reach exchanges but no queue
+	Exchange Exchange      // the dead-letter exchange, if the queue has one
+	named    broker.Answer // whether the queue exists that the default exchange leads to
+	Route    Route         // of the dead letters
+	Known    Graph         // what was looked up for Route
+	astray   bool          // the dead letters reach exchanges but no queue
 
-	Vitals *Vitals           // nil: not looked for, or not known
-	full   []queueinfo.Queue // dead-letter queues that refuse a message now; only the check of a route looks
+	Vitals *Vitals        // nil: not looked for, or not known
+	full   []broker.Queue // dead-letter queues that refuse a message now; only the check of a route looks
 }
 
 // Vitals are what only a close look sees.
 type Vitals struct {
-	management.State
-	Targets []queueinfo.Queue // queues that the dead letters reach
+	broker.State
+	Targets []broker.Queue // queues that the dead letters reach
 }
 
 // targets returns the queues that dead letters reach by themselves, not only after another queue rejects them.
-func (f Facts) targets() []queueinfo.Queue {
-	var out []queueinfo.Queue
+func (f Facts) targets() []broker.Queue {
+	var out []broker.Queue
 	for _, l := range f.Route.Landings {
 		if !l.Behind || l.late {
 			out = append(out, *f.Known.Queues[l.Queue])
@@ -73,8 +72,8 @@ func (f Facts) strays() bool {
 	key, fixed := f.DeadLetterKey()
 	reached := f.Exchange.reached(key, fixed)
 	return len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
-		!slices.ContainsFunc(reached, func(b management.Binding) bool { return b.DestinationType == "queue" })
+		!slices.ContainsFunc(reached, func(b broker.Binding) bool { return b.DestinationType == "queue" })
 }
 
 // OwnsExchange reports whether the exchange, by its name, carries only dead letters of this queue.
-func (f Facts) OwnsExchange(exchange string) bool { return exchange == queueinfo.ExchangeFor(f.Name) }
+func (f Facts) OwnsExchange(exchange string) bool { return exchange == broker.ExchangeFor(f.Name) }

@@ -40,7 +40,7 @@ type Finding struct {
 	// Commands are lines for a shell that fix it, one after the other. Requests to the management API take its
 	// password from RABBITMQ_PASSWORD. Names are quoted in them. Only package doctor writes them.
 	Commands []string `json:"commands,omitempty"`
-	Fixable  bool     `json:"fixable,omitempty"` // strikes doctor --fix does it
+	Repair   string   `json:"repair,omitempty"` // the command of strikes that does it, with its questions
 
 	// About is the dead-letter queue or the policy that the finding is about, if it is not about the queue itself.
 	About string `json:"-"`

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // replies is a management API that always replies the same.
@@ -27,8 +26,8 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(`{"arguments":{"x-dead-letter-exchange":{},"x-overflow":[1],"x-max-priority":1e999,"x-queue-type":null}}`,
 		"x.y", 3)
 	f.Add(`[{"destination":"q.dlq","destination_type":"queue"}]`, "4.3.6-rc.1+2", 3)
-	f.Fuzz(func(t *testing.T, text, broker string, retries int) {
-		api, err := management.New("http://h", &http.Client{Transport: replies(text)})
+	f.Fuzz(func(t *testing.T, text, rabbit string, retries int) {
+		api, err := broker.NewAPI("http://h", &http.Client{Transport: replies(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,9 +35,9 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v, _ := queueinfo.ParseVersion(broker)
-		have := Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: v, Name: "q"}}}
-		management.Policies{}.Describe(q, &have.Queue)
+		v, _ := broker.ParseVersion(rabbit)
+		have := Facts{Product: "RabbitMQ", Description: broker.Description{Queue: broker.Queue{Version: v, Name: "q"}}}
+		broker.Policies{}.Describe(q, &have.Queue)
 		have.Policy, have.PolicyKnown = q.Policy, q.Policy != nil
 		for _, found := range Judge(All, have, Need{Queue: "q", MaxRetries: retries, Ordered: len(text)%2 == 0}) {
 			if found.Code == "" || found.Seen == "" || found.Impact == "" || found.Fix == "" {

@@ -7,14 +7,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Gatherer learns the facts about one queue.
 type Gatherer struct {
 	conn    *amqp.Connection
-	api     *management.Client // nil if there is none
+	api     *broker.API // nil if there is none
 	queue   string
 	closely bool
 }
@@ -22,7 +21,7 @@ type Gatherer struct {
 // NewGatherer refuses a name that the broker must not be asked about. A close look also learns what goes on in the
 // queue, and looks at the dead-letter queues.
 func NewGatherer(conn *amqp.Connection, need Need, closely bool) (Gatherer, error) {
-	if err := queueinfo.CheckName(need.Queue); err != nil {
+	if err := broker.CheckName(need.Queue); err != nil {
 		return Gatherer{}, fmt.Errorf("queue: %w", err)
 	}
 	api, err := need.API()
@@ -31,15 +30,15 @@ func NewGatherer(conn *amqp.Connection, need Need, closely bool) (Gatherer, erro
 
 // Failed says what was done to which queue when err came.
 func (g Gatherer) Failed(doing string, err error) error {
-	if errors.Is(err, queueinfo.ErrNotFound) {
-		return fmt.Errorf("%w: %q in virtual host %q", queueinfo.ErrNotFound, g.queue, g.conn.Config.Vhost)
+	if errors.Is(err, broker.ErrNotFound) {
+		return fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, g.queue, g.conn.Config.Vhost)
 	}
 	return fmt.Errorf("%s queue %q: %w", doing, g.queue, err)
 }
 
 // Gather learns the facts. It returns queueinfo.ErrNotFound, or an error of the connection.
 func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
-	d, err := management.Look(ctx, g.conn, g.queue, g.api)
+	d, err := broker.Look(ctx, g.conn, g.queue, g.api)
 	f := Facts{Description: d}
 	if err != nil {
 		return f, err
@@ -69,7 +68,7 @@ func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
 
 // Settled gathers again while the API shows no policy yet and the facts leave undecided what a policy would decide.
 func (g Gatherer) Settled(ctx context.Context, undecided func(Facts) bool) (Facts, error) {
-	return management.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
+	return broker.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
 		f, err := g.Gather(ctx)
 		return f, f.enough(undecided), err
 	})
@@ -98,33 +97,33 @@ func (g Gatherer) follow(ctx context.Context, f *Facts, exchange string) error {
 		}
 		return nil
 	}
-	f.Exchange.Exists = queueinfo.Yes
+	f.Exchange.Exists = broker.Yes
 	key, set := f.DeadLetterKey()
 	if !set {
 		return nil
 	}
 	var err error
-	f.named, _, err = queueinfo.Find(ctx, g.conn, key)
-	if f.named == queueinfo.Unknown && f.asks() {
+	f.named, _, err = broker.FindQueue(ctx, g.conn, key)
+	if f.named == broker.Unknown && f.asks() {
 		_, apiErr := g.api.Queue(ctx, f.VHost, key)
 		f.named = answerOf(apiErr)
 	}
-	return queueinfo.UnlessRefused(err)
+	return broker.UnlessRefused(err)
 }
 
 // lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the
 // rest.
 func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
-	x.Exists, err = queueinfo.FindExchange(ctx, g.conn, name)
-	if err := queueinfo.UnlessRefused(err); err != nil || x.Exists == queueinfo.No {
+	x.Exists, err = broker.FindExchange(ctx, g.conn, name)
+	if err := broker.UnlessRefused(err); err != nil || x.Exists == broker.No {
 		return x, err
 	}
 	if f.asks() {
 		have, err := AskExchange(ctx, g.api, f.VHost, name)
-		if x.Exists == queueinfo.Unknown {
+		if x.Exists == broker.Unknown {
 			x.Exists = answerOf(err)
 		}
-		if x.Exists != queueinfo.No {
+		if x.Exists != broker.No {
 			f.silent(err)
 		}
 		have.Exists = x.Exists
@@ -134,12 +133,12 @@ func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x 
 }
 
 // AskExchange asks the API for an exchange, or returns management.ErrNotFound.
-func AskExchange(ctx context.Context, api *management.Client, vhost, name string) (Exchange, error) {
+func AskExchange(ctx context.Context, api *broker.API, vhost, name string) (Exchange, error) {
 	have, err := api.Exchange(ctx, vhost, name)
 	if err != nil {
 		return Exchange{}, err
 	}
-	x := Exchange{Exists: queueinfo.Yes, Kind: have.Type}
+	x := Exchange{Exists: broker.Yes, Kind: have.Type}
 	if x.Bindings, err = api.Bindings(ctx, vhost, name); err != nil {
 		return Exchange{}, err
 	}
@@ -158,14 +157,14 @@ func AskExchange(ctx context.Context, api *management.Client, vhost, name string
 }
 
 // answerOf is the answer that a reply of the API gives.
-func answerOf(err error) queueinfo.Answer {
+func answerOf(err error) broker.Answer {
 	switch {
 	case err == nil:
-		return queueinfo.Yes
-	case errors.Is(err, management.ErrNotFound):
-		return queueinfo.No
+		return broker.Yes
+	case errors.Is(err, broker.ErrNoObject):
+		return broker.No
 	}
-	return queueinfo.Unknown
+	return broker.Unknown
 }
 
 // vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.
@@ -186,7 +185,7 @@ func (g Gatherer) vitals(ctx context.Context, f *Facts) {
 	}
 }
 
-func readable(queues []queueinfo.Queue) (out []queueinfo.Queue) {
+func readable(queues []broker.Queue) (out []broker.Queue) {
 	for _, q := range queues {
 		if q.Unread == "" {
 			out = append(out, q)

@@ -6,15 +6,14 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Graph is what is known of the exchanges and queues of a dead-letter route. What is not in it has not been looked up.
 type Graph struct {
 	Exchanges map[string]Exchange
-	Queues    map[string]*queueinfo.Queue // nil: there is no such queue
-	own       keySet                      // the routing keys of the messages in the queue
+	Queues    map[string]*broker.Queue // nil: there is no such queue
+	own       keySet                   // the routing keys of the messages in the queue
 }
 
 // AllKeys returns the graph for messages of any routing key.
@@ -62,8 +61,8 @@ type Landing struct {
 // Loop is a dead-letter route that leads back to its queue.
 type Loop struct {
 	through []Node
-	delayed bool               // one of the queues holds a dead letter until its TTL is over
-	Last    management.Binding // that leads to the queue
+	delayed bool           // one of the queues holds a dead letter until its TTL is over
+	Last    broker.Binding // that leads to the queue
 }
 
 // Exchange returns the last one before the queue.
@@ -89,7 +88,7 @@ type hop struct {
 	sure    bool
 	delayed bool
 	through []Node
-	last    management.Binding // that led here
+	last    broker.Binding // that led here
 }
 
 // state is equal for hops that lead to the same next hops.
@@ -99,7 +98,7 @@ func (s hop) state() string {
 
 // Trace follows the dead letters of a queue through exchanges, and through queues that dead-letter on, as far as g
 // knows them.
-func (g Graph) Trace(of queueinfo.Queue) Route {
+func (g Graph) Trace(of broker.Queue) Route {
 	var r Route
 	first, set := deadLetter(of, hop{keys: g.own, sure: true})
 	if !set {
@@ -130,13 +129,13 @@ func (g Graph) Trace(of queueinfo.Queue) Route {
 }
 
 // TraceThrough is Trace for the queue with another dead-letter exchange.
-func (g Graph) TraceThrough(of queueinfo.Queue, exchange string) Route {
-	of.Args = queueinfo.Merge(of.Args, amqp.Table{queueinfo.ArgDeadLetterExchange: exchange})
+func (g Graph) TraceThrough(of broker.Queue, exchange string) Route {
+	of.Args = broker.Merge(of.Args, amqp.Table{broker.ArgDeadLetterExchange: exchange})
 	return g.Trace(of)
 }
 
 // deadLetter returns the hop from a queue to its dead-letter exchange.
-func deadLetter(q queueinfo.Queue, s hop) (hop, bool) {
+func deadLetter(q broker.Queue, s hop) (hop, bool) {
 	exchange, set := q.DeadLetterExchange()
 	if key, fixed := q.DeadLetterKey(); fixed {
 		s.keys = exactly(key)
@@ -192,7 +191,7 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	case !known:
 		r.want(s.at)
 		return nil
-	case x.Exists == queueinfo.No:
+	case x.Exists == broker.No:
 		return nil
 	case !x.Bound:
 		r.blind(fmt.Sprintf("the bindings of the exchange %q cannot be seen", s.at.Name))
@@ -241,7 +240,7 @@ func (g Graph) leaveDefault(s hop, source string, r *Route) []hop {
 			p = keyPattern{text: source}
 		}
 		on := s
-		on.keys, on.sure, on.last = exactly(p.text), s.sure && !s.keys.any && len(names) == 1, management.Binding{}
+		on.keys, on.sure, on.last = exactly(p.text), s.sure && !s.keys.any && len(names) == 1, broker.Binding{}
 		out = append(out, on.to(Node{Name: p.text}))
 	}
 	return out

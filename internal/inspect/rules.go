@@ -7,7 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait
@@ -119,8 +119,8 @@ func lifetimeRule(f Facts, _ Need) []Finding {
 // orderRule looks for what would break strict order.
 func orderRule(f Facts, need Need) []Finding {
 	var out []Finding
-	if kind, _ := f.Text(queueinfo.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
-		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, queueinfo.ArgDelayedRetry,
+	if kind, _ := f.Text(broker.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
+		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, broker.ArgDelayedRetry,
 			"delayed-retry-type")})
 		if need.Ordered {
 			x.Severity = Error
@@ -133,7 +133,7 @@ func orderRule(f Facts, need Need) []Finding {
 	if !f.SingleActive() {
 		out = append(out, Say("not-single-active", nil))
 	}
-	if n, _ := f.Args[queueinfo.ArgMaxPriority].(int64); n > 0 {
+	if n, _ := f.Args[broker.ArgMaxPriority].(int64); n > 0 {
 		out = append(out, Say("priorities", Vars{"n": n}))
 	}
 	return out
@@ -150,7 +150,7 @@ func managementRule(f Facts, _ Need) []Finding {
 }
 
 // unset says how to remove a setting of a queue.
-func unset(q queueinfo.Queue, arg, key string) string {
+func unset(q broker.Queue, arg, key string) string {
 	if _, byArgument := q.Args[arg]; byArgument {
 		return "declare the queue again without " + arg
 	}
@@ -158,7 +158,7 @@ func unset(q queueinfo.Queue, arg, key string) string {
 }
 
 // policyText names the policy; a definition without a name is an operator's.
-func policyText(q queueinfo.Queue) string {
+func policyText(q broker.Queue) string {
 	if q.PolicyName == "" {
 		return "the operator policy"
 	}

@@ -4,8 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // membersRule judges whether the replicas of the queue and of its dead-letter queues are up. Only a close look
@@ -23,9 +22,9 @@ func membersRule(f Facts, _ Need) []Finding {
 	return out
 }
 
-func ofMembers(q queueinfo.Queue) []Finding {
+func ofMembers(q broker.Queue) []Finding {
 	down := q.Down()
-	if q.Type != queueinfo.Quorum || len(down) == 0 {
+	if q.Type != broker.Quorum || len(down) == 0 {
 		return nil
 	}
 	up := len(q.Members) - len(down)
@@ -40,7 +39,7 @@ func ofMembers(q queueinfo.Queue) []Finding {
 }
 
 // OfAlarms returns a finding for each resource that nodes have too little of.
-func OfAlarms(alarms []management.Alarm) (out []Finding) {
+func OfAlarms(alarms []broker.Alarm) (out []Finding) {
 	nodes := map[string][]string{}
 	var resources []string
 	for _, a := range alarms {

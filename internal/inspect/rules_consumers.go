@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -19,7 +18,7 @@ func consumersRule(f Facts, _ Need) []Finding {
 	if f.Vitals == nil {
 		return nil
 	}
-	var auto, unbounded []management.Consumer
+	var auto, unbounded []broker.Consumer
 	for _, c := range f.Vitals.Consumers {
 		switch {
 		case !c.Acks:
@@ -40,13 +39,13 @@ func consumersRule(f Facts, _ Need) []Finding {
 }
 
 // counted counts some consumers and names one of them.
-func counted(some []management.Consumer, of int) string {
+func counted(some []broker.Consumer, of int) string {
 	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Connection())
 }
 
 // consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
 func consumerTimeoutRule(f Facts, need Need) []Finding {
-	if f.Vitals == nil || f.Type != queueinfo.Quorum && (f.Type != queueinfo.Classic || !f.Version.Before(4, 3)) {
+	if f.Vitals == nil || f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
 		return nil // classic queues have no timeout from 4.3 on
 	}
 	backoff := need.MaxBackoff
@@ -54,8 +53,8 @@ func consumerTimeoutRule(f Facts, need Need) []Finding {
 		backoff = defaultBackoff
 	}
 	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
-	if ms, set := f.Smaller(queueinfo.ArgConsumerTimeout, "consumer-timeout"); set && ms > 0 {
-		timeout = management.Milliseconds(ms)
+	if ms, set := f.Smaller(broker.ArgConsumerTimeout, "consumer-timeout"); set && ms > 0 {
+		timeout = broker.Milliseconds(ms)
 	}
 	for _, c := range f.Vitals.Consumers {
 		if c.Acks {
@@ -80,7 +79,7 @@ func messagesRule(f Facts, need Need) []Finding {
 	}
 	var out []Finding
 	v := f.Vitals
-	if transient := v.Bytes - v.PersistentBytes; f.Type == queueinfo.Classic && f.Durable && transient > 0 {
+	if transient := v.Bytes - v.PersistentBytes; f.Type == broker.Classic && f.Durable && transient > 0 {
 		out = append(out, Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))
 	}
 	if need.Ordered && v.Priorities > 1 {

@@ -9,28 +9,27 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // examined are sound facts with all that a close look sees.
 func examined() Facts {
 	f := sound()
 	f.Policies.Known, f.VHost = true, "a/b"
-	f.Vitals = &Vitals{Targets: []queueinfo.Queue{{
+	f.Vitals = &Vitals{Targets: []broker.Queue{{
 		Version: f.Version, VHost: f.VHost, Name: "q.dlq", Policy: amqp.Table{}, PolicyKnown: true,
-		Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.DeadLetterArguments()},
+		Declared: broker.Declared{Type: "quorum", Durable: true, Args: broker.DeadLetterArguments()},
 	}}}
 	return f
 }
 
-func end(change func(*queueinfo.Queue)) func(*Facts) {
+func end(change func(*broker.Queue)) func(*Facts) {
 	return func(f *Facts) { change(&f.Vitals.Targets[0]) }
 }
 
 // limitedEnd limits the dead-letter queue by policy.
 func limitedEnd(key, overflow string) func(*Facts) {
-	return end(func(t *queueinfo.Queue) {
+	return end(func(t *broker.Queue) {
 		t.Policy[key] = int64(5)
 		if overflow != "" {
 			t.Policy["overflow"] = overflow
@@ -38,7 +37,7 @@ func limitedEnd(key, overflow string) func(*Facts) {
 	})
 }
 
-var classicEnd = end(func(t *queueinfo.Queue) { t.Type, t.Args = "classic", amqp.Table{} })
+var classicEnd = end(func(t *broker.Queue) { t.Type, t.Args = "classic", amqp.Table{} })
 
 // beside is a second dead-letter queue, which keeps all dead letters or some.
 func beside(all bool) func(*Facts) {
@@ -48,11 +47,11 @@ func beside(all bool) func(*Facts) {
 	}
 }
 
-func consumedBy(c ...management.Consumer) func(*Facts) {
+func consumedBy(c ...broker.Consumer) func(*Facts) {
 	return func(f *Facts) { f.Vitals.Consumers = c }
 }
 
-func policies(p ...management.Policy) func(*Facts) { return func(f *Facts) { f.Policies.User = p } }
+func policies(p ...broker.Policy) func(*Facts) { return func(f *Facts) { f.Policies.User = p } }
 
 func nodes(n int) (out []string) {
 	for i := range n {
@@ -75,7 +74,7 @@ func TestMembersAreNamed(t *testing.T) {
 }
 
 func TestOfAlarms(t *testing.T) {
-	got := OfAlarms([]management.Alarm{{Node: "b", Resource: "memory"}, {Node: "c", Resource: "disk"},
+	got := OfAlarms([]broker.Alarm{{Node: "b", Resource: "memory"}, {Node: "c", Resource: "disk"},
 		{Node: "a", Resource: "memory"}, {Node: "a", Resource: "ink"}})
 	var said []string
 	for _, f := range got {
@@ -95,10 +94,10 @@ func TestJudgeClosely(t *testing.T) {
 	plain := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
 	fast := Need{Queue: "q", MaxRetries: 3, MaxBackoff: 2 * time.Second}
-	acks := func(prefetch int64) management.Consumer { return management.Consumer{Acks: true, Prefetch: prefetch} }
+	acks := func(prefetch int64) broker.Consumer { return broker.Consumer{Acks: true, Prefetch: prefetch} }
 	short := acks(10)
 	short.RawTimeout = json.Number("60000")
-	lazyHA := management.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all",
+	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all",
 		"max-length": int64(5)}}
 	tests := []struct {
 		name string
@@ -108,25 +107,25 @@ func TestJudgeClosely(t *testing.T) {
 	}{
 		{"sound", nil, ordered, ""},
 		{"nothing known of the end", changes(func(f *Facts) {
-			f.Vitals.Targets[0].Declared = queueinfo.Declared{}
+			f.Vitals.Targets[0].Declared = broker.Declared{}
 		}), plain, ""},
 		{"astray", changes(func(f *Facts) { f.Vitals.Targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
-		{"end not durable", changes(end(func(t *queueinfo.Queue) {
+		{"end not durable", changes(end(func(t *broker.Queue) {
 			t.Durable = false
 		})), plain, "warning dead-letter-queue-temporary"},
-		{"end auto-delete", changes(end(func(t *queueinfo.Queue) {
+		{"end auto-delete", changes(end(func(t *broker.Queue) {
 			t.AutoDelete = true
 		})), plain, "warning dead-letter-queue-temporary"},
-		{"end exclusive", changes(end(func(t *queueinfo.Queue) {
-			*t = queueinfo.Queue{Name: "d", Exclusive: true}
+		{"end exclusive", changes(end(func(t *broker.Queue) {
+			*t = broker.Queue{Name: "d", Exclusive: true}
 		})), plain, "warning dead-letter-queue-temporary"},
-		{"end expires by policy", changes(end(func(t *queueinfo.Queue) {
+		{"end expires by policy", changes(end(func(t *broker.Queue) {
 			t.Policy["expires"] = int64(5)
 		})), plain, "warning dead-letter-queue-temporary"},
-		{"end classic", changes(end(func(t *queueinfo.Queue) {
+		{"end classic", changes(end(func(t *broker.Queue) {
 			t.Type, t.Args = "classic", nil
 		})), plain, "warning dead-letter-queue-classic"},
-		{"end stream", changes(end(func(t *queueinfo.Queue) { t.Type, t.Args = "stream", nil })), plain, ""},
+		{"end stream", changes(end(func(t *broker.Queue) { t.Type, t.Args = "stream", nil })), plain, ""},
 		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain,
 			"error dead-letter-queue-limited"},
 		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain,
@@ -134,9 +133,9 @@ func TestJudgeClosely(t *testing.T) {
 		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain,
 			"warning dead-letter-queue-limited"},
 		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"),
-			without(queueinfo.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
+			without(broker.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
 		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"),
-			without(queueinfo.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, " +
+			without(broker.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, " +
 			"error dead-letter-queue-limited"},
 		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain,
 			"warning dead-letter-queue-classic, error dead-letter-queue-limited"},
@@ -147,44 +146,44 @@ func TestJudgeClosely(t *testing.T) {
 		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes",
 			"reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"),
-			end(func(t *queueinfo.Queue) {
-				t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+			end(func(t *broker.Queue) {
+				t.Args[broker.ArgDeadLetterExchange] = "x"
 			})), plain, "warning dead-letter-queue-limited"},
 		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish-dlx"), end(func(t *queueinfo.Queue) {
-			t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+			"reject-publish-dlx"), end(func(t *broker.Queue) {
+			t.Args[broker.ArgDeadLetterExchange] = "x"
 		})), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
 		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish"), end(func(t *queueinfo.Queue) {
-			t.Args[queueinfo.ArgDeadLetterExchange] = "x"
+			"reject-publish"), end(func(t *broker.Queue) {
+			t.Args[broker.ArgDeadLetterExchange] = "x"
 		})), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length",
 			"reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
 		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length",
 			"reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end with TTL", changes(end(func(t *queueinfo.Queue) {
+		{"end with TTL", changes(end(func(t *broker.Queue) {
 			t.Args["x-message-ttl"] = int64(5)
 		})), plain, "warning dead-letter-queue-ttl"},
-		{"all of it allowed", changes(end(func(t *queueinfo.Queue) {
+		{"all of it allowed", changes(end(func(t *broker.Queue) {
 			t.Durable = false
 		})), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
-		{"end with the default limit", changes(end(func(t *queueinfo.Queue) {
-			delete(t.Args, queueinfo.ArgDeliveryLimit)
+		{"end with the default limit", changes(end(func(t *broker.Queue) {
+			delete(t.Args, broker.ArgDeliveryLimit)
 		})), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end whose policy is not seen", changes(end(func(t *queueinfo.Queue) {
-			delete(t.Args, queueinfo.ArgDeliveryLimit)
+		{"end whose policy is not seen", changes(end(func(t *broker.Queue) {
+			delete(t.Args, broker.ArgDeliveryLimit)
 			t.PolicyKnown = false
 		})), plain, ""},
-		{"end without limit on 3.10", changes(end(func(t *queueinfo.Queue) {
-			delete(t.Args, queueinfo.ArgDeliveryLimit)
-			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		{"end without limit on 3.10", changes(end(func(t *broker.Queue) {
+			delete(t.Args, broker.ArgDeliveryLimit)
+			t.Version = broker.Version{Major: 3, Minor: 10}
 		})), plain, ""},
-		{"end with limit -1 on 3.10", changes(end(func(t *queueinfo.Queue) {
-			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
-			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		{"end with limit -1 on 3.10", changes(end(func(t *broker.Queue) {
+			t.Args[broker.ArgDeliveryLimit] = int64(-1)
+			t.Version = broker.Version{Major: 3, Minor: 10}
 		})), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end with limit -1", changes(end(func(t *queueinfo.Queue) {
-			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
+		{"end with limit -1", changes(end(func(t *broker.Queue) {
+			t.Args[broker.ArgDeliveryLimit] = int64(-1)
 		})), plain, ""},
 
 		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain,
@@ -202,30 +201,30 @@ func TestJudgeClosely(t *testing.T) {
 		{"no member up", changes(members(3, 0)), plain, "error queue-minority"},
 		{"members not known", changes(members(0, 0)), plain, ""},
 		{"a start looks at no members", changes(members(3, 1), func(f *Facts) { f.Vitals = nil }), plain, ""},
-		{"end with a minority", changes(end(func(t *queueinfo.Queue) {
+		{"end with a minority", changes(end(func(t *broker.Queue) {
 			t.Members, t.Online = nodes(3), nodes(1)
 		})), plain, "error queue-minority"},
 
 		{"conflict", changes(policy("dead-letter-exchange", "x")), plain, "warning dead-letter-conflict"},
 		{"agreement", changes(policy("dead-letter-exchange", "q.dlx")), plain, ""},
-		{"keys in conflict", changes(with(queueinfo.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain,
+		{"keys in conflict", changes(with(broker.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain,
 			"warning dead-letter-conflict"},
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
-		{"foreign policy for a classic queue", changes(classic, policies(management.Policy{Name: "p", ApplyTo: "queues",
+		{"foreign policy for a classic queue", changes(classic, policies(broker.Policy{Name: "p", ApplyTo: "queues",
 			Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
 		{"no foreign policy for a classic queue", changes(classic, policies(lazyHA)), plain, ""},
 		{"foreign policy that matches others",
-			changes(policies(management.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+			changes(policies(broker.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
 		{"foreign policy for another type",
-			changes(policies(management.Policy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
+			changes(policies(broker.Policy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
 		{"foreign policy for exchanges",
-			changes(policies(management.Policy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
+			changes(policies(broker.Policy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
 		{"pattern that is not Go's",
-			changes(policies(management.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+			changes(policies(broker.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
 		{"policy that is not seen yet", changes(policies(lazyHA), func(f *Facts) { f.PolicyKnown = false }), plain, ""},
 
-		{"no acks", changes(consumedBy(acks(10), management.Consumer{})), plain, "error auto-ack"},
+		{"no acks", changes(consumedBy(acks(10), broker.Consumer{})), plain, "error auto-ack"},
 		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
 		{"acks and prefetch", changes(consumedBy(acks(10), acks(59))), plain, ""},
 		{"prefetch × backoff", changes(consumedBy(acks(61))), plain, "warning consumer-timeout"},
@@ -249,8 +248,8 @@ func TestJudgeClosely(t *testing.T) {
 			f.Unasked, f.Vitals = true, nil
 		}), plain, "warning bindings-unknown, warning not-seen"},
 		{"denied", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{
-				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}}
+			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
+				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}}
 		}), plain, "error arguments-denied"},
 	}
 	for _, tt := range tests {

@@ -6,14 +6,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to
 // it, or a queue that keeps what it gets.
 func traced(f Facts) Facts {
-	known := Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}, own: f.Known.own}
+	known := Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}, own: f.Known.own}
 	if x, set := f.DeadLetterExchange(); set {
 		known.Exchanges[x] = f.Exchange
 	}
@@ -29,9 +28,9 @@ func traced(f Facts) Facts {
 			case n == Node{}:
 				known.own = keySet{asked: true, any: true}
 			case n.Exchange:
-				known.Exchanges[n.Name] = Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true}
+				known.Exchanges[n.Name] = Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true}
 			default:
-				known.Queues[n.Name] = &queueinfo.Queue{Name: n.Name, Declared: queueinfo.Declared{Type: "quorum", Durable: true}}
+				known.Queues[n.Name] = &broker.Queue{Name: n.Name, Declared: broker.Declared{Type: "quorum", Durable: true}}
 			}
 		}
 	}
@@ -39,18 +38,18 @@ func traced(f Facts) Facts {
 	return f
 }
 
-func toQueue(name, key string) management.Binding {
-	return management.Binding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
+func toQueue(name, key string) broker.Binding {
+	return broker.Binding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
 }
 
-func toExchange(name, key string) management.Binding {
-	return management.Binding{Destination: name, DestinationType: "exchange", Key: key}
+func toExchange(name, key string) broker.Binding {
+	return broker.Binding{Destination: name, DestinationType: "exchange", Key: key}
 }
 
 // exchange is one that is known.
-func exchange(name, kind string, bindings ...management.Binding) func(*Facts) {
+func exchange(name, kind string, bindings ...broker.Binding) func(*Facts) {
 	return func(f *Facts) {
-		f.knows().Exchanges[name] = Exchange{Exists: queueinfo.Yes, Kind: kind, Bound: true, Bindings: bindings}
+		f.knows().Exchanges[name] = Exchange{Exists: broker.Yes, Kind: kind, Bound: true, Bindings: bindings}
 	}
 }
 
@@ -70,7 +69,7 @@ func keeps(name string, pairs ...any) func(*Facts) {
 		for i := 0; i < len(pairs); i += 2 {
 			args[pairs[i].(string)] = pairs[i+1]
 		}
-		f.knows().Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true,
+		f.knows().Queues[name] = &broker.Queue{Name: name, Declared: broker.Declared{Type: "classic", Durable: true,
 			Args: args}}
 	}
 }
@@ -81,7 +80,7 @@ func published(keys ...keyPattern) func(*Facts) {
 
 func (f *Facts) knows() *Graph {
 	if f.Known.Exchanges == nil {
-		f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}}
+		f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
 	}
 	return &f.Known
 }
@@ -96,7 +95,7 @@ func TestLoopRule(t *testing.T) {
 		loop = "error " + CodeLoop
 		late = "warning " + "dead-letter-delay-loop"
 	)
-	byDefault := with(queueinfo.ArgDeadLetterExchange, "")
+	byDefault := with(broker.ArgDeadLetterExchange, "")
 	tests := []struct {
 		name string
 		f    []func(*Facts)
@@ -108,9 +107,9 @@ func TestLoopRule(t *testing.T) {
 			`come back to the queue through exchange "q.dlx"`},
 		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop,
 			"reach no other queue"},
-		{"direct, its key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
+		{"direct, its key", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
 			toQueue("q", "k"))), loop, `with the routing key "k"`},
-		{"direct, another key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
+		{"direct, another key", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
 			toQueue("q", "x"))), "", ""},
 		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx",
 			"direct", toQueue("q", "k"))), loop, ""},
@@ -119,9 +118,9 @@ func TestLoopRule(t *testing.T) {
 		{"direct, own keys not known", changes(exchange("q.dlx", "direct", toQueue("q", "x"))), loop, ""},
 		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx",
 			"direct", toQueue("q", "eu.1"))), loop, ""},
-		{"topic, its key", changes(with(queueinfo.ArgDeadLetterKey, "eu.1"), exchange("q.dlx",
+		{"topic, its key", changes(with(broker.ArgDeadLetterKey, "eu.1"), exchange("q.dlx",
 			"topic", toQueue("q", "eu.*"))), loop, ""},
-		{"topic, another key", changes(with(queueinfo.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"),
+		{"topic, another key", changes(with(broker.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"),
 			toQueue("q", "eu.*"))), "", ""},
 		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))),
 			loop, ""},
@@ -133,17 +132,17 @@ func TestLoopRule(t *testing.T) {
 
 		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
 			"fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
-		{"over another exchange, by its key", changes(with(queueinfo.ArgDeadLetterKey, "a"), exchange("q.dlx",
+		{"over another exchange, by its key", changes(with(broker.ArgDeadLetterKey, "a"), exchange("q.dlx",
 			"fanout", toQueue("d", ""), toExchange("in", "")),
 			exchange("in", "direct", toQueue("q", "b"))), "", ""},
 		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in",
 			"direct", toQueue("q", "b"))), "", ""},
 		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
 			"fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
-		{"alternate exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")),
+		{"alternate exchange", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")),
 			unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
-		{"alternate exchange that gets nothing", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx",
+		{"alternate exchange that gets nothing", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx",
 			"direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), "", ""},
 		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx",
@@ -153,41 +152,41 @@ func TestLoopRule(t *testing.T) {
 			"direct", toQueue("d", "a"), toQueue("d", "b")),
 			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
 
-		{"default exchange, own name", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "q")), loop,
+		{"default exchange, own name", changes(byDefault, with(broker.ArgDeadLetterKey, "q")), loop,
 			"the default exchange"},
-		{"default exchange, no key", changes(byDefault), loop, queueinfo.ArgDeadLetterKey},
+		{"default exchange, no key", changes(byDefault), loop, broker.ArgDeadLetterKey},
 		{"default exchange, keys that are not its name", changes(byDefault, published(key("a"), key("b"))), "", ""},
-		{"default exchange, another queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "d")), "", ""},
+		{"default exchange, another queue", changes(byDefault, with(broker.ArgDeadLetterKey, "d")), "", ""},
 
 		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000),
-			queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late,
+			broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late,
 			`queue "w" (TTL 5000 ms), the default exchange`},
 		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *Facts) {
 			f.Known.Queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "",
 				"dead-letter-routing-key": "q"}
 		}), late, `remove the dead-letter exchange of the queue "w"`},
-		{"delay that keeps the key", changes(with(queueinfo.ArgDeadLetterKey, "w"), byDefault,
-			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "in"),
+		{"delay that keeps the key", changes(with(broker.ArgDeadLetterKey, "w"), byDefault,
+			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "in"),
 			exchange("in", "direct", toQueue("q", "q"))), "", ""},
 		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "d")), "", ""},
+			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "d")), "", ""},
 		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", ttl, int64(0), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop,
+			keeps("w", ttl, int64(0), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), loop,
 			`remove the dead-letter exchange of the queue "w"`},
 		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, ""},
-		{"two queues, one with a delay", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
-			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
-			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
+			keeps("w", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), loop, ""},
+		{"two queues, one with a delay", changes(byDefault, with(broker.ArgDeadLetterKey, "v"),
+			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "w"),
+			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late, ""},
 		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
-			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
-		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
-			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
+			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
+		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(broker.ArgDeadLetterKey, "v"),
+			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late, ""},
 		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))),
 			loop, ""},
-		{"queues in a circle, not over the queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"),
-			keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
-			keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "v")), "", ""},
+		{"queues in a circle, not over the queue", changes(byDefault, with(broker.ArgDeadLetterKey, "v"),
+			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "w"),
+			keeps("w", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "v")), "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 // The trace of a route with very many branches ends.
 func TestTraceIsBounded(t *testing.T) {
 	f := sound()
-	var all []management.Binding
+	var all []broker.Binding
 	for i := range 40 {
 		all = append(all, toExchange(string(rune('A'+i)), "#."+string(rune('a'+i))+".#"))
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // EnoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
@@ -17,7 +17,7 @@ func deadLetterQueueRule(f Facts, need Need) []Finding {
 	}
 	var out []Finding
 	for _, q := range f.Vitals.Targets {
-		for _, judge := range []func(Facts, queueinfo.Queue) []Finding{queueLifetime, queueTTL, queueLimited, queueReturns} {
+		for _, judge := range []func(Facts, broker.Queue) []Finding{queueLifetime, queueTTL, queueLimited, queueReturns} {
 			for _, x := range judge(f, q) {
 				out = append(out, x.about(q.Name))
 			}
@@ -26,7 +26,7 @@ func deadLetterQueueRule(f Facts, need Need) []Finding {
 	return out
 }
 
-func queueLifetime(_ Facts, q queueinfo.Queue) []Finding {
+func queueLifetime(_ Facts, q broker.Queue) []Finding {
 	var why string
 	switch expires, set := q.Expires(); {
 	case q.Exclusive:
@@ -39,8 +39,8 @@ func queueLifetime(_ Facts, q queueinfo.Queue) []Finding {
 		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
 	case !q.Durable:
 		why = "is not durable: a restart of the broker deletes it"
-	case q.Type == queueinfo.Classic:
-		return []Finding{Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": queueinfo.DeadLetterLimit})}
+	case q.Type == broker.Classic:
+		return []Finding{Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit})}
 	default:
 		return nil
 	}
@@ -48,13 +48,13 @@ func queueLifetime(_ Facts, q queueinfo.Queue) []Finding {
 }
 
 // queueTTL judges whether dead letters stay. A queue of a loop has a finding of its own.
-func queueTTL(f Facts, q queueinfo.Queue) []Finding {
+func queueTTL(f Facts, q broker.Queue) []Finding {
 	ms, set := q.TTL()
 	if !set || q.Type == "" || f.passes(q.Name) {
 		return nil
 	}
 	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name),
-		"unset": unset(q, queueinfo.ArgTTL, "message-ttl")})}
+		"unset": unset(q, broker.ArgTTL, "message-ttl")})}
 }
 
 // passes reports whether dead letters come back to f through the queue of that name.
@@ -63,7 +63,7 @@ func (f Facts) passes(queue string) bool {
 }
 
 // queueLimited judges what happens to the dead letters of f once q is full.
-func queueLimited(f Facts, q queueinfo.Queue) []Finding {
+func queueLimited(f Facts, q broker.Queue) []Finding {
 	if !q.Limited() || q.Type == "" {
 		return nil
 	}
@@ -78,7 +78,7 @@ func queueLimited(f Facts, q queueinfo.Queue) []Finding {
 
 // fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as
 // at-least-once dead lettering makes them. Measured on 3.10.8 and 4.3.6.
-func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
+func fullEffect(f Facts, q broker.Queue) (Severity, string) {
 	_, on := q.DeadLetterExchange()
 	switch {
 	case q.DropsHead() && on:
@@ -89,7 +89,7 @@ func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
 		return Warning, "further dead letters go through the queue's own dead-letter exchange"
 	case f.KeepsDeadLetters():
 		return Warning, fmt.Sprintf("further dead letters stay in the queue %q and count against its length", f.Name)
-	case q.Type == queueinfo.Quorum:
+	case q.Type == broker.Quorum:
 		return Warning, "it takes dead letters beyond its limit, and refuses publishers"
 	}
 	return Error, "further dead letters are lost silently: only a quorum queue with at-least-once dead lettering " +
@@ -97,11 +97,11 @@ func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
 }
 
 // keptElsewhere reports whether every dead letter also reaches a queue other than q that keeps it.
-func (f Facts) keptElsewhere(q queueinfo.Queue) bool {
+func (f Facts) keptElsewhere(q broker.Queue) bool {
 	for _, l := range f.Route.Landings {
 		other := f.Known.Queues[l.Queue]
-		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != queueinfo.Classic &&
-			other.Type != queueinfo.Quorum {
+		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != broker.Classic &&
+			other.Type != broker.Quorum {
 			continue
 		}
 		if _, expires := other.TTL(); !other.Limited() && !expires {
@@ -112,14 +112,14 @@ func (f Facts) keptElsewhere(q queueinfo.Queue) bool {
 }
 
 // queueReturns judges how often a dead letter may be read.
-func queueReturns(_ Facts, q queueinfo.Queue) []Finding {
+func queueReturns(_ Facts, q broker.Queue) []Finding {
 	limit, limited := q.ReturnLimit()
 	_, set := q.DeliveryLimit()
-	if q.Requeue() == queueinfo.PositionDiscarded {
+	if q.Requeue() == broker.PositionDiscarded {
 		limit, _ = q.DeliveryLimit()
 		limited = true
 	}
-	if !limited || limit >= EnoughReturns || q.Version == (queueinfo.Version{}) || !set && !q.PolicyKnown {
+	if !limited || limit >= EnoughReturns || q.Version == (broker.Version{}) || !set && !q.PolicyKnown {
 		return nil
 	}
 	has := fmt.Sprintf("the delivery limit %d", limit)
@@ -127,8 +127,8 @@ func queueReturns(_ Facts, q queueinfo.Queue) []Finding {
 		has = fmt.Sprintf("no delivery limit, which makes it %d on RabbitMQ %s", limit, q.Version)
 	}
 	entry := CodeDeadLetterLimit
-	if _, byArgument := q.Args[queueinfo.ArgDeliveryLimit]; byArgument {
+	if _, byArgument := q.Args[broker.ArgDeliveryLimit]; byArgument {
 		entry += "/argument"
 	}
-	return []Finding{Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": queueinfo.DeadLetterLimit})}
+	return []Finding{Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": broker.DeadLetterLimit})}
 }

@@ -3,7 +3,7 @@ package inspect
 import (
 	"fmt"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
@@ -17,11 +17,11 @@ const spareReturns = 100
 func requeueRule(f Facts, need Need) []Finding {
 	position := f.Requeue()
 	switch {
-	case position == queueinfo.PositionOriginal, position == queueinfo.PositionHead, f.Type == "":
+	case position == broker.PositionOriginal, position == broker.PositionHead, f.Type == "":
 		return nil
-	case f.Type != queueinfo.Quorum:
+	case f.Type != broker.Quorum:
 		return []Finding{Say("queue-type", Vars{"type": quoted(f.Type)})}
-	case position == queueinfo.PositionUnknown:
+	case position == broker.PositionUnknown:
 		return []Finding{Say(CodeTail+"/version", nil)}
 	}
 	code, until, has := CodeTail, "4.3", "has no delivery limit"
@@ -31,7 +31,7 @@ func requeueRule(f Facts, need Need) []Finding {
 	if limit, set := f.DeliveryLimit(); set {
 		has = fmt.Sprintf("has the delivery limit %d", limit)
 	}
-	if position == queueinfo.PositionDiscarded {
+	if position == broker.PositionDiscarded {
 		code = CodeDiscard
 	}
 	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until,
@@ -43,7 +43,7 @@ func requeueRule(f Facts, need Need) []Finding {
 func DeliveryLimitRule(f Facts, need Need) []Finding {
 	limit, limited := f.ReturnLimit()
 	retries := need.retries()
-	if !limited || f.Version == (queueinfo.Version{}) || limit >= retries+spareReturns {
+	if !limited || f.Version == (broker.Version{}) || limit >= retries+spareReturns {
 		return nil // requeueRule judges a queue without a limit
 	}
 	entry := CodeLimitLow
@@ -70,25 +70,25 @@ func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
 
 // SpareLimit is a delivery limit that no rule objects to.
 func (n Need) SpareLimit() int64 {
-	return max(queueinfo.DefaultDeliveryLimit, n.retries()+spareReturns)
+	return max(broker.DefaultDeliveryLimit, n.retries()+spareReturns)
 }
 
 // limitText says which delivery limit is in force, and what sets it.
 func (f Facts) limitText(limit int64) string {
 	_, set := f.DeliveryLimit()
-	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
+	arg, byArgument := f.Args[broker.ArgDeliveryLimit].(int64)
 	switch {
 	case !set:
 		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", limit, f.Version)
 	case byArgument && arg == limit:
-		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, queueinfo.ArgDeliveryLimit)
+		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, broker.ArgDeliveryLimit)
 	}
 	return fmt.Sprintf("the delivery limit is %d, by %s", limit, policyText(f.Queue))
 }
 
 // LimitFixed reports whether the argument keeps a policy from raising the delivery limit to want.
 func (f Facts) LimitFixed(want int64) bool {
-	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
+	arg, byArgument := f.Args[broker.ArgDeliveryLimit].(int64)
 	return byArgument && arg < want && (arg >= 0 || f.Version.Before(4, 0))
 }
 
@@ -96,13 +96,13 @@ func (f Facts) LimitFixed(want int64) bool {
 func (f Facts) raiseLimit(want int64) string {
 	if f.LimitFixed(want) {
 		return fmt.Sprintf("drain and delete the queue, then declare it again with %s=%d and its other arguments: "+
-			"an argument cannot be changed, and a policy only lowers it", queueinfo.ArgDeliveryLimit, want)
+			"an argument cannot be changed, and a policy only lowers it", broker.ArgDeliveryLimit, want)
 	}
 	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
 		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
 	}
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want,
-		queueinfo.ArgDeliveryLimit, want)
+		broker.ArgDeliveryLimit, want)
 	if !f.PolicyKnown {
 		fix += "; if a policy sets it already, give the URL of the management API (Management), which shows it"
 	}

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // lost is the severity of a route that loses dead letters.
@@ -28,9 +27,9 @@ func deadLetterRule(f Facts, need Need) []Finding {
 		return []Finding{Say(CodeNoDeadLetterExchange, nil)}
 	case !set:
 		return []Finding{Say(CodeDeadLetterUnproven, nil)}
-	case f.Exchange.Exists == queueinfo.No:
+	case f.Exchange.Exists == broker.No:
 		return []Finding{Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need))}
-	case exchange == "" && f.named == queueinfo.No:
+	case exchange == "" && f.named == broker.No:
 		return []Finding{Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need))}
 	}
 	return nil
@@ -39,7 +38,7 @@ func deadLetterRule(f Facts, need Need) []Finding {
 // deadLetterRouteRule judges the bindings of the dead-letter exchange.
 func deadLetterRouteRule(f Facts, need Need) []Finding {
 	exchange, _ := f.DeadLetterExchange()
-	if exchange == "" || f.Exchange.Exists == queueinfo.No {
+	if exchange == "" || f.Exchange.Exists == broker.No {
 		return nil
 	}
 	if !f.Exchange.Bound {
@@ -48,11 +47,11 @@ func deadLetterRouteRule(f Facts, need Need) []Finding {
 	key, fixed := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
 	reached := f.Exchange.reached(key, fixed)
-	back := func(b management.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
+	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	switch {
 	case len(reached) == 0:
 		return []Finding{unbound(f, need, v)}
-	case !slices.ContainsFunc(reached, func(b management.Binding) bool { return !back(b) }): // loopRule
+	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
 	case !fixed && f.Exchange.Picks():
 		return []Finding{Say("dead-letter-key-open", v)}
 	}
@@ -74,7 +73,7 @@ func unbound(f Facts, need Need, v Vars) Finding {
 }
 
 // keys lists a few routing keys.
-func keys(bindings []management.Binding) string {
+func keys(bindings []broker.Binding) string {
 	const few = 5
 	var names []string
 	for _, b := range bindings {
@@ -101,7 +100,7 @@ func astrayRule(f Facts, need Need) []Finding {
 func strategyRule(f Facts, need Need) []Finding {
 	_, set := f.DeadLetterExchange()
 	switch {
-	case f.Type != queueinfo.Quorum || !set || need.AllowDrop || f.KeepsDeadLetters():
+	case f.Type != broker.Quorum || !set || need.AllowDrop || f.KeepsDeadLetters():
 		return nil
 	case f.DeadLetterStrategy() != "at-least-once":
 		return []Finding{Say(CodeAtMostOnce, nil)}
@@ -113,7 +112,7 @@ func strategyRule(f Facts, need Need) []Finding {
 func conflictRule(f Facts, _ Need) []Finding {
 	var out []Finding
 	for _, s := range []struct{ arg, key string }{
-		{queueinfo.ArgDeadLetterExchange, "dead-letter-exchange"}, {queueinfo.ArgDeadLetterKey, "dead-letter-routing-key"},
+		{broker.ArgDeadLetterExchange, "dead-letter-exchange"}, {broker.ArgDeadLetterKey, "dead-letter-routing-key"},
 	} {
 		byArgument, a := f.Args[s.arg].(string)
 		byPolicy, p := f.Policy[s.key].(string)
@@ -221,11 +220,11 @@ func (f Facts) breakLoop(l Loop) string {
 	case q != Node{}:
 		return fmt.Sprintf("remove the dead-letter exchange of the %s, so that dead letters stay in it", q)
 	case exchange == "":
-		return fmt.Sprintf("set %s to the name of a dead-letter queue", queueinfo.ArgDeadLetterKey)
+		return fmt.Sprintf("set %s to the name of a dead-letter queue", broker.ArgDeadLetterKey)
 	case f.OwnsExchange(exchange):
 		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.Name, exchange)
 	}
 	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
 		"or, if only dead letters pass through the exchange %q, remove its binding to the queue",
-		queueinfo.ExchangeFor(f.Name), exchange)
+		broker.ExchangeFor(f.Name), exchange)
 }

@@ -8,8 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,29 +18,29 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func sound() Facts {
 	return Facts{
 		Product: "RabbitMQ",
-		Description: management.Description{Queue: queueinfo.Queue{
-			Version: queueinfo.Version{Major: 4, Minor: 3}, Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
-			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
-				queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true,
-				queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once",
-				queueinfo.ArgOverflow: "reject-publish",
+		Description: broker.Description{Queue: broker.Queue{
+			Version: broker.Version{Major: 4, Minor: 3}, Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
+			Declared: broker.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
+				broker.ArgType: "quorum", broker.ArgDeadLetterExchange: "q.dlx", broker.ArgSingleActive: true,
+				broker.ArgDeliveryLimit: int64(1000), broker.ArgStrategy: "at-least-once",
+				broker.ArgOverflow: "reject-publish",
 			}},
 		}},
 		Exchange: Exchange{
-			Exists: queueinfo.Yes, Kind: "fanout", Bound: true,
-			Bindings: []management.Binding{{Destination: "q.dlq", DestinationType: "queue"}},
+			Exists: broker.Yes, Kind: "fanout", Bound: true,
+			Bindings: []broker.Binding{{Destination: "q.dlq", DestinationType: "queue"}},
 		},
 	}
 }
 
 func classic(f *Facts) {
 	f.Type = "classic"
-	f.Args = amqp.Table{queueinfo.ArgType: "classic", queueinfo.ArgDeadLetterExchange: "q.dlx",
-		queueinfo.ArgSingleActive: true}
+	f.Args = amqp.Table{broker.ArgType: "classic", broker.ArgDeadLetterExchange: "q.dlx",
+		broker.ArgSingleActive: true}
 }
 
 func overAMQP(f *Facts) {
-	f.Policy, f.PolicyKnown, f.Exchange = nil, false, Exchange{Exists: queueinfo.Yes}
+	f.Policy, f.PolicyKnown, f.Exchange = nil, false, Exchange{Exists: broker.Yes}
 }
 
 func without(args ...string) func(*Facts) {
@@ -57,10 +56,10 @@ func with(name string, v any) func(*Facts) { return func(f *Facts) { f.Args[name
 func policy(name string, v any) func(*Facts) { return func(f *Facts) { f.Policy[name] = v } }
 
 func on(major, minor int) func(*Facts) {
-	return func(f *Facts) { f.Version = queueinfo.Version{Major: major, Minor: minor} }
+	return func(f *Facts) { f.Version = broker.Version{Major: major, Minor: minor} }
 }
 
-func bound(kind string, bindings ...management.Binding) func(*Facts) {
+func bound(kind string, bindings ...broker.Binding) func(*Facts) {
 	return func(f *Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, bindings }
 }
 
@@ -82,111 +81,111 @@ func TestJudge(t *testing.T) {
 		{"classic as declared", changes(classic), ordered, ""},
 		{"classic as declared on 3.10", changes(classic, on(3, 10)), ordered, ""},
 
-		{"no limit on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 3.13", changes(on(3, 13), without(queueinfo.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 4.0", changes(on(4, 0), without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3", changes(without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3, many retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17},
+		{"no limit on 3.10", changes(on(3, 10), without(broker.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
+		{"no limit on 3.13", changes(on(3, 13), without(broker.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
+		{"no limit on 4.0", changes(on(4, 0), without(broker.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3", changes(without(broker.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3, many retries", changes(without(broker.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17},
 			"error delivery-limit-low"},
-		{"no limit on 4.3, the most retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16},
+		{"no limit on 4.3, the most retries", changes(without(broker.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16},
 			"warning delivery-limit-tight"},
-		{"limit -1 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited,
+		{"limit -1 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(-1))), limited,
 			"error requeue-discards"},
-		{"limit -1 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.2", changes(on(4, 2), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.3", changes(with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
-		{"limit -1 on 5.0", changes(on(5, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
-		{"limit 0 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(0))), limited,
+		{"limit -1 on 4.0", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.2", changes(on(4, 2), with(broker.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.3", changes(with(broker.ArgDeliveryLimit, int64(-1))), limited, ""},
+		{"limit -1 on 5.0", changes(on(5, 0), with(broker.ArgDeliveryLimit, int64(-1))), limited, ""},
+		{"limit 0 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(0))), limited,
 			"error delivery-limit-low"},
-		{"limit MaxRetries+3", changes(with(queueinfo.ArgDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
-		{"limit MaxRetries+4", changes(with(queueinfo.ArgDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
-		{"limit MaxRetries+99", changes(with(queueinfo.ArgDeliveryLimit, int64(102))), limited,
+		{"limit MaxRetries+3", changes(with(broker.ArgDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
+		{"limit MaxRetries+4", changes(with(broker.ArgDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+99", changes(with(broker.ArgDeliveryLimit, int64(102))), limited,
 			"warning delivery-limit-tight"},
-		{"limit MaxRetries+100", changes(with(queueinfo.ArgDeliveryLimit, int64(103))), limited, ""},
-		{"negative MaxRetries is none", changes(with(queueinfo.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9},
+		{"limit MaxRetries+100", changes(with(broker.ArgDeliveryLimit, int64(103))), limited, ""},
+		{"negative MaxRetries is none", changes(with(broker.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9},
 			"warning delivery-limit-tight"},
-		{"limit by policy on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit),
+		{"limit by policy on 3.10", changes(on(3, 10), without(broker.ArgDeliveryLimit),
 			policy("delivery-limit", int64(500))), limited, ""},
 		{"lower limit by policy", changes(policy("delivery-limit", int64(5))), limited, "error delivery-limit-low"},
-		{"higher limit by policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))),
+		{"higher limit by policy", changes(with(broker.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))),
 			limited, "error delivery-limit-low"},
-		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1)),
+		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1)),
 			policy("delivery-limit", int64(500))), limited, ""},
-		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1)),
+		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(-1)),
 			policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
 		{"quorum on an unknown version", changes(on(0, 0)), limited, "warning broker-unmeasured, error requeue-to-tail"},
 		{"classic on an unknown version", changes(classic, on(0, 0)), limited, "warning broker-unmeasured"},
 		{"RabbitMQ 3.9", changes(on(3, 9)), limited, "warning broker-unmeasured"},
 		{"another product", changes(func(f *Facts) { f.Product = "Hare" }), limited, "warning broker-unmeasured"},
 		{"stream", changes(func(f *Facts) {
-			f.Declared = queueinfo.Declared{Type: "stream", Durable: true}
+			f.Declared = broker.Declared{Type: "stream", Durable: true}
 		}), dropping, "error queue-type"},
 
-		{"no exchange", changes(without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
-		{"no exchange, allowed", changes(without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
-		{"no exchange seen", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), limited,
+		{"no exchange", changes(without(broker.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
+		{"no exchange, allowed", changes(without(broker.ArgDeadLetterExchange)), dropping, ""},
+		{"no exchange seen", changes(overAMQP, without(broker.ArgDeadLetterExchange)), limited,
 			"error dead-letter-unproven"},
-		{"no exchange seen, allowed", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
-		{"classic, no exchange", changes(classic, without(queueinfo.ArgDeadLetterExchange)), limited,
+		{"no exchange seen, allowed", changes(overAMQP, without(broker.ArgDeadLetterExchange)), dropping, ""},
+		{"classic, no exchange", changes(classic, without(broker.ArgDeadLetterExchange)), limited,
 			"error no-dead-letter-exchange"},
-		{"exchange by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")),
+		{"exchange by policy", changes(without(broker.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")),
 			limited, ""},
 		{"exchange missing", changes(func(f *Facts) {
-			f.Exchange = Exchange{Exists: queueinfo.No}
+			f.Exchange = Exchange{Exists: broker.No}
 		}), limited, "error dead-letter-exchange-missing"},
 		{"exchange missing, allowed", changes(func(f *Facts) {
-			f.Exchange = Exchange{Exists: queueinfo.No}
+			f.Exchange = Exchange{Exists: broker.No}
 		}), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
 		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) {
 			f.Exchange.Alternate = "x"
 		}), limited, "warning dead-letter-unbound"},
-		{"key bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
-		{"key not bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited,
+		{"key bound", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
+		{"key not bound", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited,
 			"error dead-letter-unbound"},
 		{"key left open", changes(bound("direct", toQueue("d", "x"))), limited, "warning dead-letter-key-open"},
-		{"key with topic exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))),
+		{"key with topic exchange", changes(with(broker.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))),
 			limited, ""},
-		{"to another exchange", changes(bound("fanout", management.Binding{Destination: "q", DestinationType: "exchange"})),
+		{"to another exchange", changes(bound("fanout", broker.Binding{Destination: "q", DestinationType: "exchange"})),
 			limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
 		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited,
 			"error dead-letter-loop"},
-		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"),
+		{"default exchange", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey, "d"),
 			func(f *Facts) {
-				f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.Yes
+				f.Exchange, f.named = Exchange{Exists: broker.Yes}, broker.Yes
 			}), limited, ""},
-		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""),
-			with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) {
-				f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.No
+		{"default exchange, no such queue", changes(with(broker.ArgDeadLetterExchange, ""),
+			with(broker.ArgDeadLetterKey, "d"), func(f *Facts) {
+				f.Exchange, f.named = Exchange{Exists: broker.Yes}, broker.No
 			}), limited, "error dead-letter-queue-missing"},
-		{"default exchange, no key", changes(with(queueinfo.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
-		{"default exchange, own name", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey,
+		{"default exchange, no key", changes(with(broker.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
+		{"default exchange, own name", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey,
 			"q")), limited, "error dead-letter-loop"},
-		{"at most once", changes(without(queueinfo.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
-		{"at least once without reject-publish", changes(without(queueinfo.ArgOverflow)), limited,
+		{"at most once", changes(without(broker.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
+		{"at least once without reject-publish", changes(without(broker.ArgOverflow)), limited,
 			"warning dead-letter-at-most-once"},
 		{"overflow by policy wins", changes(policy("overflow", "drop-head")), limited, "warning dead-letter-at-most-once"},
-		{"at most once, allowed", changes(without(queueinfo.ArgStrategy)), dropping, ""},
+		{"at most once, allowed", changes(without(broker.ArgStrategy)), dropping, ""},
 
-		{"not single active", changes(without(queueinfo.ArgSingleActive)), ordered, "error not-single-active"},
-		{"not single active, unordered", changes(without(queueinfo.ArgSingleActive)), limited, ""},
-		{"priorities", changes(classic, with(queueinfo.ArgMaxPriority, int64(5))), ordered, "error priorities"},
-		{"priorities, unordered", changes(classic, with(queueinfo.ArgMaxPriority, int64(5))), limited, ""},
-		{"delayed retry", changes(with(queueinfo.ArgDelayedRetry, "all")), limited, "warning delayed-retry"},
-		{"delayed retry, ordered", changes(with(queueinfo.ArgDelayedRetry, "all")), ordered, "error delayed-retry"},
-		{"delayed retry off", changes(with(queueinfo.ArgDelayedRetry, "disabled")), ordered, ""},
+		{"not single active", changes(without(broker.ArgSingleActive)), ordered, "error not-single-active"},
+		{"not single active, unordered", changes(without(broker.ArgSingleActive)), limited, ""},
+		{"priorities", changes(classic, with(broker.ArgMaxPriority, int64(5))), ordered, "error priorities"},
+		{"priorities, unordered", changes(classic, with(broker.ArgMaxPriority, int64(5))), limited, ""},
+		{"delayed retry", changes(with(broker.ArgDelayedRetry, "all")), limited, "warning delayed-retry"},
+		{"delayed retry, ordered", changes(with(broker.ArgDelayedRetry, "all")), ordered, "error delayed-retry"},
+		{"delayed retry off", changes(with(broker.ArgDelayedRetry, "disabled")), ordered, ""},
 
 		{"exclusive", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{
-				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}}
+			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
+				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Exclusive: true}}}
 		}), dropping, "error exclusive"},
 		{"auto-delete", changes(func(f *Facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
 		{"transient", changes(classic, func(f *Facts) { f.Durable = false }), limited, "warning transient"},
 		{"unreadable", changes(func(f *Facts) {
-			*f = Facts{Product: "RabbitMQ", Description: management.Description{
-				Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
+			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
+				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
 		}), ordered, "error arguments-unknown"},
 		{"management in trouble", changes(overAMQP, func(f *Facts) {
 			f.Trouble = "401"
@@ -219,22 +218,22 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		f    []func(*Facts)
 		want []string
 	}{
-		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), []string{`"q.dlx"`}},
-		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", management.Binding{Key: "x"})),
+		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: broker.No} }), []string{`"q.dlx"`}},
+		{"key", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", broker.Binding{Key: "x"})),
 			[]string{`"q.dlx"`, `"k"`, `"x"`}},
-		{"limit", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), []string{
+		{"limit", changes(with(broker.ArgDeliveryLimit, int64(5))), []string{
 			"is 5, by the queue's argument x-delivery-limit, and allows 1 of 3 retries", "again with x-delivery-limit=1000",
 			"a policy only lowers it",
 		}},
 		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *Facts) { f.PolicyName = "all" }), []string{
 			`is 2, by policy "all", and allows no retries`, `set delivery-limit=1000 in policy "all"`,
 		}},
-		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))),
+		{"limit -1", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1))),
 			[]string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
-		{"default limit", changes(without(queueinfo.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
-		{"tail", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000",
+		{"default limit", changes(without(broker.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
+		{"tail", changes(on(3, 10), without(broker.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000",
 			"policy"}},
-		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)),
+		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(broker.ArgDeliveryLimit)),
 			[]string{"give the URL of the management API (Management)"}},
 	}
 	for _, tt := range tests {
@@ -255,9 +254,9 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 }
 
 func TestKeysAreFew(t *testing.T) {
-	var many []management.Binding
+	var many []broker.Binding
 	for _, k := range []string{"a", "a", "b", "c", "d", "e", "f"} {
-		many = append(many, management.Binding{Key: k})
+		many = append(many, broker.Binding{Key: k})
 	}
 	if got, want := keys(many), `"a", "b", "c", "d", "e", …`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -265,8 +264,8 @@ func TestKeysAreFew(t *testing.T) {
 }
 
 func TestPolicyMayFix(t *testing.T) {
-	unlimited := Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{
-		Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum",
+	unlimited := Facts{Product: "RabbitMQ", Description: broker.Description{Queue: broker.Queue{
+		Version: broker.Version{Major: 3, Minor: 10}, Name: "q", Declared: broker.Declared{Type: "quorum",
 			Durable: true, Args: amqp.Table{}},
 	}}}
 	for _, x := range Judge(All, unlimited, Need{Queue: "q"}) {

@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // after returns Facts whose policy shows d after the first question, and counts
@@ -19,7 +18,7 @@ func after(d time.Duration, policy map[string]any, asked *int) func(context.Cont
 	return func(context.Context) (Facts, error) {
 		*asked++
 		f := sound()
-		delete(f.Args, queueinfo.ArgDeadLetterExchange)
+		delete(f.Args, broker.ArgDeadLetterExchange)
 		f.PolicyKnown = time.Since(begun) >= d
 		if f.PolicyKnown {
 			f.Policy = policy
@@ -30,7 +29,7 @@ func after(d time.Duration, policy map[string]any, asked *int) func(context.Cont
 
 // settle gathers until the facts are known or the wait is over.
 func settle(ctx context.Context, gather func(context.Context) (Facts, error), need Need) (Facts, error) {
-	return management.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
+	return broker.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
 		f, err := gather(ctx)
 		return f, f.enough(Undecided(All, need)), err
 	})

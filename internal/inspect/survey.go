@@ -3,7 +3,7 @@ package inspect
 import (
 	"slices"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its
@@ -13,26 +13,26 @@ const UsualRetries = 3
 // Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
 // itself. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
 // fix that the API does not show yet.
-func (g Graph) Survey(of queueinfo.Queue, product string, need Need) []Finding {
+func (g Graph) Survey(of broker.Queue, product string, need Need) []Finding {
 	return slices.DeleteFunc(Judge(RulesFor(of.Name), g.facts(of, product), need), func(f Finding) bool {
 		return f.Severity < Error || !of.PolicyKnown && mayFix(f)
 	})
 }
 
 // facts are those of a queue by the lists of its virtual host.
-func (g Graph) facts(of queueinfo.Queue, product string) Facts {
+func (g Graph) facts(of broker.Queue, product string) Facts {
 	f := Facts{Product: product, Known: g, Route: g.Trace(of)}
 	f.Queue = of
 	if exchange, set := of.DeadLetterExchange(); set {
-		f.Exchange = Exchange{Exists: queueinfo.No}
+		f.Exchange = Exchange{Exists: broker.No}
 		if x, known := g.Exchanges[exchange]; known {
 			f.Exchange = x
 		}
 		if exchange == "" {
-			f.Exchange.Exists, f.named = queueinfo.Yes, queueinfo.Yes
+			f.Exchange.Exists, f.named = broker.Yes, broker.Yes
 		}
 		if key, fixed := of.DeadLetterKey(); exchange == "" && fixed && g.Queues[key] == nil {
-			f.named = queueinfo.No
+			f.named = broker.No
 		}
 	}
 	f.astray = f.strays()
@@ -43,7 +43,7 @@ func (g Graph) facts(of queueinfo.Queue, product string) Facts {
 // RulesFor returns the rules for a queue. Those of the delay queues return their messages to work queues, so the rules
 // for a queue that consumers retry from do not hold.
 func RulesFor(queue string) []Rule {
-	if queueinfo.IsDelayQueue(queue) {
+	if broker.IsDelayQueue(queue) {
 		return nil
 	}
 	return All

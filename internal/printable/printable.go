@@ -2,8 +2,10 @@
 package printable
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -35,4 +37,40 @@ func Cut(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// Name returns a name for a line of text: as it is if it is one plain word, else quoted.
+func Name(s string) string {
+	if q := strconv.Quote(s); s == "" || strings.ContainsRune(s, ' ') || q[1:len(q)-1] != s {
+		return q
+	}
+	return s
+}
+
+// Line returns the first line of a text, escaped, cut to about so many characters.
+func Line(s string, most int) string {
+	line, _, more := strings.Cut(strings.TrimSpace(s), "\n")
+	line = strings.TrimSpace(line)
+	if utf8.RuneCountInString(line) > most {
+		line, more = string([]rune(line)[:most]), true
+	}
+	if line = Text(line, ""); more {
+		line += "…"
+	}
+	return line
+}
+
+// Rough is a duration in its largest unit.
+func Rough(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "<1s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }

@@ -65,7 +65,8 @@ const notCounted = "not-counted"
 
 // last are the final outcomes: each delivery ends with exactly one.
 var last = []consumer.Outcome{
-	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove, consumer.OutcomeSuperseded,
+	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
+	consumer.OutcomeSuperseded,
 	consumer.OutcomeLeave,
 }
 

@@ -9,7 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Fingerprint distinguishes messages with the same id, by their bodies and the seconds of their timestamps.
@@ -35,18 +35,18 @@ type Fields struct {
 // Copy returns the message that waits instead of d. It keeps the properties and headers of d, except for what the
 // broker would act on or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was
 // routed; the expiration, which began with the first publishing; and the user, which must be that of the connection.
-func Copy(d *amqp.Delivery, ours queueinfo.Headers, f Fields) amqp.Publishing {
+func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 	headers := ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
-	headers[queueinfo.CopyHeader] = f.CopyNumber
-	delete(headers, queueinfo.CopyGenerationHeader)
-	if queueinfo.ReadKnown(headers, f.Queue, false).Generation() != f.Generation {
-		headers[queueinfo.CopyGenerationHeader] = f.Generation
+	headers[broker.CopyHeader] = f.CopyNumber
+	delete(headers, broker.CopyGenerationHeader)
+	if broker.ReadKnownHeaders(headers, f.Queue, false).Generation() != f.Generation {
+		headers[broker.CopyGenerationHeader] = f.Generation
 	}
 	if f.Fence > 0 {
-		headers[queueinfo.FenceHeader] = f.Fence
+		headers[broker.FenceHeader] = f.Fence
 	}
-	queueinfo.WriteFor(headers, f.Queue, d.MessageId, d.Body)
+	broker.WriteFor(headers, f.Queue, d.MessageId, d.Body)
 	return amqp.Publishing{
 		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority,
 		Type: d.Type, AppId: d.AppId,

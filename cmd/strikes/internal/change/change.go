@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Options are the flags of a change.
@@ -30,43 +30,29 @@ func (o *Options) AddDryRun(cmd *cobra.Command, done string) {
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be "+done)
 }
 
-// Change is what an operator is about to change, step by step.
-type Change[T any] struct {
-	Steps    []T
-	Question string // asked before, unless it is empty or --yes is given
-	Do       func(context.Context, *T) error
-	Text     func(T) string
-}
-
-// Make makes the change. It prints the steps that were done; with --dry-run it prints all and does none.
-func (ch Change[T]) Make(ctx context.Context, s cli.Streams, o Options) (err error) {
-	steps := ch.Steps
+// Make makes changes of one kind in a queue: it asks, makes one after the other, and prints those that were made. With
+// --dry-run it prints all and makes none.
+func Make(ctx context.Context, s cli.Streams, o Options, q *ops.Queue, plans []ops.Plan) (err error) {
 	if !o.DryRun {
-		if ch.Question != "" {
-			if err := s.Confirm(ctx, o.Yes, true, ch.Question); err != nil {
+		if question := plans[0].Question(len(plans)); question != "" {
+			if err := s.Confirm(ctx, o.Yes, true, question); err != nil {
 				return err
 			}
 		}
-		for i := range steps {
-			if err = ch.Do(ctx, &steps[i]); err != nil {
-				steps = steps[:i]
+		for i, p := range plans {
+			if err = p.Do(ctx, q); err != nil {
+				plans = plans[:i]
 				break
 			}
 		}
 	}
-	return errors.Join(ch.print(s.Out, steps, o.JSON), err)
-}
-
-func (ch Change[T]) print(w io.Writer, steps []T, asJSON bool) (err error) {
-	for _, step := range steps {
-		if asJSON {
-			err = jsonl.NewEncoder(w).Encode(step)
+	for _, p := range plans {
+		if o.JSON {
+			err = errors.Join(err, jsonl.NewEncoder(s.Out).Encode(p))
 		} else {
-			_, err = fmt.Fprintln(w, ch.Text(step))
-		}
-		if err != nil {
-			return err
+			_, unwritten := fmt.Fprintln(s.Out, p.Text())
+			err = errors.Join(err, unwritten)
 		}
 	}
-	return nil
+	return err
 }

@@ -3,27 +3,36 @@ package change
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/ops"
 )
 
 var errThird = errors.New("the third step fails")
 
-func threeSteps(done *[]string) Change[string] {
-	return Change[string]{
-		Steps: []string{"a", "b", "c"},
-		Do: func(_ context.Context, step *string) error {
-			if *step == "c" {
-				return errThird
-			}
-			*done = append(*done, *step)
-			return nil
-		},
-		Text: func(step string) string { return "step " + step },
+// plan is a step of a test.
+type plan struct {
+	name, question string
+	done           *[]string
+}
+
+func (p plan) Question(int) string          { return p.question }
+func (p plan) Text() string                 { return "step " + p.name }
+func (p plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.name) }
+func (p plan) Do(context.Context, *ops.Queue) error {
+	if p.name == "c" {
+		return errThird
 	}
+	*p.done = append(*p.done, p.name)
+	return nil
+}
+
+func threeSteps(question string, done *[]string) []ops.Plan {
+	return []ops.Plan{plan{"a", question, done}, plan{"b", question, done}, plan{"c", question, done}}
 }
 
 func TestChange(t *testing.T) {
@@ -42,9 +51,8 @@ func TestChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			var done []string
-			ch := threeSteps(&done)
-			ch.Question = tt.question
-			err := ch.Make(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, tt.options)
+			err := Make(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, tt.options, nil,
+				threeSteps(tt.question, &done))
 			if got := strings.Join(done, ""); got != tt.done || out.String() != tt.out || (err != nil) != tt.failed {
 				t.Errorf("did %q, printed %q, %v", got, out.String(), err)
 			}
@@ -60,8 +68,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestChangeOnAFullDisk(t *testing.T) {
 	var done []string
-	if err := threeSteps(&done).Make(t.Context(), cli.Streams{Out: fullDisk{}}, Options{DryRun: true}); !errors.Is(err,
-		errFull) {
+	err := Make(t.Context(), cli.Streams{Out: fullDisk{}}, Options{DryRun: true}, nil, threeSteps("", &done))
+	if !errors.Is(err, errFull) {
 		t.Error(err)
 	}
 }

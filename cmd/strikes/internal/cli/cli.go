@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/similar"
 )
@@ -122,7 +122,7 @@ func checkNames(cmd *cobra.Command, args []string) error {
 		if name != "QUEUE" {
 			continue
 		}
-		if err := queueinfo.CheckName(arg); err != nil {
+		if err := broker.CheckName(arg); err != nil {
 			return fmt.Errorf("QUEUE: %w", err)
 		}
 	}

@@ -40,7 +40,8 @@ func TestErrorsArePlain(t *testing.T) {
 			"the loss (--allow-drop)",
 		"declare it again with x-delivery-limit=1100 and more": "declare it again with x-delivery-limit=1100 " +
 			"(strikes declare --delivery-limit 1100) and more",
-		"its queues do not exist; declare them: topology.Declare with DelayQueues": "its queues do not exist; declare them: " +
+		"its queues do not exist; declare them: topology.Declare with DelayQueues": "its queues do not exist; " +
+			"declare them: " +
 			"strikes declare --delay-queues QUEUE",
 		"its lanes are blocked: set HoldLanes and Lane to consume it": "its lanes are blocked: set --hold-lanes and " +
 			"--lane-header to consume it",

@@ -15,7 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -36,7 +36,7 @@ type Broker struct {
 
 // NewBroker reads a URL. The connections have the name.
 func NewBroker(rawURL, name string) (*Broker, error) {
-	at, err := amqpdial.Parse(rawURL)
+	at, err := broker.ParseURL(rawURL)
 	if err != nil {
 		return nil, refusedURL("--amqp-url", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // completeTimeout bounds how long a shell waits for names after a tab.
@@ -70,7 +70,7 @@ func queueNames(cmd *cobra.Command, given []string, begun string) []string {
 		at, client = []string{named}, nil
 	}
 	for _, base := range at {
-		api, err := management.New(base, client)
+		api, err := broker.NewAPI(base, client)
 		if err != nil {
 			return nil
 		}

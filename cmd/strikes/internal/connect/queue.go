@@ -8,9 +8,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -18,12 +18,12 @@ import (
 type noQueueError struct{ text string }
 
 func (e noQueueError) Error() string { return e.text }
-func (noQueueError) Unwrap() error   { return queueinfo.ErrNotFound }
+func (noQueueError) Unwrap() error   { return broker.ErrNotFound }
 
 // NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose
 // names are similar if the management API lists them. It returns any other error as it is.
 func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error) error {
-	if !errors.Is(err, queueinfo.ErrNotFound) || errors.As(err, new(noQueueError)) {
+	if !errors.Is(err, broker.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
 	}
 	like := ""
@@ -50,15 +50,15 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
-	var found queueinfo.Answer
+	var found broker.Answer
 	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		found, _, err = queueinfo.Find(asking, conn, queue)
+		found, _, err = broker.FindQueue(asking, conn, queue)
 		return err
 	})
-	if found != queueinfo.No {
+	if found != broker.No {
 		return nil
 	}
-	return f.NoQueue(ctx, b, queue, queueinfo.ErrNotFound)
+	return f.NoQueue(ctx, b, queue, broker.ErrNotFound)
 }
 
 // Ready counts the messages of a queue that are not out with a consumer.
@@ -68,6 +68,6 @@ func Ready(conn *amqp.Connection, queue string) (int, error) {
 		return 0, err
 	}
 	defer ch.Close()
-	q, err := queueinfo.Passive(ch, queue)
+	q, err := broker.Passive(ch, queue)
 	return q.Messages, err
 }

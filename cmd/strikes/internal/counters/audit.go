@@ -5,7 +5,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // mostEntries is the number of entries that the audit log keeps.
@@ -16,7 +16,7 @@ func (c *Command) Audit(ctx context.Context, queue string) error {
 	if c.Most < 1 || c.Most > mostEntries {
 		return cli.Refused("limit", c.Most, "1 to 1000")
 	}
-	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
+	return c.WithQueue(ctx, queue, func(q *ops.Queue) error {
 		entries, err := q.AuditLog(ctx, c.Most)
 		if err != nil {
 			return err

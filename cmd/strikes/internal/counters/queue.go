@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Command is one run of a verb: where the store is, how a change is made, and what each verb adds.
@@ -30,11 +30,13 @@ type Command struct {
 	MaxAge     time.Duration // SetLimit
 
 	Wait time.Duration // Pause
+
+	check func(ctx context.Context, queue string) error // before a change is planned; nil: none
 }
 
 // WithQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
 // virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
-func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Queue) error) error {
+func (c *Command) WithQueue(ctx context.Context, queue string, f func(*ops.Queue) error) error {
 	vhost := c.VHost
 	if vhost == "" {
 		b, err := c.Broker()
@@ -48,10 +50,10 @@ func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Q
 		return err
 	}
 	defer store.Close()
-	err = f(&records.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
+	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 	}})
-	if errors.Is(err, records.ErrNone) {
+	if errors.Is(err, ops.ErrNone) {
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing
 		}
@@ -61,13 +63,13 @@ func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Q
 
 // explain adds the fix and the exit code to an error of package records.
 func explain(err error, storeURL string) error {
-	var foreign *records.ForeignError
+	var foreign *ops.ForeignError
 	switch {
 	case errors.As(err, &foreign):
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
 			"reach); "+
 			"look at it, then remove it: %s", err, redisCLI(storeURL, append([]string{"DEL"}, foreign.Keys...)...))
-	case errors.Is(err, records.ErrNone):
+	case errors.Is(err, ops.ErrNone):
 		return cli.WithCode(err, cli.ExitNothing)
 	case errors.Is(err, counter.ErrOver):
 		return cli.Misusef("%w: nothing is done; replay what is in the dead-letter queue instead", err)

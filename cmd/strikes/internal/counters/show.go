@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // List lists the records of a queue.
@@ -17,7 +17,7 @@ func (c *Command) List(ctx context.Context, queue string) error {
 	if c.Most < 0 {
 		return cli.Refused("limit", c.Most, "0 or more")
 	}
-	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
+	return c.WithQueue(ctx, queue, func(q *ops.Queue) error {
 		override, err := q.Override(ctx)
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (c *Command) List(ctx context.Context, queue string) error {
 			if err != nil {
 				return errors.Join(out.Flush(), err)
 			}
-			if err := out.Row(records.Of(r, override, time.Now())); err != nil {
+			if err := out.Row(ops.Of(r, override, time.Now())); err != nil {
 				return err
 			}
 			n++
@@ -41,7 +41,7 @@ func (c *Command) List(ctx context.Context, queue string) error {
 
 // Get shows the records of one message.
 func (c *Command) Get(ctx context.Context, queue, id string) error {
-	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
+	return c.WithQueue(ctx, queue, func(q *ops.Queue) error {
 		all, err := q.Message(ctx, id)
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (c *Command) Get(ctx context.Context, queue, id string) error {
 			return err
 		}
 		for i, r := range all {
-			if err := c.show(records.Of(r, override, time.Now()), i > 0); err != nil {
+			if err := c.show(ops.Of(r, override, time.Now()), i > 0); err != nil {
 				return err
 			}
 		}
@@ -59,7 +59,7 @@ func (c *Command) Get(ctx context.Context, queue, id string) error {
 	})
 }
 
-func (c *Command) show(r records.Record, another bool) error {
+func (c *Command) show(r ops.Record, another bool) error {
 	switch {
 	case c.JSON:
 		return jsonl.NewEncoder(c.Out).Encode(r)

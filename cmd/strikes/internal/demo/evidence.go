@@ -10,8 +10,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/poll"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // arrival is how long a dead letter may take from one queue to the other.
@@ -31,10 +31,10 @@ func (d *demo) gather(ctx context.Context) (evidence, error) {
 	}
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		dead := len(slices.DeleteFunc(slices.Clone(d.orders), func(o order) bool { return o.Kind != poisonous }))
-		return queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 			// what is missing then is for the verdict
 			_ = poll.Until(ctx, arrival, "the dead letters", func() error {
-				n, err := depth(ch, queueinfo.DeadLetterQueueFor(d.name))
+				n, err := depth(ch, broker.DeadLetterQueueFor(d.name))
 				if err == nil && n < dead {
 					err = fmt.Errorf("%d of %d", n, dead)
 				}
@@ -43,7 +43,7 @@ func (d *demo) gather(ctx context.Context) (evidence, error) {
 			if e.left, err = depth(ch, d.name); err != nil {
 				return err
 			}
-			e.deadLetters, err = browse(ch, queueinfo.DeadLetterQueueFor(d.name))
+			e.deadLetters, err = browse(ch, broker.DeadLetterQueueFor(d.name))
 			return err
 		})
 	})
@@ -51,7 +51,7 @@ func (d *demo) gather(ctx context.Context) (evidence, error) {
 }
 
 func depth(ch *amqp.Channel, queue string) (int, error) {
-	q, err := queueinfo.Passive(ch, queue)
+	q, err := broker.Passive(ch, queue)
 	return q.Messages, err
 }
 
@@ -63,7 +63,7 @@ func browse(ch *amqp.Channel, queue string) (all []deadLetter, err error) {
 			return all, err
 		}
 		out := deadLetter{ID: d.MessageId}
-		if deaths := queueinfo.Deaths(d.Headers); len(deaths) > 0 {
+		if deaths := broker.Deaths(d.Headers); len(deaths) > 0 {
 			out.Reason, out.From = deaths[0].Reason, deaths[0].Queue
 		}
 		all = append(all, out)
@@ -105,10 +105,10 @@ func (d *demo) remove(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error {
-		return queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 			_, queue := ch.QueueDelete(d.name, false, false, false)
-			exchange := ch.ExchangeDelete(queueinfo.ExchangeFor(d.name), false, false)
-			_, dead := ch.QueueDelete(queueinfo.DeadLetterQueueFor(d.name), false, false, false)
+			exchange := ch.ExchangeDelete(broker.ExchangeFor(d.name), false, false)
+			_, dead := ch.QueueDelete(broker.DeadLetterQueueFor(d.name), false, false, false)
 			return errors.Join(queue, exchange, dead)
 		})
 	}))

@@ -16,9 +16,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -170,7 +170,7 @@ func (c *Command) list(ctx context.Context, conn *amqp.Connection, need inspect.
 	}
 	found, err := doctor.List(ctx, conn, need)
 	switch {
-	case errors.Is(err, management.ErrDenied):
+	case errors.Is(err, broker.ErrDenied):
 		return nil, cli.WithCode(err, cli.ExitDenied)
 	case err != nil && ctx.Err() == nil:
 		return nil, cli.WithCode(err, cli.ExitUnreachable)

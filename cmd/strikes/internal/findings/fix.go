@@ -12,11 +12,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // fixable is a queue with what fixes it.
@@ -129,14 +129,14 @@ func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *co
 		err = fmt.Errorf("queue %q still has %s: %s", f.queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
 	note := c.Given()
-	log := &records.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.queue, Warn: func(err error) {
+	log := &ops.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
 	}}
 	log.Audit(ctx, counter.AuditEntry{
-		Actor: note.By, Verb: records.VerbRepair, Subject: f.queue, Reason: note.Why, Count: int64(len(done)),
+		Actor: note.By, Verb: ops.VerbFix, Subject: f.queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)
 	switch {
-	case errors.Is(err, management.ErrDenied):
+	case errors.Is(err, broker.ErrDenied):
 		return cli.WithCode(fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err), cli.ExitDenied)
 	case err != nil:
 		return fmt.Errorf("fix queue %q: %w", f.queue, err)

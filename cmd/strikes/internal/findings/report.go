@@ -9,10 +9,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // printer prints reports as they come, and keeps what the exit code takes.
@@ -82,10 +81,10 @@ func text(r doctor.Report) string {
 		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(cli.InFlags(f.Seen), ""))
 		commands := strings.Join(f.Commands, "\n")
 		if first, again := printed[commands]; again && commands != "" {
-			f.Fix, f.Commands, f.Fixable = f.Fix+": what fixes "+first+" does it", nil, false
+			f.Fix, f.Commands, f.Repair = f.Fix+": what fixes "+first+" does it", nil, ""
 		}
 		printed[commands] = cmp.Or(printed[commands], f.Code)
-		for _, line := range append(advice(f), howTo(r, f)...) {
+		for _, line := range append(advice(f), howTo(f)...) {
 			fmt.Fprintf(&b, "           %s\n", term.Printable(line, ""))
 		}
 	}
@@ -98,16 +97,15 @@ func advice(f inspect.Finding) []string {
 }
 
 // howTo returns the commands that fix a finding, each on a line of its own, so that they can be pasted.
-func howTo(r doctor.Report, f inspect.Finding) (lines []string) {
+func howTo(f inspect.Finding) (lines []string) {
 	or := "run:"
-	if f.Fixable {
-		lines, or = []string{"run: strikes doctor --fix " + shell.Operands(r.Name)},
-			"or, with the password of the management API in RABBITMQ_PASSWORD:"
+	if f.Repair != "" {
+		lines, or = []string{"run: " + f.Repair}, "or, with the password of the management API in RABBITMQ_PASSWORD:"
 	}
-	if len(f.Commands) == 0 {
-		return lines
+	if len(f.Commands) > 0 {
+		lines = append(append(lines, or), f.Commands...)
 	}
-	return append(append(lines, or), f.Commands...)
+	return lines
 }
 
 // Text returns a finding and its advice, a line each. It is not escaped.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
@@ -98,8 +98,11 @@ func TestReportEscapes(t *testing.T) {
 // One policy may fix several findings: its command is long, and printed once.
 func TestACommandIsPrintedOnce(t *testing.T) {
 	finding := func(code string, commands ...string) inspect.Finding {
-		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Commands: commands,
-			Fixable: len(commands) > 0}
+		f := inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Commands: commands}
+		if len(commands) > 0 {
+			f.Repair = "strikes doctor --fix q"
+		}
+		return f
 	}
 	got := text(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
 		finding("a", "curl 0", "curl 1"), finding("b"), finding("c", "curl 0", "curl 1"), finding("d", "curl 2"),

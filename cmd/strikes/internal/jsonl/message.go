@@ -52,9 +52,12 @@ func (p *properties) texts() map[string]*string {
 type envelope struct {
 	properties
 	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
+
+	Dead json.RawMessage `json:"dead"` // what is known of a dead letter; not of the message
 }
 
-// ParseMessage reads one JSON object with the fields of an envelope, and nothing else.
+// ParseMessage reads one JSON object with the fields of an envelope, and no others. It passes over "dead", which dead
+// show --json adds.
 func ParseMessage(line []byte) (amqp.Publishing, error) {
 	var e envelope
 	d := json.NewDecoder(bytes.NewReader(line))

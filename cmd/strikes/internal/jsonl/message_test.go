@@ -23,6 +23,7 @@ func TestParseMessage(t *testing.T) {
 			"A": int64(1), "a": int64(2), "l": []any{amqp.Table{"a": int64(1)}, amqp.Table{"a": int64(2)}},
 		}}},
 		{`{"body":""}`, amqp.Publishing{Body: []byte{}}},
+		{`{"body":"b","dead":{"id":"i","kind":"failed"}}`, amqp.Publishing{Body: []byte("b")}}, // of dead show --json
 		{`{"body_base64":"AP8="}`, amqp.Publishing{Body: []byte{0, 255}}},
 		{`{"body":"b","id":"i","content_type":"c","content_encoding":"e","correlation_id":"o","reply_to":"r","type":"t",` +
 			`"app_id":"a","user_id":"u","priority":9,"expiration":"100","timestamp":"2026-01-02T03:04:05Z"}`,

@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // endings returns the outcomes of attempts in a row at one message.
@@ -53,7 +53,7 @@ func TestTooLargeHeaders(t *testing.T) {
 			e := endpoint(t, Options{URL: s.URL, CA: ca})
 			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g",
 				32<<10)}}
-			queueinfo.WriteFor(large.Headers, "orders", large.MessageId, nil)
+			broker.WriteFor(large.Headers, "orders", large.MessageId, nil)
 			if got := isolated(t, e, large); got.Outcome != consumer.OutcomeRetry {
 				t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)
 			}

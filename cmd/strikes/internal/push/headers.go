@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // headers are those of the request for a message. A name of AMQP may hold any bytes, so these are percent-encoded.
@@ -26,7 +26,7 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 	set("Strikes-Queue", encode(queue))
 	set("Strikes-Exchange", encode(d.Exchange))
 	set("Strikes-Routing-Key", encode(d.RoutingKey))
-	set("Strikes-Generation", encode(queueinfo.Read(d.Headers, queue, d.MessageId, d.Body).Generation()))
+	set("Strikes-Generation", encode(broker.ReadHeaders(d.Headers, queue, d.MessageId, d.Body).Generation()))
 	set("Strikes-Attempt", strconv.Itoa(a.Number))
 	set("Strikes-Limit", strconv.Itoa(a.Last))
 	set("Strikes-Token", a.Token)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // discard takes the settlements of deliveries.
@@ -68,7 +68,7 @@ func isolated(t *testing.T, e *Endpoint, d amqp.Delivery) first {
 	t.Helper()
 	d.MessageId, d.Redelivered = cmp.Or(d.MessageId, "m1"), true
 	store := counter.NewMemory(nil)
-	generation := queueinfo.Read(d.Headers, e.Queue, d.MessageId, d.Body).Generation()
+	generation := broker.ReadHeaders(d.Headers, e.Queue, d.MessageId, d.Body).Generation()
 	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId},
 		Token: "dead"}
 	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil ||
@@ -333,7 +333,7 @@ func TestRequest(t *testing.T) {
 			"tracestate": []byte("a=1"),
 		},
 	}
-	queueinfo.WriteFor(d.Headers, "käufe", d.MessageId, nil)
+	broker.WriteFor(d.Headers, "käufe", d.MessageId, nil)
 	attempt(t, e, d)
 	if !bytes.Equal(body, payload) {
 		t.Errorf("%d bytes arrived, of %d", len(body), len(payload))

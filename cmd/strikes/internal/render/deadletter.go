@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // DeadLetters returns a list of dead letters as a table, or as JSON lines.
@@ -81,7 +81,7 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 		return err
 	}
 	if m.Record != nil {
-		if err := history(w, records.History(*m.Record)); err != nil {
+		if err := history(w, ops.History(*m.Record)); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ type deadLetter struct {
 	Size        *int         `json:"size,omitempty"`
 	Fingerprint string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
 
-	Duplicate bool              `json:"possible_duplicate,omitempty"`
-	History   []records.Attempt `json:"history,omitempty"` // of show
+	Duplicate bool          `json:"possible_duplicate,omitempty"`
+	History   []ops.Attempt `json:"history,omitempty"` // of show
 }
 
 func deadLetterOf(m *deadletter.Message) deadLetter {
@@ -159,7 +159,7 @@ func deadLetterOf(m *deadletter.Message) deadLetter {
 func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
 	dead := deadLetterOf(m)
 	if m.Record != nil {
-		dead.History = records.History(*m.Record)
+		dead.History = ops.History(*m.Record)
 	}
 	return jsonl.NewEncoder(w).Encode(struct {
 		jsonl.Message

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // delayQueues shows the delay queues of the virtual host, and the messages that it could not return.
-func delayQueues(all []status.DelayQueue) (rows []term.Row) {
+func delayQueues(all []ops.DelayQueue) (rows []term.Row) {
 	var depths []string
 	waiting, lost := 0, 0
 	for _, q := range all {
@@ -20,7 +20,7 @@ func delayQueues(all []status.DelayQueue) (rows []term.Row) {
 			continue
 		}
 		waiting += q.Messages
-		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, queueinfo.DelayExchange+"."), q.Messages))
+		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, broker.DelayExchange+"."), q.Messages))
 	}
 	if len(depths) > 0 {
 		text := fmt.Sprintf("delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
@@ -29,7 +29,7 @@ func delayQueues(all []status.DelayQueue) (rows []term.Row) {
 	}
 	if lost > 0 {
 		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md",
-			queueinfo.DelayLost, printable.Plural(lost, "message"))
+			broker.DelayLost, printable.Plural(lost, "message"))
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	return rows

@@ -9,18 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestDelay: a status shows the depth of each bucket, and warns of messages that could not return.
 func TestDelay(t *testing.T) {
-	lane := []status.DelayQueue{{Queue: "strikes.delay.1m", Messages: 3}, {Queue: "strikes.delay.24h", Messages: 1},
+	lane := []ops.DelayQueue{{Queue: "strikes.delay.1m", Messages: 3}, {Queue: "strikes.delay.24h", Messages: 1},
 		{Queue: "strikes.delay.lost"}}
-	lost := []status.DelayQueue{{Queue: "strikes.delay.lost", Messages: 2}}
+	lost := []ops.DelayQueue{{Queue: "strikes.delay.lost", Messages: 2}}
 	const depths = "delayed    4 messages of all queues: 1m 3, 24h 1"
 	const warned = "lost       strikes.delay.lost: 2 messages came back to a queue that was gone; see docs/operations.md"
 	for _, tc := range []struct {
-		seen []status.DelayQueue
+		seen []ops.DelayQueue
 		want []term.Row
 	}{
 		{nil, nil},
@@ -32,7 +32,7 @@ func TestDelay(t *testing.T) {
 			t.Errorf("%v: %s", tc.seen, diff)
 		}
 		var out bytes.Buffer
-		if err := Overview(&out, status.Overview{Queues: []status.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
+		if err := Overview(&out, ops.Overview{Queues: []ops.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
 			1); err != nil {
 			t.Fatal(err)
 		}
@@ -48,8 +48,8 @@ func TestDelay(t *testing.T) {
 
 // TestMoved: a message that waits says that it was moved.
 func TestMoved(t *testing.T) {
-	m := status.Message{State: status.Waiting, Next: noon.Add(2 * time.Hour), Moved: true}
-	if got, want := doing(m, noon), "next attempt in 2h, moved to a delay queue"; got != want {
+	m := ops.Message{State: ops.Waiting, Next: noon.Add(2 * time.Hour), Moved: true}
+	if got, want := m.Doing(noon), "next attempt in 2h, moved to a delay queue"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

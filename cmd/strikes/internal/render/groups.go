@@ -8,7 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // otherReasons is the group of those beyond the bound of a tally.
@@ -39,7 +39,7 @@ const (
 	FromQueue Source = "queue" // the messages themselves
 )
 
-func (g *GroupList) groupOf(of *records.Group) group {
+func (g *GroupList) groupOf(of *ops.Group) group {
 	out := group{
 		Key: of.Key, Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest,
 		Example: of.Example,
@@ -53,7 +53,7 @@ func (g *GroupList) groupOf(of *records.Group) group {
 
 // GroupList counts dead letters by kind and reason. It is a List.
 type GroupList struct {
-	records.Tally
+	ops.Tally
 
 	Recorded, Ready *int // as in the JSON
 
@@ -96,7 +96,7 @@ func (g *GroupList) Row(m *deadletter.Message) error {
 func (g *GroupList) Flush() error { return g.Print(g.Groups()) }
 
 // Print prints groups that were counted elsewhere, the largest first.
-func (g *GroupList) Print(sorted []*records.Group) error {
+func (g *GroupList) Print(sorted []*ops.Group) error {
 	if g.most > 0 {
 		sorted = sorted[:min(g.most, len(sorted))]
 	}

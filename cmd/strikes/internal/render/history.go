@@ -7,14 +7,14 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // duplicateText says what the signs of a second message mean.
 const duplicateText = "two messages with this id may be in the queue, and share its attempts"
 
 // history prints a line for each attempt, after an empty one.
-func history(w io.Writer, attempts []records.Attempt) error {
+func history(w io.Writer, attempts []ops.Attempt) error {
 	if len(attempts) == 0 {
 		return nil
 	}

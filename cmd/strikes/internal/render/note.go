@@ -5,38 +5,38 @@ import (
 	"fmt"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/ops"
 )
 
-func noteText(n status.Note, queue string) string {
+func noteText(n ops.Unseen, queue string) string {
 	switch n.Code {
-	case status.AssumedQueue:
+	case ops.AssumedQueue:
 		return AssumedQueue(queue, n.Queue, n.Err)
-	case status.DepthDenied:
+	case ops.DepthDenied:
 		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the "+
 			"management API: %v", term.Shown(n.Queue), n.Err)
-	case status.ForeignRecord:
+	case ops.ForeignRecord:
 		return "a record's key holds something else; its message is held: strikes counter list says what to do"
-	case status.LanesDenied:
+	case ops.LanesDenied:
 		return fmt.Sprintf("the dead letters in blocked lanes could not be counted, so others may be missing "+
 			"unseen: %v", n.Err)
-	case status.LocalClock:
+	case ops.LocalClock:
 		return "the store's clock may not be read: times are by the clock of this machine"
-	case status.ManyRecords:
+	case ops.ManyRecords:
 		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
-	case status.NoManagement:
+	case ops.NoManagement:
 		why := "the management API does not answer at its usual address (--management-url names another)"
-		if errors.Is(n.Err, management.ErrDenied) {
+		if errors.Is(n.Err, broker.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}
 		return fmt.Sprintf("no rates, no counts of what others consumed from the dead-letter queue or what waits for "+
 			"it: %s: %v", why, n.Err)
-	case status.NoRates:
+	case ops.NoRates:
 		return fmt.Sprintf("no rates: %v", n.Err)
-	case status.Unexamined:
+	case ops.Unexamined:
 		return fmt.Sprintf("the queue could not be examined: %v", n.Err)
-	case status.TakenNotCounted:
+	case ops.TakenNotCounted:
 		return fmt.Sprintf("cannot count what was consumed from %s: %v", term.Shown(n.Queue), n.Err)
 	default: // OverrideIgnored
 		return n.Err.Error()

@@ -8,11 +8,11 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Overview writes a table of queues, most of them at most (0: all).
-func Overview(w io.Writer, o status.Overview, most int) error {
+func Overview(w io.Writer, o ops.Overview, most int) error {
 	if len(o.Queues) == 0 {
 		_, err := fmt.Fprintf(w, "no queues in virtual host %s\n", term.Shown(o.VHost))
 		return err
@@ -53,7 +53,7 @@ func Overview(w io.Writer, o status.Overview, most int) error {
 	return nil
 }
 
-func overviewRow(s status.Summary, o status.Overview) []string {
+func overviewRow(s ops.Summary, o ops.Overview) []string {
 	blocked, since := "-", "-"
 	if s.Blocked > 0 {
 		blocked = term.Rough(s.Blocked)
@@ -77,7 +77,7 @@ func known(n *int) string {
 }
 
 // overviewMissing is "-" if nothing is dead, or if the dead-letter queue was not seen.
-func overviewMissing(s status.Summary) string {
+func overviewMissing(s ops.Summary) string {
 	if s.Dead.Holds == nil {
 		return "-"
 	}
@@ -85,7 +85,7 @@ func overviewMissing(s status.Summary) string {
 }
 
 // overviewNote says what the figures do not.
-func overviewNote(s status.Summary, o status.Overview) string {
+func overviewNote(s ops.Summary, o ops.Overview) string {
 	var notes []string
 	for _, f := range s.Findings {
 		notes = append(notes, term.Brief(f.Seen, 200))
@@ -104,18 +104,14 @@ func overviewNote(s status.Summary, o status.Overview) string {
 		}
 		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by,
 			term.Brief(s.Paused.Reason, 200)))
-	case s.Trouble == status.TroubleStopped:
+	case s.Trouble == ops.TroubleStopped:
 		notes = append(notes, "no consumer")
 	}
 	if s.BlockedLanes > 0 {
 		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.BlockedLanes, "blocked lane"), s.Dead.Blocked))
 	}
-	if m := s.Head; m != nil && m.State != status.Forgotten {
-		of := ""
-		if m.Limit > 0 {
-			of = fmt.Sprintf(" of %d", m.Limit)
-		}
-		notes = append(notes, fmt.Sprintf("%s: attempt %d%s", term.Shown(m.ID), m.Attempt, of))
+	if m := s.Head; m != nil && m.State != ops.Forgotten {
+		notes = append(notes, term.Shown(m.ID)+": "+m.Which())
 		if m.LastError != "" {
 			notes = append(notes, term.Brief(m.LastError, 60))
 		}

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestAlarms: the list of all queues ends with the refusals of the broker and the store, each in one line.
 func TestAlarms(t *testing.T) {
-	o := status.Overview{Queues: []status.Summary{{Queue: "q"}}, Alarms: []inspect.Finding{{
+	o := ops.Overview{Queues: []ops.Summary{{Queue: "q"}}, Alarms: []inspect.Finding{{
 		Code: "store-few-replicas", Seen: "the store h:1 has 0 of\nthe 1 replicas", Impact: "it refuses writes",
 	}}}
 	var out bytes.Buffer

@@ -8,22 +8,22 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Records returns a list of records as a table, or as JSON lines.
-func Records(w io.Writer, asJSON bool) List[records.Record] {
+func Records(w io.Writer, asJSON bool) List[ops.Record] {
 	if asJSON {
-		return newLines(w, func(r records.Record) any { return r })
+		return newLines(w, func(r ops.Record) any { return r })
 	}
-	return table[records.Record]{term.NewTable(w,
+	return table[ops.Record]{term.NewTable(w,
 		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
 		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
 		term.Column{Title: "LAST ERROR", Min: leastReason},
 	), recordCells}
 }
 
-func recordCells(r records.Record) []string {
+func recordCells(r ops.Record) []string {
 	return []string{
 		term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
 		term.Brief(r.LastError, longest),
@@ -32,7 +32,7 @@ func recordCells(r records.Record) []string {
 
 // age is how long ago the first attempt failed, or the last one began if none
 // has.
-func age(r records.Record) string {
+func age(r ops.Record) string {
 	if r.Since.IsZero() {
 		return "-"
 	}
@@ -40,9 +40,9 @@ func age(r records.Record) string {
 }
 
 // due is when the next attempt may begin.
-func due(r records.Record) string {
+func due(r ops.Record) string {
 	switch {
-	case r.State != records.Retrying:
+	case r.State != ops.Retrying:
 		return "-"
 	case r.Wait > 0:
 		return "in " + term.Rough(r.Wait)
@@ -51,7 +51,7 @@ func due(r records.Record) string {
 }
 
 // Record prints everything that is kept of one generation of a message.
-func Record(w io.Writer, v records.Record) error {
+func Record(w io.Writer, v ops.Record) error {
 	var f term.Fields
 	f.Add("id", term.Shown(v.ID))
 	f.Add("queue", term.Shown(v.Queue)+" in virtual host "+term.Shown(v.VHost))
@@ -69,10 +69,10 @@ func Record(w io.Writer, v records.Record) error {
 		f.Add("limit", limit)
 	}
 	if v.Reset != nil {
-		f.Add("reset", strings.TrimSpace(noteSuffix(*v.Reset)))
+		f.Add("reset", strings.TrimSpace(v.Reset.Text()))
 	}
 	if v.Skip != nil {
-		f.Add("skipped", strings.TrimSpace(noteSuffix(*v.Skip)))
+		f.Add("skipped", strings.TrimSpace(v.Skip.Text()))
 	}
 	f.Add("suspect", fmt.Sprint(v.Suspect))
 	f.Add("starts", fmt.Sprint(v.Starts))
@@ -100,24 +100,9 @@ func Record(w io.Writer, v records.Record) error {
 }
 
 // Limit says what is set for a queue.
-func Limit(l records.Limit) string {
+func Limit(l ops.Limit) string {
 	if l.ID != "" {
-		return l.Text()
+		return l.Words()
 	}
-	return l.Text() + ", set" + noteSuffix(l.Note)
-}
-
-// noteSuffix says when, by whom and why, after what was done.
-func noteSuffix(n records.Note) string {
-	text := ""
-	if !n.At.IsZero() {
-		text += " " + n.At.Format(time.RFC3339)
-	}
-	if n.By != "" {
-		text += " by " + term.Brief(n.By, 60)
-	}
-	if n.Reason != "" {
-		text += ": " + term.Brief(n.Reason, 200)
-	}
-	return text
+	return l.Words() + ", set" + l.Note.Text()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/ops"
 )
 
 var recordNow = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -33,7 +33,7 @@ func TestRecordTable(t *testing.T) {
 	var out strings.Builder
 	p := Records(&out, false)
 	for _, r := range recordExamples() {
-		if err := p.Row(records.Of(r, nil, recordNow)); err != nil {
+		if err := p.Row(ops.Of(r, nil, recordNow)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestRecordJSON(t *testing.T) {
 		`{"vhost":"/","queue":"q","id":"done","state":"done","failures":0,"crashes":0,"starts":0}`,
 	}
 	for i, r := range recordExamples() {
-		got, err := json.Marshal(records.Of(r, nil, recordNow))
+		got, err := json.Marshal(ops.Of(r, nil, recordNow))
 		if diff := cmp.Diff(want[i], string(got)); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
@@ -84,7 +84,7 @@ func TestRecordInFull(t *testing.T) {
 	r := recordExamples()[0]
 	r.Crashes, r.Cause, r.Reason = 1, counter.CausePanicked, "boom\ngoroutine 1:\n\tmain.go:7\x1b[2J"
 	var out strings.Builder
-	if err := Record(&out, records.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
+	if err := Record(&out, ops.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`

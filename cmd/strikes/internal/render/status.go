@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // Status is a status as text.
-func Status(s status.Status) []term.Row {
+func Status(s ops.Status) []term.Row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
@@ -49,8 +49,8 @@ func Status(s status.Status) []term.Row {
 	return rows
 }
 
-func paused(s status.Status) []term.Row {
-	text := "paused    " + noteSuffix(*s.Paused)
+func paused(s ops.Status) []term.Row {
+	text := "paused    " + s.Paused.Text()
 	if s.HeldBy == nil || !s.HeldBy.Only {
 		text += "; strikes resume ends it"
 	}
@@ -69,7 +69,7 @@ func paused(s status.Status) []term.Row {
 			" gives it all its attempts again"})
 }
 
-func flow(s status.Status) []term.Row {
+func flow(s ops.Status) []term.Row {
 	depth := fmt.Sprintf("depth      %d ready", s.Ready)
 	if s.Unacked != nil {
 		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
@@ -90,7 +90,7 @@ func flow(s status.Status) []term.Row {
 	return rows
 }
 
-func blocked(s status.Status) []term.Row {
+func blocked(s ops.Status) []term.Row {
 	if s.Blocked == 0 {
 		return []term.Row{{Text: "blocking   nothing that has failed"}}
 	}
@@ -105,7 +105,7 @@ func blocked(s status.Status) []term.Row {
 }
 
 // held shows messages that no record shows.
-func held(s status.Status) (rows []term.Row) {
+func held(s ops.Status) (rows []term.Row) {
 	for _, h := range s.Waiting {
 		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages,
 			"message"),
@@ -116,12 +116,8 @@ func held(s status.Status) (rows []term.Row) {
 	return rows
 }
 
-func blockingText(m status.Message, now time.Time) []term.Row {
-	of := ""
-	if m.Limit > 0 {
-		of = fmt.Sprintf(" of %d", m.Limit)
-	}
-	parts := []string{fmt.Sprintf("attempt %d%s", m.Attempt, of), doing(m, now)}
+func blockingText(m ops.Message, now time.Time) []term.Row {
+	parts := []string{m.Which(), m.Doing(now)}
 	if m.Failures+m.Crashes > 0 {
 		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
 	}
@@ -148,28 +144,8 @@ func blockingText(m status.Message, now time.Time) []term.Row {
 	return rows
 }
 
-// doing is what the message does now.
-func doing(m status.Message, now time.Time) string {
-	switch m.State {
-	case status.Running, status.Isolated:
-		return string(m.State) + " for " + term.Rough(now.Sub(m.Running))
-	case status.Waiting:
-		text := "next attempt in " + term.Rough(m.Next.Sub(now))
-		if m.Moved {
-			text += ", moved to a delay queue"
-		}
-		return text
-	case status.Left:
-		return "left running: its process died, or was cut off"
-	case status.Forgotten:
-		return "not delivered since: it waits for a consumer, or left the queue"
-	default:
-		return "next attempt now"
-	}
-}
-
 // found shows the errors of the doctor.
-func found(s status.Status) (rows []term.Row) {
+func found(s ops.Status) (rows []term.Row) {
 	for _, f := range s.Findings {
 		text := fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact)
 		rows = append(rows, term.Row{Text: term.Printable(text, ""), Kind: term.Alarm})
@@ -184,7 +160,7 @@ func found(s status.Status) (rows []term.Row) {
 // shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
-func deadLetters(d status.DeadLetters) []term.Row {
+func deadLetters(d ops.DeadLetters) []term.Row {
 	text := "dead       none"
 	if d.Count > 0 {
 		of := ""
@@ -206,7 +182,7 @@ func deadLetters(d status.DeadLetters) []term.Row {
 	return append(rows, reasons(d)...)
 }
 
-func reasons(d status.DeadLetters) (rows []term.Row) {
+func reasons(d ops.DeadLetters) (rows []term.Row) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
@@ -226,7 +202,7 @@ func reasons(d status.DeadLetters) (rows []term.Row) {
 }
 
 // holding says where the dead letters are.
-func holding(d status.DeadLetters) string {
+func holding(d ops.DeadLetters) string {
 	if d.Holds == nil {
 		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) +
 			" (--dead-letter-queue names another)"
@@ -261,7 +237,7 @@ func holding(d status.DeadLetters) string {
 }
 
 // missing says what may have become of the missing dead letters.
-func missing(d status.DeadLetters) string {
+func missing(d ops.DeadLetters) string {
 	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost",
 		d.Missing)
 	if !d.WaitingSeen {
@@ -275,6 +251,6 @@ const undecodable = "a message ends every session that receives it"
 
 // disagreement says which limits the consumers of one queue have. It is not
 // escaped.
-func disagreement(seen []records.ConsumerLimit) string {
-	return "consumers of one queue have different limits: " + records.LimitsText(seen)
+func disagreement(seen []doctor.ConsumerLimit) string {
+	return "consumers of one queue have different limits: " + doctor.LimitsText(seen)
 }

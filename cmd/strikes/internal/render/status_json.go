@@ -1,24 +1,24 @@
 package render
 
 import (
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // StatusLine is a status in JSON, with the texts that its figures and notes
 // lead to.
 type StatusLine struct {
-	status.Status
+	ops.Status
 	Dead  deadLettersJSON `json:"dead_lettered"`
 	Notes []string        `json:"notes,omitempty"`
 }
 
 type deadLettersJSON struct {
-	status.DeadLetters
+	ops.DeadLetters
 	Summary string `json:"summary"`
 }
 
 // StatusJSON is a status in JSON.
-func StatusJSON(s status.Status) StatusLine {
+func StatusJSON(s ops.Status) StatusLine {
 	out := StatusLine{Status: s, Dead: deadLettersJSON{s.Dead, holding(s.Dead)}}
 	if s.Dead.Missing > 0 {
 		out.Dead.Summary += "; missing " + missing(s.Dead)

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/records"
-	"github.com/strikesmq/strikes/internal/status"
+	"github.com/strikesmq/strikes/ops"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -25,52 +25,52 @@ func TestVerdict(t *testing.T) {
 	const lost = " unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost"
 	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
 	for _, tc := range []struct {
-		d    status.DeadLetters
+		d    ops.DeadLetters
 		want string
 	}{
-		{status.DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{status.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names " +
+		{ops.DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{ops.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names " +
 			"another)"},
-		{status.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
-		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
-		{status.DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
-		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
-		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
+		{ops.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
+		{ops.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
+		{ops.DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
+		{ops.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
+		{ops.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
 			"q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
-		{status.DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
-		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
-		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
+		{ops.DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
+		{ops.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
+		{ops.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
+		{ops.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
+		{ops.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
 			"q.dlq holds 3, at least 1 consumed from it; missing 1" + lost},
-		{status.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
-		{status.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{status.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
-		{status.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
+		{ops.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
+		{ops.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{ops.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
+		{ops.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{ops.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{ops.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
 			"q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
+		{ops.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
 			"q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it; missing 1" + lost},
-		{status.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
-		{status.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
+		{ops.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
+		{ops.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
 			"q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
-		{status.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
+		{ops.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
 			"q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
-		{status.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)},
+		{ops.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)},
 			"q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
-		{status.DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
+		{ops.DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
 			"q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
+		{ops.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
 			"q.dlq holds 1, at least 1 consumed from it, 3 on the way or in use"},
-		{status.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
+		{ops.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
 			unseen},
-		{status.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
-		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
+		{ops.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
+		{ops.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 	} {
 		tc.d.Queue = "q.dlq"
 		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
-		if got := StatusJSON(status.Status{Dead: tc.d}).Dead.Summary; got != tc.want {
+		if got := StatusJSON(ops.Status{Dead: tc.d}).Dead.Summary; got != tc.want {
 			t.Errorf("%+v: %s, want %s", tc.d, got, tc.want)
 		}
 	}
@@ -82,19 +82,19 @@ func TestStandingIsSafeToShow(t *testing.T) {
 	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
 	n := 3
 	taken := int64(1)
-	s := status.Status{
-		Time: noon, VHost: hostile, Queue: hostile, Notes: []status.Note{{Code: status.NoRates, Err: errors.New(hostile)},
-			{Code: status.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
-		Limit: &records.Limit{Attempts: 2, Note: records.Note{By: hostile, Reason: hostile}},
-		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1,
+	s := ops.Status{
+		Time: noon, VHost: hostile, Queue: hostile, Notes: []ops.Unseen{{Code: ops.NoRates, Err: errors.New(hostile)},
+			{Code: ops.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
+		Limit: &ops.Limit{Attempts: 2, Note: ops.Note{By: hostile, Reason: hostile}},
+		Blocking: []ops.Message{{ID: hostile, State: ops.Running, Running: noon, Since: noon, Failures: 1,
 			LastError: hostile,
 			Consumer:  hostile, Suspect: true, Limit: 4, Attempt: 2}},
 		Blocked: 1,
-		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
-			Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
+		Dead: ops.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
+			Reasons: []ops.Reason{{Reason: hostile, Messages: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
-		Limits:   []records.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
-		Waiting:  []status.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumer: hostile}},
+		Limits:   []doctor.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
+		Waiting:  []ops.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumer: hostile}},
 	}
 	for _, row := range Status(s) {
 		if i := strings.IndexFunc(row.Text, func(r rune) bool {
@@ -108,29 +108,30 @@ func TestStandingIsSafeToShow(t *testing.T) {
 // TestStandingText shows the whole once.
 func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
-	s := status.Status{
-		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &status.Rates{In: 12,
+	s := ops.Status{
+		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &ops.Rates{In: 12,
 			Out: 3.14, Acked: 3},
-		Limit: &records.Limit{Attempts: 6, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour),
+		Limit: &ops.Limit{Attempts: 6, Note: ops.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Reason: "supplier down"}},
 		Blocked: 5,
-		Blocking: []status.Message{
-			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
+		Blocking: []ops.Message{
+			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
 				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Consumer: "web-1, pid 42"},
-			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute),
-				Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Consumer: "web-2, pid 7"},
-			{ID: "19", State: status.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour),
+			{ID: "18", State: ops.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute),
+				Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died",
+				Consumer: "web-2, pid 7"},
+			{ID: "19", State: ops.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour),
 				Failures: 1, Moved: true, Skipped: true},
-			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second),
+			{ID: "20", State: ops.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second),
 				Running: earlierBy(time.Second)},
 		},
-		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds,
-			Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
+		Dead: ops.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds,
+			Reasons: []ops.Reason{{Reason: "no stock", Messages: 3}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
 			Impact: "messages are lost"}},
-		Limits: []records.ConsumerLimit{{Attempts: 4, Consumer: "web-1, pid 42"}, {Attempts: 101, Consumer: "web-2, pid 7"}},
-		Waiting: []status.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
+		Limits: []doctor.ConsumerLimit{{Attempts: 4, Consumer: "web-1, pid 42"}, {Attempts: 101, Consumer: "web-2, pid 7"}},
+		Waiting: []ops.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
 			Consumer: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /

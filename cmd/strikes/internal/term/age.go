@@ -1,11 +1,12 @@
 package term
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Day has 24 hours.
@@ -32,19 +33,7 @@ func ParseAge(s string) (time.Duration, error) {
 }
 
 // Rough is a duration in its largest unit.
-func Rough(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "<1s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/Day)
-}
+func Rough(d time.Duration) string { return printable.Rough(d) }
 
 // Ago is how long ago t was, "-" for the zero time.
 func Ago(t time.Time) string {

@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// Checkup examines queues, what the store keeps of them, and their broker.
+type Checkup struct {
+	Conn  *amqp.Connection
+	Need  inspect.Need   // without a Queue
+	Store *counter.Admin // nil: it is not asked about the queues
+	Named bool           // an operator named the queues; else they were listed
+	Probe bool           // prove what can be proven
+
+	Together int // queues examined at the same time; 0: one
+
+	mute    atomic.Bool // the store did not reply
+	mu      sync.Mutex  // guards listing
+	listing *Listing    // nil: not listed yet
+}
+
+// Report is what was found of a queue, of the broker or of the store.
+type Report struct {
+	Subject  string // queue, broker or store
+	Name     string
+	VHost    string            // of a queue
+	Proven   []string          // what a probe showed to work
+	Findings []inspect.Finding // errors first
+	Err      error             // why it was not examined; nil: it was
+}
+
+// Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was
+// listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
+// Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
+func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
+	reports := make([]chan *Report, len(names))
+	for i := range reports {
+		reports[i] = make(chan *Report, 1)
+	}
+	var all panics.Group
+	var failed atomic.Bool
+	all.SetLimit(max(c.Together, 1) + 1) // one shows
+	all.Go(func() (err error) {
+		for _, next := range reports {
+			if r := <-next; r != nil && err == nil {
+				err = show(*r)
+				failed.CompareAndSwap(false, err != nil)
+			}
+		}
+		return err
+	})
+	for i, name := range names {
+		all.Go(func() error {
+			defer close(reports[i])
+			if failed.Load() {
+				return nil
+			}
+			r, err := c.report(ctx, name)
+			if err != nil && ctx.Err() == nil && !c.Conn.IsClosed() {
+				r, err = &Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: err}, nil
+			}
+			failed.CompareAndSwap(false, err != nil)
+			reports[i] <- r
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// report examines a queue. It is nil if the queue was listed and is gone.
+func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
+	r, err := c.queue(ctx, name)
+	switch missing := errors.Is(err, broker.ErrNotFound); {
+	case missing && !c.Named:
+		return nil, nil //nolint:nilnil // there is nothing to report
+	case missing:
+		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
+			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
+		})}
+	case err != nil:
+		return nil, err
+	}
+	r = r.sorted()
+	return &r, nil
+}
+
+// Broker examines the broker, its alarms and the delay queues of the virtual host.
+func (c *Checkup) Broker(ctx context.Context) (Report, error) {
+	release, _ := c.Conn.Properties["version"].(string)
+	lane, err := c.delayQueues(ctx)
+	found := slices.Concat(Broker(c.Conn), Alarms(ctx, c.Conn, c.Need), lane)
+	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found}.sorted(), err
+}
+
+// StoreReport is what was found of the store at an address.
+func StoreReport(at string, found []counter.Finding, more ...inspect.Finding) Report {
+	r := Report{Subject: "store", Name: at}
+	for _, f := range found {
+		severity := inspect.Warning
+		if f.Severe {
+			severity = inspect.Error
+		}
+		r.Findings = append(r.Findings, inspect.Finding{Code: f.Code, Severity: severity, Seen: f.Seen, Impact: f.Impact,
+			Fix: f.Fix})
+	}
+	r.Findings = append(r.Findings, more...)
+	return r.sorted()
+}
+
+func (r Report) sorted() Report {
+	slices.SortStableFunc(r.Findings, func(a, b inspect.Finding) int { return int(b.Severity) - int(a.Severity) })
+	return r
+}
+
+func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
+	r := Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost}
+	need := c.need(name)
+	findings, err := Examine(ctx, c.Conn, need)
+	if err != nil {
+		return r, err
+	}
+	if c.Probe {
+		proof, err := Probe(ctx, c.Conn, need)
+		if err != nil {
+			return r, err
+		}
+		r.Proven, findings = proof.Proven, append(findings, proof.Findings...)
+	} else if findings, err = c.owned(ctx, name, findings); err != nil {
+		return r, err
+	}
+	r.Findings = append(findings, c.kept(ctx, r.VHost, name)...)
+	return r, nil
+}
+
+func (c *Checkup) need(queue string) inspect.Need {
+	need := c.Need
+	need.Queue = queue
+	return need
+}
+
+// ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead
+// letters of others needs none.
+var ownDeadLetters = []string{inspect.CodeNoDeadLetterExchange, inspect.CodeDeadLetterUnproven}
+
+// owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that
+// consumers retry from.
+func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Finding) ([]inspect.Finding, error) {
+	if !c.Named || !slices.ContainsFunc(findings, func(f inspect.Finding) bool {
+		return slices.Contains(ownDeadLetters, f.Code)
+	}) {
+		return findings, nil
+	}
+	owners, err := c.owners(ctx, name)
+	if err != nil || len(owners) == 0 {
+		return findings, err
+	}
+	var names []string
+	for _, o := range owners {
+		names = append(names, fmt.Sprintf("%q", o))
+	}
+	f := inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
+	f.Commands = []string{"strikes doctor " + shell.Operands(owners...)}
+	return []inspect.Finding{f}, nil
+}
+
+// owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.
+func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listing == nil && c.Need.Management != "" {
+		if all, err := List(ctx, c.Conn, c.Need); err == nil {
+			c.listing = &all
+		}
+	}
+	if c.listing != nil {
+		return c.listing.DeadLetters[name], nil
+	}
+	owner, is := strings.CutSuffix(name, ".dlq")
+	if !is || broker.CheckName(owner) != nil {
+		return nil, nil //nolint:nilerr // a name that no queue has is no error
+	}
+	if exists, _, err := broker.FindQueue(ctx, c.Conn, owner); err != nil || exists != broker.Yes {
+		return nil, err
+	}
+	found, err := FindDeadLetters(ctx, c.Conn, c.need(owner))
+	if err != nil {
+		return nil, err
+	}
+	if found.Guess != name && !slices.ContainsFunc(found.Queues, func(q LandingQueue) bool { return q.Name == name }) {
+		return nil, nil
+	}
+	return []string{owner}, nil
+}

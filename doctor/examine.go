@@ -1,0 +1,81 @@
+// Package doctor is for operators: it examines a queue closely, writes the commands that fix what it finds, proves on
+// scratch queues what can be proven, and finds queues and dead letters.
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and
+// policies that match and do not apply. All of it needs Management, except for a dead-letter queue that a routing key
+// names. What cannot be seen is a finding too. Findings have Commands if some fix them. A queue of the delay queues has
+// none.
+func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
+	plan, err := MakePlan(ctx, conn, need, "")
+	return plan.findings(), err
+}
+
+// DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one
+// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit.
+func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
+	plan, err := makePlan(ctx, conn, need, "", []inspect.Rule{inspect.DeliveryLimitRule})
+	return plan.findings(), err
+}
+
+// Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection
+// was opened. The community supports the latest minor series of the latest major one only; that has been 4.3 at least.
+func Broker(conn *amqp.Connection) []inspect.Finding {
+	product, _ := conn.Properties["product"].(string)
+	release, _ := conn.Properties["version"].(string)
+	return support(product, release)
+}
+
+func support(product, release string) []inspect.Finding {
+	v, ok := broker.ParseVersion(release)
+	if product != "RabbitMQ" || !ok || !v.Before(4, 3) {
+		return nil
+	}
+	return []inspect.Finding{inspect.Say("broker-unsupported", inspect.Vars{"release": release, "version": v})}
+}
+
+// Alarms judges the alarms of the broker's nodes. It finds nothing if the management API does not answer, because that
+// is a finding of each queue.
+func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []inspect.Finding {
+	api, err := need.API()
+	if err != nil || api == nil || api.Serves(ctx, conn) != nil {
+		return nil
+	}
+	on, err := api.Alarms(ctx)
+	if err != nil {
+		return nil
+	}
+	return inspect.OfAlarms(on)
+}
+
+// TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection
+// leads to.
+func TryManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
+	api, err := need.API()
+	if err != nil || api == nil {
+		return err
+	}
+	if err := api.Serves(ctx, conn); err != nil {
+		return fmt.Errorf("the management API does not answer: %w", err)
+	}
+	return nil
+}
+
+// Measure returns the load of need.Queue, which only the management API reports.
+func Measure(ctx context.Context, conn *amqp.Connection, need inspect.Need) (broker.Load, error) {
+	api, err := need.API()
+	if err != nil {
+		return broker.Load{}, err
+	}
+	return api.Load(ctx, conn, need.Queue)
+}

@@ -1,0 +1,171 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// Landing says where the dead letters of a queue land, as far as this is known.
+type Landing struct {
+	// Queues take dead letters: first those that take all of them, then those with Depends, then those with Behind, each
+	// by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
+	Queues []LandingQueue
+
+	// Guess is QUEUE + ".dlq" if Queues is empty and that queue exists. By its name it takes the dead letters, or did
+	// before the route was broken.
+	Guess string
+
+	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
+	Broken string
+
+	// Unseen says why there may be more queues than Queues; empty if there are no more.
+	Unseen string
+}
+
+// LandingQueue is a queue that dead letters reach.
+type LandingQueue struct {
+	Name string
+
+	// Depends: only dead letters with some routing keys, or headers, reach it.
+	Depends bool
+
+	// Behind: a dead letter comes here when another of the queues dead-letters it, not when a consumer rejects it.
+	Behind bool
+
+	// Delay: dead letters do not stay. After its TTL the queue dead-letters them further, maybe back to where they died.
+	Delay bool
+}
+
+// FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
+// route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
+// permission on the queue; for other routes the result is a Guess. If the queue does not exist or cannot be read,
+// Unseen says so, without an error. Only Queue, Management and HTTPClient of need are used.
+//
+// It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
+// errors of the connection, and for an invalid Queue or Management.
+func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Landing, error) {
+	g, err := inspect.NewGatherer(conn, need, false)
+	if err != nil {
+		return Landing{}, err
+	}
+	f, err := g.Settled(ctx, func(f inspect.Facts) bool {
+		_, set := f.DeadLetterExchange()
+		return need.Management != "" && !set
+	})
+	var l Landing
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		l.Unseen = fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)
+	case err != nil:
+		return Landing{}, g.Failed("find the dead letters of", err)
+	default:
+		l = landing(f)
+	}
+	if len(l.Queues) == 0 {
+		l.Guess, err = guess(ctx, conn, need.Queue)
+		return l, err
+	}
+	return l, nil
+}
+
+// guess is the dead-letter queue with the usual name, if it exists.
+func guess(ctx context.Context, conn *amqp.Connection, queue string) (string, error) {
+	name := broker.DeadLetterQueueFor(queue)
+	if broker.CheckName(name) != nil {
+		return "", nil //nolint:nilerr // a name that no queue has is no error
+	}
+	found, _, err := broker.FindQueue(ctx, conn, name)
+	if err := broker.UnlessRefused(err); err != nil {
+		return "", fmt.Errorf("look for queue %q: %w", name, err)
+	}
+	if found == broker.No {
+		return "", nil
+	}
+	return name, nil // if unknown, it exists, but the user may not ask
+}
+
+// landing returns where the dead letters land, by the facts.
+func landing(f inspect.Facts) Landing {
+	var l Landing
+	for _, x := range f.Route.Landings {
+		q := f.Known.Queues[x.Queue]
+		ttl, expires := q.TTL()
+		_, on := q.DeadLetterExchange()
+		l.Queues = append(l.Queues, LandingQueue{
+			Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on && expires && ttl >= 0,
+		})
+	}
+	slices.SortFunc(l.Queues, func(a, b LandingQueue) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Name, b.Name))
+	})
+	unseen := blindSpots(f)
+	l.Unseen = strings.Join(unseen, "; ")
+	if len(l.Queues) == 0 && len(unseen) == 0 {
+		l.Broken = broken(f)
+	}
+	return l
+}
+
+func (q LandingQueue) rank() int {
+	switch {
+	case q.Behind:
+		return 2
+	case q.Depends:
+		return 1
+	}
+	return 0
+}
+
+// blindSpots says why the route is not wholly known.
+func blindSpots(f inspect.Facts) []string {
+	var out []string
+	_, set := f.DeadLetterExchange()
+	switch {
+	case f.Exclusive:
+		out = append(out, "the queue is exclusive to one connection")
+	case f.Unread != "":
+		out = append(out, "the declaration of the queue cannot be read: "+f.Unread)
+	case !set && !f.PolicyKnown:
+		out = append(out, "whether a policy names a dead-letter exchange cannot be seen over AMQP")
+	case f.Exchange.Exists == broker.Unknown && set:
+		out = append(out, "whether the dead-letter exchange exists cannot be seen")
+	}
+	out = append(out, f.Route.Unseen...)
+	if f.Route.Open {
+		out = append(out, "the routing key of a dead letter decides which queue it reaches over the default exchange")
+	}
+	if f.Trouble != "" {
+		out = append(out, "the management API failed: "+f.Trouble)
+	}
+	return out
+}
+
+// broken says why a wholly known route reaches no queue.
+func broken(f inspect.Facts) string {
+	exchange, set := f.DeadLetterExchange()
+	key, fixed := f.DeadLetterKey()
+	switch {
+	case !set:
+		return "no dead-letter exchange is set"
+	case f.Exchange.Exists == broker.No:
+		return fmt.Sprintf("the dead-letter exchange %q does not exist", exchange)
+	case len(f.Route.Loops) > 0:
+		return "the dead-letter route leads only back to the queue"
+	case exchange == "" && fixed:
+		return fmt.Sprintf("dead letters go over the default exchange with the routing key %q, and no queue has "+
+			"that name", key)
+	case len(f.Exchange.Bindings) == 0:
+		return fmt.Sprintf("nothing is bound to the dead-letter exchange %q", exchange)
+	}
+	return fmt.Sprintf("no binding leads from the dead-letter exchange %q to a queue for the routing key of its "+
+		"dead letters", exchange)
+}

@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Listing is what List found.
+type Listing struct {
+	Queues     []string // that consumers may retry from, by name
+	PassedOver []string // exclusive ones, streams, delay queues, and the dead-letter queues of others
+
+	// DeadLetters maps a queue that is passed over to the queues that dead-letter to it. If the dead letters of a queue
+	// reach none, QUEUE + ".dlq" counts as their dead-letter queue.
+	DeadLetters map[string][]string
+}
+
+// List lists the queues of the connection's virtual host. It needs need.Management. It passes over a queue that takes
+// the dead letters of another one and has no dead-letter exchange itself: Examine judges it with the other one.
+func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listing, error) {
+	if need.Management == "" {
+		return Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
+	}
+	api, err := need.API()
+	if err != nil {
+		return Listing{}, err
+	}
+	vhost := conn.Config.Vhost
+	all, err := api.Queues(ctx, vhost)
+	if err != nil {
+		return Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
+	}
+	dead, err := deadLetterQueues(ctx, api, all)
+	if err != nil {
+		return Listing{}, fmt.Errorf("list the dead-letter queues of virtual host %q: %w", vhost, err)
+	}
+	return sortOut(all, dead), nil
+}
+
+// sortOut makes the Listing. dead maps a queue to those that dead-letter to it.
+func sortOut(all []broker.Queue, dead map[string][]string) Listing {
+	out := Listing{DeadLetters: map[string][]string{}}
+	for _, q := range all {
+		_, deadLetters := q.DeadLetterExchange()
+		takes := len(dead[q.Name]) > 0 && !deadLetters
+		if takes {
+			out.DeadLetters[q.Name] = dead[q.Name]
+		}
+		if q.Exclusive || q.Type == broker.Stream || takes || broker.IsDelayQueue(q.Name) {
+			out.PassedOver = append(out.PassedOver, q.Name)
+			continue
+		}
+		out.Queues = append(out.Queues, q.Name)
+	}
+	slices.Sort(out.Queues)
+	slices.Sort(out.PassedOver)
+	return out
+}
+
+// deadLetterQueues maps dead-letter queues to their sources. It looks up the exchanges of their routes, and omits
+// queues that it cannot name.
+func deadLetterQueues(ctx context.Context, api *broker.API, all []broker.Queue) (map[string][]string, error) {
+	known := inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys()
+	for i := range all {
+		known.Queues[all[i].Name] = &all[i]
+	}
+	dead := map[string][]string{}
+	for _, q := range all {
+		r, err := trace(ctx, api, q, known)
+		if err != nil {
+			return nil, fmt.Errorf("queue %q: %w", q.Name, err)
+		}
+		for _, l := range r.Landings {
+			dead[l.Queue] = append(dead[l.Queue], q.Name)
+		}
+		if name := broker.DeadLetterQueueFor(q.Name); len(r.Landings) == 0 && known.Queues[name] != nil {
+			dead[name] = append(dead[name], q.Name)
+		}
+	}
+	return dead, nil
+}
+
+// trace follows the dead letters of q, and looks up the exchanges on their route. All queues are known.
+func trace(ctx context.Context, api *broker.API, q broker.Queue, known inspect.Graph) (inspect.Route, error) {
+	for {
+		r := known.Trace(q)
+		if len(r.Wanted()) == 0 {
+			return r, nil
+		}
+		for _, n := range r.Wanted() {
+			if !n.Exchange {
+				known.Queues[n.Name] = nil
+				continue
+			}
+			x, err := inspect.AskExchange(ctx, api, q.VHost, n.Name)
+			if errors.Is(err, broker.ErrNoObject) {
+				x.Exists, err = broker.No, nil
+			}
+			if err != nil {
+				return r, err
+			}
+			known.Exchanges[n.Name] = x
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package doctor
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// examined are the facts of a quorum queue as package topology declares it, in which nothing is wrong.
+func examined(t *testing.T) inspect.Facts {
+	t.Helper()
+	api, err := broker.NewAPI("http://ops:hush@h:15672", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := broker.Queue{
+		Version: broker.Version{Major: 4, Minor: 3}, VHost: "a/b", Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
+		Declared: broker.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
+			broker.ArgType: "quorum", broker.ArgDeadLetterExchange: "q.dlx", broker.ArgSingleActive: true,
+			broker.ArgDeliveryLimit: int64(1000), broker.ArgStrategy: "at-least-once",
+			broker.ArgOverflow: "reject-publish",
+		}},
+	}
+	dead := queue
+	dead.Name, dead.Policy, dead.Args = "q.dlq", amqp.Table{}, broker.DeadLetterArguments()
+	return inspect.Facts{
+		Product: "RabbitMQ", API: api,
+		Description: broker.Description{Queue: queue, Policies: broker.Policies{Known: true}},
+		Exchange: inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
+			Bindings: []broker.Binding{toQueue("q.dlq")}},
+		Known:  inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys(),
+		Vitals: &inspect.Vitals{Targets: []broker.Queue{dead}},
+	}
+}
+
+func toQueue(name string) broker.Binding {
+	return broker.Binding{Destination: name, DestinationType: "queue", Properties: "~"}
+}
+
+func changes(c ...func(*inspect.Facts)) []func(*inspect.Facts) { return c }
+
+func without(arg string) func(*inspect.Facts) { return func(f *inspect.Facts) { delete(f.Args, arg) } }
+
+func with(name string, v any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Args[name] = v }
+}
+
+func policy(name string, v any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Policy[name] = v }
+}
+
+func bound(kind string) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, nil }
+}
+
+// exchange is one that is known.
+func exchange(name, kind string, bindings ...broker.Binding) func(*inspect.Facts) {
+	return func(f *inspect.Facts) {
+		f.Known.Exchanges[name] = inspect.Exchange{Exists: broker.Yes, Kind: kind, Bound: true, Bindings: bindings}
+	}
+}
+
+// keeps is a queue that is known, with pairs of arguments.
+func keeps(name string, pairs ...any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) {
+		args := amqp.Table{}
+		for i := 0; i < len(pairs); i += 2 {
+			args[pairs[i].(string)] = pairs[i+1]
+		}
+		f.Known.Queues[name] = &broker.Queue{Name: name, Declared: broker.Declared{Type: "classic", Durable: true,
+			Args: args}}
+	}
+}
+
+// traced follows the dead letters of f. Unknown queues exist.
+func traced(f inspect.Facts) inspect.Facts {
+	for f.Route = f.Known.Trace(f.Queue); len(f.Route.Wanted()) > 0; f.Route = f.Known.Trace(f.Queue) {
+		for _, n := range f.Route.Wanted() {
+			keeps(n.Name)(&f)
+		}
+	}
+	return f
+}
+
+func commands(f inspect.Facts) map[string]string {
+	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
+	out := map[string]string{}
+	for _, x := range (patient{f}).plan(inspect.Judge(inspect.All, f, need), need, "").findings() {
+		out[x.Code] = strings.Join(x.Commands, "\n")
+	}
+	return out
+}
+
+// One policy takes the place of another, so one policy fixes all.
+func TestOnePolicyFixesAll(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{broker.ArgType: "quorum", "x-max-length": int64(9)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
+	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7,
+		Definition: amqp.Table{"message-ttl": int64(5)}}}
+	got := commands(f)
+	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
+		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
+		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
+	line := got[inspect.CodeNoDeadLetterExchange]
+	if got[inspect.CodeLimitTight] != line || got[inspect.CodeDropsHead] != line || !strings.HasSuffix(line, "\n"+want) {
+		t.Errorf("got %q", got)
+	}
+	if also := strings.Count(line, "\n"); also != 4 {
+		t.Errorf("an exchange, a policy for the queue that keeps its dead letters, that queue, a binding and a policy: %s",
+			got[inspect.CodeNoDeadLetterExchange])
+	}
+}
+
+// What is not known, or cannot be done, is not written down as a command.
+func TestNoCommand(t *testing.T) {
+	tests := []struct {
+		name string
+		f    []func(*inspect.Facts)
+		code string
+	}{
+		{"no API", changes(without(broker.ArgDeadLetterExchange), func(f *inspect.Facts) {
+			f.API = nil
+		}), inspect.CodeNoDeadLetterExchange},
+		{"policies not known", changes(without(broker.ArgDeadLetterExchange), func(f *inspect.Facts) {
+			f.Policies.Known = false
+		}), inspect.CodeNoDeadLetterExchange},
+		{"by argument", changes(with(broker.ArgDeliveryLimit, int64(5))), inspect.CodeLimitLow},
+		{"by argument and a lower policy", changes(with(broker.ArgDeliveryLimit, int64(5)),
+			policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
+		{"strategy by argument", changes(with(broker.ArgStrategy, "at-most-once")), inspect.CodeAtMostOnce},
+	}
+	for _, tt := range tests {
+		f := examined(t)
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got := commands(f)
+		if command, found := got[tt.code]; !found || command != "" {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+	}
+}
+
+// A hostile name must reach the API as it is, and run nothing.
+func TestCommandsQuote(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no shell to read the command")
+	}
+	f := examined(t)
+	f.Name = `a'; echo hacked; '$(echo b)`
+	bound("fanout")(&f)
+	line := commands(f)["dead-letter-unbound"]
+	if line == "" {
+		t.Fatal("no command")
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `RABBITMQ_PASSWORD=hush; curl() { printf '%s\n' "$@"; }; `+
+		line).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	if strings.Contains("\n"+text, "\nhacked\n") || strings.Count(text, "-X\n") != 2 ||
+		!strings.Contains(text, "\nhttp://h:15672/api/queues/a%2Fb/a%27%3B%20echo%20hacked%3B%20%27$%28echo%20b%29.dlq\n") {
+		t.Errorf("the shell read %s", text)
+	}
+}
+
+// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes
+// nothing else.
+func TestRaisedLimitHasRoom(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{broker.ArgType: "quorum", broker.ArgDeliveryLimit: int64(5000)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
+	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.Policy}}
+	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
+	found := patient{f}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
+	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
+		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// A command is on one line of what a terminal shows, whatever the names in it.
+func TestCommandIsPrintable(t *testing.T) {
+	f := examined(t)
+	for _, change := range changes(with(broker.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
+		change(&f)
+	}
+	command := commands(f)["dead-letter-unbound"]
+	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+		t.Errorf("got %q", command)
+	}
+}
+
+// A policy that takes the place of another says what that said.
+func TestSetPolicyKeepsTheRest(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{broker.ArgType: "classic"}
+	f.Type = "classic"
+	f.Policies.User = []broker.Policy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3,
+		Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
+	// the API does not show it yet
+	f.Policies.Describe(broker.ListedQueue{Type: "classic", Policy: amqp.Table{}}, &f.Queue)
+	line := commands(f)[inspect.CodeNoDeadLetterExchange]
+	for _, want := range []string{
+		`"definition":{"dead-letter-exchange":"q.dlx","max-length":5,"overflow":"reject-publish"}`, `"priority":4`,
+		"/strikes.q.queue'"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+	f = examined(t)
+	f.OperatorPolicy = amqp.Table{"delivery-limit": int64(5)}
+	f.Policy, f.Args = broker.JoinPolicies(nil, f.OperatorPolicy), amqp.Table{broker.ArgType: "quorum",
+		broker.ArgDeadLetterExchange: "q.dlx"}
+	if line, found := commands(f)[inspect.CodeLimitLow]; !found || line != "" {
+		t.Errorf("an operator's policy undoes %q", line)
+	}
+}
+
+// A loop is broken by a command only where that can break nothing else.
+func TestUnbind(t *testing.T) {
+	const unbind = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'`
+	tests := []struct {
+		name string
+		f    []func(*inspect.Facts)
+		want string // the end of the command; empty: none
+		also int    // requests before it
+	}{
+		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq"), toQueue("q"))), unbind, 0},
+		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q"))), unbind, 2},
+		{"an exchange that may have other uses", changes(with(broker.ArgDeadLetterExchange, "in"), exchange("in",
+			"fanout", toQueue("q.dlq"), toQueue("q"))), "", 0},
+		{"the same, by policy", changes(without(broker.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
+			exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "/api/policies/a%2Fb/strikes.q'", 2},
+		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w")), keeps("w", broker.ArgDeadLetterExchange,
+			"", broker.ArgDeadLetterKey, "q")), "", 0},
+		{"default exchange", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey, "q")),
+			"", 0},
+	}
+	for _, tt := range tests {
+		f := examined(t)
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got, found := commands(traced(f))[inspect.CodeLoop]
+		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got,
+			"\n") != tt.also {
+			t.Errorf("%s: found %v, command %q", tt.name, found, got)
+		}
+	}
+}
+
+// A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it
+// lose or move dead letters, and what exists with other arguments is not declared again.
+func TestPlanKeepsDeadLetters(t *testing.T) {
+	matching := func(definition amqp.Table) func(*inspect.Facts) {
+		return func(f *inspect.Facts) {
+			f.Policies.User = []broker.Policy{{Name: "all", Pattern: "^q", ApplyTo: "all", Priority: 7,
+				Definition: definition}}
+			f.PolicyName, f.Policy = "all", definition
+		}
+	}
+	gone := func(f *inspect.Facts) { f.Exchange = inspect.Exchange{Exists: broker.No} }
+	there := func(q broker.Queue) func(*inspect.Facts) {
+		return func(f *inspect.Facts) {
+			q.Name, q.PolicyKnown = "q.dlq", true
+			f.Known.Queues["q.dlq"] = &q
+		}
+	}
+	sound := broker.Queue{Declared: broker.Declared{Type: "quorum", Durable: true,
+		Args: broker.DeadLetterArguments()}}
+	expiring, byPolicy := sound, sound
+	expiring.Args = amqp.Table{broker.ArgType: "quorum", broker.ArgTTL: int64(60000)}
+	byPolicy.Policy, byPolicy.PolicyName = amqp.Table{"message-ttl": int64(60000)}, "all"
+	for name, tc := range map[string]struct {
+		f       []func(*inspect.Facts)
+		kind    string
+		want    []string
+		refused string
+	}{
+		"everything is missing": {changes(gone), "", []string{`declare the fanout exchange "q.dlx"`,
+			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}),
+			without(broker.ArgDeadLetterExchange)), "", []string{
+			`declare the fanout exchange "q.dlx"`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`,
+		}, ""},
+		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}),
+			there(byPolicy)), "", []string{
+			`declare the fanout exchange "q.dlx"`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`bind the queue "q.dlq" to the exchange "q.dlx"`,
+		}, ""},
+		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
+			f.Policies.Operator = []broker.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all",
+				Definition: amqp.Table{"message-ttl": int64(60000)}}}
+		}), "", nil, "keeps messages for 60000 ms"},
+		"the dead-letter queue is there": {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`,
+			`bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"with arguments that lose messages": {changes(gone, there(expiring)), "", nil, "keeps messages for 60000 ms"},
+		"an exchange of unknown type":       {changes(gone, with(broker.ArgDeadLetterExchange, "dead")), "", nil, ""},
+		"of a type that a person chose": {changes(gone, with(broker.ArgDeadLetterExchange, "dead"),
+			with(broker.ArgDeadLetterKey, "k")), "direct", []string{
+			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`,
+			`bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
+		}, ""},
+		"of a type that takes some keys alone": {changes(gone, with(broker.ArgDeadLetterExchange, "dead")),
+			"direct", nil, ""},
+		"the usual exchange is there as direct": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
+			"direct")), "", nil,
+			`the exchange "q.dlx" is direct: no binding takes every dead letter`},
+		"the usual exchange leads back": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
+			"fanout", toQueue("q"))), "", nil, "leads back to the queue"},
+		"the usual exchange leads back through another": {changes(without(broker.ArgDeadLetterExchange),
+			exchange("q.dlx", "fanout", broker.Binding{Destination: "mid", DestinationType: "exchange"}), exchange("mid",
+				"fanout", toQueue("q"))),
+			"", nil, "leads back to the queue"},
+		"the usual exchange leads back through a queue": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
+			"fanout", toQueue("q.wait")),
+			keeps("q.wait", broker.ArgTTL, int64(1000), broker.ArgDeadLetterExchange,
+				"", broker.ArgDeadLetterKey, "q")),
+			"", nil, "leads back to the queue"},
+	} {
+		f := examined(t)
+		for _, change := range tc.f {
+			change(&f)
+		}
+		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
+		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
+		var refused []string
+		for _, fix := range plan.Fixes {
+			refused = append(refused, fix.Refused...)
+		}
+		var steps []string
+		for _, s := range plan.Steps() {
+			steps = append(steps, s.String())
+		}
+		if diff := cmp.Diff(tc.want, steps); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if got := strings.Join(refused, "; "); !strings.Contains(got, tc.refused) || (got == "") != (tc.refused == "") {
+			t.Errorf("%s: refused because %q, want %q", name, got, tc.refused)
+		}
+	}
+}

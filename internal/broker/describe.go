@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Description is what is known of a queue, and of where it is known from.
+type Description struct {
+	Queue
+	Policies Policies // of the virtual host
+	Trouble  string   // why the management API, which was given, says nothing
+}
+
+// Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs
+// the configure permission on the queue. It returns queueinfo.ErrNotFound, or an error of the connection.
+func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
+	d := Description{Queue: Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}}
+	found, _, err := FindQueue(ctx, conn, name)
+	var reply *amqp.Error
+	switch {
+	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:
+		d.Exclusive = true
+		return d, nil
+	case UnlessRefused(err) != nil:
+		return d, err
+	case found == No:
+		return d, ErrNotFound
+	}
+	if api != nil {
+		if err := d.ask(ctx, conn, api); err != nil { // AMQP may know enough
+			d.Trouble = err.Error()
+		}
+	}
+	if api == nil || d.Trouble != "" {
+		if err := d.Read(ctx, conn); err != nil {
+			return d, fmt.Errorf("read its arguments: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func (d *Description) ask(ctx context.Context, conn *amqp.Connection, api *API) error {
+	if err := api.Serves(ctx, conn); err != nil {
+		return err
+	}
+	q, err := api.Queue(ctx, d.VHost, d.Name)
+	if err != nil {
+		return err
+	}
+	if d.Policies, err = api.Policies(ctx, d.VHost); err != nil {
+		return err
+	}
+	d.Policies.Describe(q, &d.Queue)
+	return nil
+}
+
+// Describe is Look, and waits 15 s for the policy of a quorum queue that was just declared.
+func Describe(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
+	return Settled(ctx, func(ctx context.Context) (Description, bool, error) {
+		d, err := Look(ctx, conn, name, api)
+		return d, api == nil || d.Trouble != "" || d.PolicyKnown || d.Type != Quorum, err
+	})
+}
+
+const (
+	// A new queue's policy shows in the API after 2 to 9 s.
+	policyWait = 15 * time.Second
+	policyPoll = 500 * time.Millisecond
+)
+
+// Settled looks again while look does not know enough, for 15 s at most, and returns what it last saw.
+func Settled[T any](ctx context.Context, look func(context.Context) (seen T, enough bool, err error)) (T, error) {
+	begun := time.Now()
+	poll := time.NewTicker(policyPoll)
+	defer poll.Stop()
+	for {
+		seen, enough, err := look(ctx)
+		if err != nil || enough || time.Since(begun) >= policyWait {
+			return seen, err
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return seen, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestPolicyInForce(t *testing.T) {
+	p := func(name, pattern string, priority int, keys ...string) Policy {
+		out := Policy{Name: name, Pattern: pattern, ApplyTo: "queues", Priority: priority, Definition: amqp.Table{}}
+		for _, k := range keys {
+			out.Definition[k] = name
+		}
+		return out
+	}
+	to := func(what string, p Policy) Policy { p.ApplyTo = what; return p }
+	const dlx = "dead-letter-exchange"
+	tests := []struct {
+		name  string
+		all   []Policy
+		queue string
+		shown string // by the API; "-": nothing yet
+		want  string // "?": not known
+	}{
+		{"none", nil, "q", "-", ""},
+		{"one, not shown yet", []Policy{p("a", "^q$", 0, dlx)}, "q", "-", "a"},
+		{"one, shown as none", []Policy{p("a", "^q$", 0, dlx)}, "q", "", "a"},
+		{"one that is gone", nil, "q", "old", ""},
+		{"of another queue", []Policy{p("a", "^r$", 0, dlx)}, "q", "-", ""},
+		{"the higher priority", []Policy{p("a", "q", 1, dlx), p("b", "q", 2, dlx), p("c", "q", 0, dlx)}, "q", "a", "b"},
+		{"two of the same priority", []Policy{p("a", "q", 1, dlx), p("b", "q", 1, dlx)}, "q", "b", "b"},
+		{"two of the same priority, not shown yet", []Policy{p("a", "q", 1, dlx), p("b", "q", 1, dlx)}, "q", "-", "?"},
+		{"two of the same priority, shown as neither", []Policy{p("a", "q", 1, dlx), p("b", "q", 1, dlx)}, "q", "", "?"},
+		{"a key of another type", []Policy{p("a", "q", 1, dlx, "ha-mode"), p("b", "q", 0, dlx)}, "q", "-", "b"},
+		{"a key that is not known", []Policy{p("a", "q", 1, dlx, "new"), p("b", "q", 0, dlx)}, "q", "-", "?"},
+		{"a key that is not known, shown", []Policy{p("a", "q", 1, dlx, "new"), p("b", "q", 0, dlx)}, "q", "a", "a"},
+		{"a key that is not known, below", []Policy{p("a", "q", 1, dlx), p("b", "q", 0, "new")}, "q", "", "a"},
+		{"a pattern that is not Go's", []Policy{p("a", "(?<!r)q", 0, dlx)}, "q", "a", "a"},
+		{"a pattern that is not Go's, shown as none", []Policy{p("a", "(?<!r)q", 0, dlx)}, "q", "", ""},
+		{"a pattern that is not Go's, not shown yet", []Policy{p("a", "(?<!r)q", 0, dlx)}, "q", "-", "?"},
+		{"a name that is not ASCII", []Policy{p("a", "^.$", 0, dlx)}, "é", "", ""},
+		{"for another type", []Policy{to("classic_queues", p("a", "q", 0, dlx)), to("exchanges", p("b", "q", 0, dlx))}, "q",
+			"-", ""},
+		{"for the type", []Policy{to("quorum_queues", p("a", "q", 0, dlx))}, "q", "-", "a"},
+		{"for everything", []Policy{to("all", p("a", "q", 0, dlx))}, "q", "-", "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := ListedQueue{Type: "quorum", PolicyName: strings.Trim(tt.shown, "-")}
+			if tt.shown != "-" {
+				q.Policy = amqp.Table{}
+			}
+			f := Queue{Name: tt.queue}
+			Policies{Known: true, User: tt.all}.Describe(q, &f)
+			got := f.PolicyName
+			if !f.PolicyKnown {
+				got = "?"
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if got != "?" && got != "" && f.Policy[dlx] != got {
+				t.Errorf("the policy says %v", f.Policy)
+			}
+		})
+	}
+}
+
+// An operator's policy lowers what it limits, and wins else: measured.
+func TestPoliciesJoin(t *testing.T) {
+	user := amqp.Table{"overflow": "drop-head", "delivery-limit": int64(-1), "max-length": int64(5),
+		"dead-letter-exchange": "x"}
+	got := JoinPolicies(user, amqp.Table{"delivery-limit": int64(7), "max-length": int64(9), "overflow": "reject-publish",
+		"expires": int64(3)})
+	want := amqp.Table{"dead-letter-exchange": "x", "delivery-limit": int64(7), "max-length": int64(5),
+		"overflow": "reject-publish", "expires": int64(3)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := JoinPolicies(amqp.Table{"delivery-limit": int64(50)},
+		amqp.Table{"delivery-limit": int64(7)}); got["delivery-limit"] != int64(7) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,163 @@
+// Package queueinfo says what a queue is: its type and arguments, its limits, where a requeued message goes, its depth,
+// and what the headers of a message say about its deaths and its generation.
+//
+// It asks AMQP. Package management adds what only the management API knows. Facts about RabbitMQ were measured on
+// single nodes of
+// 3.10.8, 4.0.5 and 4.3.6.
+package broker
+
+import (
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Types of queues.
+const (
+	Classic = "classic"
+	Quorum  = "quorum"
+	Stream  = "stream"
+)
+
+// Declared is how a queue was declared.
+type Declared struct {
+	Type       string // Classic, Quorum, Stream; empty if not known
+	Durable    bool
+	AutoDelete bool
+	Args       amqp.Table
+}
+
+// Queue is what is known of a queue.
+type Queue struct {
+	Name    string
+	VHost   string
+	Version Version // of the broker
+
+	Declared
+	Unread    string // why Declared is not known; empty if it is
+	Denied    bool   // Unread for lack of a permission
+	Exclusive bool   // to one connection
+
+	PolicyName  string     // empty: none, or an operator's alone
+	Policy      amqp.Table // the effective definition, an operator's merged in
+	PolicyKnown bool       // false: a policy may apply that is not known
+
+	OperatorPolicy amqp.Table // the part of Policy that an operator set
+
+	Members, Online []string // nodes with a replica of a quorum queue, and those where it is up; empty: not known
+}
+
+// Down returns the nodes whose replica of the queue is down.
+func (q Queue) Down() []string {
+	return slices.DeleteFunc(slices.Clone(q.Members), func(node string) bool { return slices.Contains(q.Online, node) })
+}
+
+// Majority is how many members the queue needs to take or deliver a message.
+func (q Queue) Majority() int { return len(q.Members)/2 + 1 }
+
+// Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter
+// settings.
+func (q Queue) Text(arg, key string) (string, bool) {
+	if s, ok := q.Args[arg].(string); ok {
+		return s, true
+	}
+	s, ok := q.Policy[key].(string)
+	return s, ok
+}
+
+// DeadLetterExchange is the exchange that rejected messages go to, and whether there is one.
+func (q Queue) DeadLetterExchange() (string, bool) {
+	return q.Text(ArgDeadLetterExchange, "dead-letter-exchange")
+}
+
+// DeadLetterKey is the routing key of dead letters. Without one they keep their own.
+func (q Queue) DeadLetterKey() (string, bool) {
+	return q.Text(ArgDeadLetterKey, "dead-letter-routing-key")
+}
+
+// DeadLetterStrategy is "at-least-once", "at-most-once", or empty, which means at most once.
+func (q Queue) DeadLetterStrategy() string {
+	s, _ := q.Text(ArgStrategy, "dead-letter-strategy")
+	return s
+}
+
+// KeepsDeadLetters reports whether the queue keeps each dead letter until a queue has taken it.
+func (q Queue) KeepsDeadLetters() bool {
+	_, set := q.DeadLetterExchange()
+	return set && q.Type == Quorum && q.DeadLetterStrategy() == "at-least-once" && q.Overflow() == "reject-publish"
+}
+
+// Overflow is what a full queue does. It is the only one of these settings for which a policy beats the argument.
+func (q Queue) Overflow() string {
+	if s, ok := q.Policy["overflow"].(string); ok {
+		return s
+	}
+	s, _ := q.Args[ArgOverflow].(string)
+	return s
+}
+
+// DropsHead reports whether a full queue drops or dead-letters its oldest message.
+func (q Queue) DropsHead() bool {
+	o := q.Overflow()
+	return o == "" || o == "drop-head"
+}
+
+// Smaller is a number that argument and policy may set: the smaller one applies.
+func (q Queue) Smaller(arg, key string) (int64, bool) {
+	a, byArg := q.Args[arg].(int64)
+	p, byPolicy := q.Policy[key].(int64)
+	switch {
+	case byArg && byPolicy:
+		return min(a, p), true
+	case byPolicy:
+		return p, true
+	}
+	return a, byArg
+}
+
+// TTL is the time in ms after which a message in the queue expires.
+func (q Queue) TTL() (int64, bool) { return q.Smaller(ArgTTL, "message-ttl") }
+
+// Expires is the time in ms after which the queue is deleted if it has no consumer.
+func (q Queue) Expires() (int64, bool) { return q.Smaller(ArgExpires, "expires") }
+
+// MaxLength is how many messages the queue holds.
+func (q Queue) MaxLength() (int64, bool) { return q.Smaller(ArgMaxLength, "max-length") }
+
+// Limited reports whether the queue holds a limited number of messages or bytes.
+func (q Queue) Limited() bool {
+	_, byBytes := q.Smaller(ArgMaxLengthBytes, "max-length-bytes")
+	_, byMessages := q.MaxLength()
+	return byBytes || byMessages
+}
+
+// LengthText is the length limit as text, such as "5 messages".
+func (q Queue) LengthText() string {
+	n, set := q.MaxLength()
+	switch {
+	case !set:
+		n, _ = q.Smaller(ArgMaxLengthBytes, "max-length-bytes")
+		return fmt.Sprintf("%d bytes", n)
+	case n == 1:
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
+
+// SingleActive reports whether one consumer at a time gets messages.
+func (q Queue) SingleActive() bool {
+	on, _ := q.Args[ArgSingleActive].(bool)
+	return on
+}
+
+// DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a
+// negative one means none, and the larger one applies if either is negative. Measured on 3.10.8, 4.0.5 and 4.3.6.
+func (q Queue) DeliveryLimit() (int64, bool) {
+	arg, byArg := q.Args[ArgDeliveryLimit].(int64)
+	policy, byPolicy := q.Policy["delivery-limit"].(int64)
+	if byArg && byPolicy && !q.Version.Before(4, 0) && min(arg, policy) < 0 {
+		return max(arg, policy), true
+	}
+	return q.Smaller(ArgDeliveryLimit, "delivery-limit")
+}

@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// UnreadableError says why AMQP does not report how a queue was declared.
+type UnreadableError struct {
+	Reason string
+	Denied bool // for lack of a permission
+}
+
+func (e UnreadableError) Error() string { return e.Reason }
+
+// ErrExclusive says that the queue belongs to one connection.
+var ErrExclusive = errors.New("the queue is exclusive")
+
+// probe keeps a declaration from ever creating a queue. It is an argument of streams: it is refused for a new queue of
+// any other type, and ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
+var probe = amqp.Table{probeArg: int32(-1)}
+
+const probeArg = "x-max-age"
+
+// The broker compares few arguments. Each costs one channel at most, or one for each guess.
+const maxProbes = 64
+
+// Read sets what AMQP says about the declaration of the queue, which must exist, else it returns ErrNotFound. The user
+// needs the configure permission on it, else the result is Unread. Policies stay unknown.
+func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
+	d, err := ReadDeclared(ctx, conn, q.Name)
+	var unread UnreadableError
+	switch {
+	case errors.As(err, &unread):
+		q.Unread, q.Denied = unread.Reason, unread.Denied
+	case errors.Is(err, ErrExclusive):
+		q.Exclusive = true
+	case err != nil:
+		return err
+	}
+	q.Declared = d
+	return nil
+}
+
+// ReadDeclared learns how a queue was declared from the refusals of declarations that differ: each refusal names one
+// argument and its value, until a declaration matches. It returns ErrNotFound, ErrExclusive, an UnreadableError or an
+// error of the connection.
+func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Declared, error) {
+	vhost := conn.Config.Vhost
+	if !expressible(vhost, queue) {
+		return Declared{}, UnreadableError{Reason: "its name is not ASCII and too long for an answer over AMQP"}
+	}
+	r := reading{queue: queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
+	for range maxProbes {
+		reply, err := redeclare(ctx, conn, r)
+		if err != nil {
+			return Declared{}, err
+		}
+		if reply == nil {
+			return r.result(), nil
+		}
+		if err := r.learn(reply, vhost); err != nil {
+			return Declared{}, err
+		}
+		if r.args[ArgType] == Stream { // the probe always differs from a stream
+			return r.result(), nil
+		}
+	}
+	return Declared{}, UnreadableError{Reason: fmt.Sprintf("the broker still refuses a redeclaration after %d attempts",
+		maxProbes)}
+}
+
+// redeclare returns the broker's refusal, nil if the declaration matched.
+func redeclare(ctx context.Context, conn *amqp.Connection, r reading) (*amqp.Error, error) {
+	err := OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(r.queue, r.durable, r.autoDelete, false, false, Merge(r.args, probe))
+		return err
+	})
+	var reply *amqp.Error
+	if errors.As(err, &reply) && isRefusal(reply.Code) {
+		return reply, nil
+	}
+	return nil, err
+}
+
+// reading is a declaration that comes nearer to the queue's own with each reply.
+type reading struct {
+	queue      string
+	durable    bool
+	autoDelete bool
+	args       amqp.Table
+	guesses    map[string][]any // by argument: values not tried yet
+}
+
+func (r *reading) learn(reply *amqp.Error, vhost string) error {
+	switch reply.Code {
+	case amqp.AccessRefused:
+		if strings.Contains(reply.Reason, "reserved prefix") {
+			return UnreadableError{Reason: "AMQP does not answer for names that begin with amq."}
+		}
+		return UnreadableError{"the user lacks the configure permission on it", true}
+	case amqp.ResourceLocked:
+		return ErrExclusive
+	}
+	d, ok := parseDifference(reply.Reason, vhost, r.queue)
+	if !ok && strings.Contains(reply.Reason, "invalid arg '"+probeArg+"'") {
+		return ErrNotFound // deleted since it was seen
+	}
+	if !ok {
+		return UnreadableError{Reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q",
+			reply.Reason)}
+	}
+	switch d.name {
+	case "durable":
+		r.durable = !r.durable
+		return nil
+	case "auto_delete":
+		r.autoDelete = !r.autoDelete
+		return nil
+	}
+	if d.cut {
+		return r.guess(d.name)
+	}
+	if old, known := r.args[d.name]; known && old == d.value {
+		return UnreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
+	}
+	if d.value == nil && d.name == ArgType {
+		d.value = Classic // what a queue without the argument is
+	}
+	r.args[d.name] = d.value
+	return nil
+}
+
+// guess takes the next likely value of an argument that the broker only names. A wrong guess is refused like any other
+// value.
+func (r *reading) guess(name string) error {
+	left, begun := r.guesses[name]
+	if !begun {
+		left = guesses(r.queue, name)
+	}
+	if len(left) == 0 {
+		return UnreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
+			name, maxReply)}
+	}
+	r.args[name], r.guesses[name] = left[0], left[1:]
+	return nil
+}
+
+func guesses(queue, name string) []any {
+	switch name {
+	case ArgType:
+		return []any{Quorum, Classic, Stream}
+	case ArgDeadLetterExchange:
+		return []any{ExchangeFor(queue), ""}
+	case ArgDeadLetterKey:
+		return []any{DeadLetterQueueFor(queue), queue}
+	case ArgDeliveryLimit:
+		return []any{int64(DefaultDeliveryLimit), int64(-1)}
+	case ArgOverflow:
+		return []any{"reject-publish", "drop-head", "reject-publish-dlx"}
+	case ArgStrategy:
+		return []any{"at-least-once", "at-most-once"}
+	case ArgSingleActive:
+		return []any{true, false}
+	}
+	return nil
+}
+
+func (r *reading) result() Declared {
+	kind, ok := r.args[ArgType].(string)
+	if !ok {
+		kind = Classic
+	}
+	return Declared{Type: kind, Durable: r.durable, AutoDelete: r.autoDelete, Args: r.args}
+}

@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestAnEmptyQueueBlocksNothing: the broker expired the message, and its record stays.
+func TestAnEmptyQueueBlocksNothing(t *testing.T) {
+	old := counter.Record{State: counter.StateLive, Failures: 1, LastTime: noon.Add(-time.Minute),
+		Due: noon.Add(-50 * time.Second)}
+	recent, waits, moved, returning := old, old, old, old
+	recent.LastTime = noon.Add(-time.Second)
+	waits.Due = noon.Add(time.Hour)
+	moved.Move.Top, moved.Due = 1, noon.Add(time.Hour)
+	returning.Move.Top, returning.Due = 1, noon.Add(-time.Second)
+	n := func(i int) *int { return &i }
+	for _, tt := range []struct {
+		name    string
+		r       counter.Record
+		ready   int
+		unacked *int
+		want    int
+	}{
+		{"gone", old, 0, n(0), 0},
+		{"gone before its retry", waits, 0, n(0), 0},
+		{"ready", old, 1, n(0), 1},
+		{"a consumer has it", old, 0, n(1), 1},
+		{"unknown without the API", old, 0, nil, 1},
+		{"the figures are older than its step", recent, 0, n(0), 1},
+		{"in a delay queue", moved, 0, n(0), 1},
+		{"on its way back", returning, 0, n(0), 1},
+	} {
+		s := Status{Time: noon, Ready: tt.ready, Unacked: tt.unacked, Consumers: 1}
+		s.judge(facts{now: noon, records: map[counter.Message]counter.Record{{}: tt.r}})
+		if s.block(0); s.Blocked != tt.want || len(s.Blocking) != tt.want {
+			t.Errorf("%s: %d block, want %d", tt.name, s.Blocked, tt.want)
+		}
+		if tt.unacked == nil {
+			continue
+		}
+		all := Summary{Ready: &tt.ready, Unacked: tt.unacked}
+		if all.ofStore(counter.Summary{Time: noon, Head: &tt.r}); (all.Head != nil) != (tt.want > 0) {
+			t.Errorf("%s: the overview shows %+v", tt.name, all.Head)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// findTimeout bounds the search for the dead-letter queue. It is short of
+// collectTimeout.
+const findTimeout = 4 * time.Second
+
+func (c *Collector) askBroker(ctx context.Context, s *Status) error {
+	if c.conn == nil || c.conn.IsClosed() {
+		conn, err := c.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		c.conn = conn
+	}
+	conn := c.conn
+	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
+	defer release()
+	if err := c.findAPI(ctx); err != nil {
+		return err
+	}
+	q, found, err := c.depth(ctx, c.Queue)
+	if err != nil {
+		return c.lost(err)
+	}
+	if !found {
+		return fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, c.Queue, c.VHost)
+	}
+	s.Ready, s.Consumers = q.Messages, q.Consumers
+	if err := c.findDeadLetterQueue(ctx, s); err != nil {
+		return c.lost(err)
+	}
+	q, found, err = c.depth(ctx, s.Dead.Queue)
+	switch {
+	case accessRefused(err):
+		s.note(DepthDenied, s.Dead.Queue, err)
+	case err != nil:
+		return c.lost(err)
+	case found:
+		s.Dead.Holds, s.Dead.consumers = &q.Messages, q.Consumers
+	}
+	return c.askDelayQueues(ctx, s)
+}
+
+func (c *Collector) findAPI(ctx context.Context) error {
+	if c.searched || c.API.Management != "" || c.FindAPI == nil {
+		return nil
+	}
+	c.searched = true
+	c.API, c.noAPI = c.FindAPI(ctx, c.conn, c.API)
+	return ctx.Err()
+}
+
+// findDeadLetterQueue keeps a certain answer.
+func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
+	if c.DeadLetterQueue != "" {
+		s.Dead.Queue = c.DeadLetterQueue
+		return nil
+	}
+	brief, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	at, err := FindDeadLetterQueue(brief, c.conn, c.api(c.Queue))
+	switch {
+	case errors.Is(brief.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
+		at = DeadLetterQueue{Name: c.Queue + ".dlq", Assumed: errors.New("the management API does not show its policy yet")}
+	case err != nil:
+		return err
+	}
+	if s.Dead.Queue = at.Name; at.Assumed == nil {
+		c.DeadLetterQueue = at.Name
+		return nil
+	}
+	s.note(AssumedQueue, at.Name, at.Assumed)
+	return nil
+}
+
+// api asks the management API about a queue.
+func (c *Collector) api(queue string) inspect.Need {
+	need := c.API
+	need.Queue = queue
+	return need
+}
+
+// depth returns the ready messages and the consumers of a queue, if it exists.
+// It asks the management API if the user may not ask over AMQP.
+func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, error) {
+	q, found, err := declarePassively(ctx, c.conn, queue)
+	if c.API.Management == "" || !accessRefused(err) {
+		return q, found, err
+	}
+	load, apiErr := doctor.Measure(ctx, c.conn, c.api(queue))
+	if errors.Is(apiErr, broker.ErrNotFound) {
+		return q, false, nil
+	}
+	if apiErr != nil {
+		return q, false, fmt.Errorf("%w; %w", err, apiErr)
+	}
+	return amqp.Queue{Name: queue, Messages: load.Ready, Consumers: load.Consumers}, true, nil
+}
+
+// lost distinguishes a lost connection from a reply of the broker.
+func (c *Collector) lost(err error) error {
+	if c.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
+		return &LostError{err}
+	}
+	return err
+}
+
+func accessRefused(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Code == amqp.AccessRefused
+}
+
+// declarePassively asks for a queue, if there is one of that name.
+func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
+	if broker.CheckName(queue) != nil { // what is derived from a long name may be too long
+		return q, false, nil //nolint:nilerr // no queue has such a name
+	}
+	answer, q, err := broker.FindQueue(ctx, conn, queue)
+	return q, answer == broker.Yes, err
+}

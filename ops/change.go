@@ -1,0 +1,146 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// The verbs of the audit log. Changes says what the first ones do.
+const (
+	VerbPause      = "pause"
+	VerbResume     = "resume"
+	VerbSkip       = "skip"
+	VerbReset      = "reset"
+	VerbSetLimit   = "set limit"
+	VerbClearLimit = "clear limit"
+	VerbReplay     = "replay"
+	VerbDrop       = "drop"
+	VerbRelease    = "release"
+	VerbFix        = "doctor-fix"
+)
+
+// Change is a change of a queue, or of one of its messages, that takes effect at once. Command and console make it in
+// the same steps: Plan, show the Text or ask the Question, Do, show the Text.
+type Change struct {
+	Verb  string // in the audit log
+	Right string // the verb that a visitor of the console must be allowed
+	Undo  bool   // it takes back what another change with this Right did
+	Title string // what it does, in a heading
+
+	OfQueue, OfMessage bool // what it can be made of: of a message if Ask.ID is given
+
+	// Plan finds out what the change would do, and changes nothing. Its error wraps ErrNone if there is nothing to
+	// change, and counter.ErrOver if the generation of the message is over.
+	Plan func(context.Context, *Queue, Ask) (Plan, error)
+
+	// Now says what is so before anything is asked for; nil: the text of a Plan does.
+	Now func(ctx context.Context, q *Queue, id string) (string, error)
+}
+
+// Changes are all of them. Replay and drop are not: they take time, and may be stopped.
+var Changes = []Change{
+	{Verb: VerbSetLimit, Right: "limit", Title: "Set the limit", OfQueue: true, OfMessage: true, Plan: planLimit,
+		Now: limitNow},
+	{Verb: VerbClearLimit, Right: "limit", Undo: true, Title: "Clear the limit", OfQueue: true, OfMessage: true,
+		Plan: planClear, Now: limitNow},
+	{Verb: VerbPause, Right: "pause", Title: "Pause the consumers of a queue", OfQueue: true, Plan: planPause,
+		Now: pauseNow},
+	{Verb: VerbResume, Right: "pause", Undo: true, Title: "Resume the consumers of a queue", OfQueue: true,
+		Plan: planResume, Now: pauseNow},
+	{Verb: VerbSkip, Right: "skip", Title: "Dead-letter a message at its next step", OfMessage: true, Plan: planSkip},
+	{Verb: VerbReset, Right: "reset", Title: "Forget the failed attempts of a message", OfMessage: true,
+		Plan: planReset},
+}
+
+// ChangeOf returns the change with a verb of the audit log.
+func ChangeOf(verb string) Change {
+	for _, ch := range Changes {
+		if ch.Verb == verb {
+			return ch
+		}
+	}
+	return Change{}
+}
+
+// Ask is what an operator asks for.
+type Ask struct {
+	ID         string         // of the message; empty: the queue
+	MaxRetries *int           // of a limit; nil: as it is
+	MaxAge     *time.Duration // of a limit of a queue; nil: as it is
+	Wait       time.Duration  // for consumers to stop, of a pause
+	Note       counter.Note
+}
+
+// Plan is a change that was planned, and then maybe made. It marshals to what --json prints. Its texts are escaped.
+type Plan interface {
+	// Question is asked before so many like this one are made; empty: it destroys nothing, so none is asked.
+	Question(plans int) string
+	// Do makes the change and writes it to the audit log. What another operator has done meanwhile is done.
+	Do(context.Context, *Queue) error
+	// Text says what would be done or, after Do, what was done.
+	Text() string
+}
+
+// Describe says what is so now: what a change of the queue, or of its message id, would change.
+func (ch Change) Describe(ctx context.Context, q *Queue, id string) (string, error) {
+	if ch.Now != nil {
+		return ch.Now(ctx, q, id)
+	}
+	plan, err := ch.Plan(ctx, q, Ask{ID: id})
+	if err != nil {
+		return "", err
+	}
+	return plan.Text(), nil
+}
+
+// The results of a change in the audit log, if it is no error.
+const (
+	ResultBegun = "begun" // a later entry says what came of it
+	ResultDone  = "done"
+)
+
+// auditTimeout bounds the wait for the store after a change that may have been interrupted.
+const auditTimeout = 2 * time.Second
+
+// Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. The change stands
+// if the log cannot be written: Warn gets that error.
+func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
+	e.Result = cmp.Or(e.Result, ResultDone)
+	if err != nil {
+		e.Result = err.Error()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	if err := q.Store.Audit(ctx, q.VHost, q.Name, e); err != nil && q.Warn != nil {
+		q.Warn(err)
+	}
+}
+
+// audited adds a change with a note to the audit log, and returns err.
+func (q *Queue) audited(ctx context.Context, verb, subject string, n counter.Note, messages int, err error) error {
+	q.Audit(ctx, counter.AuditEntry{Actor: n.By, Verb: verb, Subject: subject, Reason: n.Why, Count: int64(messages)}, err)
+	return err
+}
+
+// AuditLog returns the newest entries of the queue's audit log, the newest first. The error wraps ErrNone if there are
+// none.
+func (q *Queue) AuditLog(ctx context.Context, limit int) ([]counter.AuditEntry, error) {
+	entries, err := q.Store.AuditLog(ctx, q.VHost, q.Name, "", limit)
+	if err == nil && len(entries) == 0 {
+		err = q.None("no change was made by hand")
+	}
+	return entries, err
+}
+
+// notYet adds to an error that nothing is counted why that is.
+func notYet(err error) error {
+	if errors.Is(err, ErrNone) {
+		return fmt.Errorf("%w: it has not failed yet", err)
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package ops
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// queueAt returns a queue in an empty store.
+func queueAt(t testing.TB) (*Queue, *counter.Counter) {
+	t.Helper()
+	c, err := counter.Dial("redis://"+miniredis.RunT(t).Addr()+"?read_timeout=20s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}, c
+}
+
+// die dead-letters a message of a queue.
+func die(t testing.TB, c *counter.Counter, id string, cause counter.Cause, reason string) {
+	t.Helper()
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "a"}
+	if _, err := c.Fail(t.Context(), a, counter.Failure{Cause: cause, Reason: reason}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ids(dead []*deadletter.Message) (ids []string) {
+	for _, m := range dead {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+func TestDead(t *testing.T) {
+	q, c := queueAt(t)
+	var all []string
+	for i := range 40 {
+		id := fmt.Sprintf("%02d", i)
+		cause, reason := counter.CauseFailed, fmt.Sprintf("timeout after %d ms", i)
+		if i%4 == 0 {
+			cause, reason = counter.CausePanicked, "index out of range"
+		}
+		die(t, c, id, cause, reason)
+		all = append(all, id)
+		time.Sleep(2 * time.Millisecond) // the order of two deaths in one millisecond is not known
+	}
+	slices.Reverse(all)
+	get := func(query DeadQuery) DeadPage {
+		t.Helper()
+		page, err := q.Dead(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	if got := get(DeadQuery{}); !slices.Equal(ids(got.Dead), all) || got.Next != "" || got.Partial {
+		t.Errorf("all: %v, %+v", ids(got.Dead), got)
+	}
+	var paged []string
+	for query := (DeadQuery{Limit: 7}); ; {
+		page := get(query)
+		paged = append(paged, ids(page.Dead)...)
+		if query.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if !slices.Equal(paged, all) {
+		t.Errorf("page by page: %v", paged)
+	}
+	if got := get(DeadQuery{Filter: deadletter.Filter{Kind: deadletter.KindPanicked}, Limit: 3}); !slices.Equal(
+		ids(got.Dead), []string{"36", "32", "28"}) || got.Next == "" {
+		t.Errorf("by kind: %v, %+v", ids(got.Dead), got)
+	}
+	if got := get(DeadQuery{Filter: deadletter.Filter{IDs: []string{"07", "none", "09"}}}); !slices.Equal(ids(got.Dead),
+		[]string{"09", "07"}) {
+		t.Errorf("by id: %v", ids(got.Dead))
+	}
+	if got := get(DeadQuery{Filter: deadletter.Filter{Reason: "no such"}, Budget: 1}); !got.Partial || got.Next == "" ||
+		len(got.Dead) > 0 {
+		t.Errorf("a budget: %v, %+v", ids(got.Dead), got)
+	}
+	if _, err := q.Dead(t.Context(), DeadQuery{Filter: deadletter.Filter{Lane: "customer"}}); !errors.Is(err, ErrLane) {
+		t.Errorf("by lane: %v", err)
+	}
+	if err := q.Store.NoteRemoved(t.Context(), "/", "orders", []counter.Message{{ID: "07"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(DeadQuery{Filter: deadletter.Filter{IDs: []string{"07"}}}); len(got.Dead) > 0 {
+		t.Errorf("what was replayed: %v", ids(got.Dead))
+	}
+}
+
+func TestGroups(t *testing.T) {
+	q, c := queueAt(t)
+	for i := range 30 {
+		die(t, c, fmt.Sprint("a", i), counter.CauseFailed, fmt.Sprintf("timeout after %d ms\nstack", i))
+	}
+	for i := range 20 {
+		die(t, c, fmt.Sprint("b", i), counter.CausePanicked, fmt.Sprintf("index out of range [%d]", i))
+	}
+	got, err := q.Groups(t.Context(), deadletter.Filter{}, 0)
+	if err != nil || got.Partial || got.Count != 50 || got.Of != 50 || len(got.Groups) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	first, second := got.Groups[0], got.Groups[1]
+	if first.Count != 30 || first.Kind != deadletter.KindFailed || !strings.HasPrefix(first.Reason, "timeout after <") ||
+		first.Example[0] != 'a' || first.Oldest.After(first.Newest) {
+		t.Errorf("the largest: %+v", first)
+	}
+	if second.Count != 20 || second.Kind != deadletter.KindPanicked {
+		t.Errorf("the other: %+v", second)
+	}
+	if got, err = q.Groups(t.Context(), deadletter.Filter{Kind: deadletter.KindPanicked}, 0); err != nil ||
+		got.Count != 20 || got.Of != 50 {
+		t.Errorf("by kind: %+v, %v", got, err)
+	}
+	for i := range 1000 {
+		die(t, c, fmt.Sprint("c", i), counter.CauseFailed, "connection refused")
+	}
+	if got, err = q.Groups(t.Context(), deadletter.Filter{}, 1); err != nil || !got.Partial || got.Count != 1000 ||
+		got.Of != 1050 {
+		t.Errorf("a budget: %+v, %v", got, err)
+	}
+}
+
+// The full run: REDIS_URL=… go test ./ops -run TestDeadOfMany -v -dead.letters 100000
+var manyDead = flag.Int("dead.letters", 3000, "dead letters of TestDeadOfMany")
+
+// TestDeadOfMany prints what a page and the groups of many dead letters cost. It needs a Redis: REDIS_URL.
+func TestDeadOfMany(t *testing.T) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		t.Skip("no REDIS_URL")
+	}
+	n := *manyDead
+	c, err := counter.Dial(url+"?read_timeout=20s",
+		&counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fill(t, c, n)
+	q := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}
+	took := func(what string, most time.Duration, do func() error) {
+		t.Helper()
+		begun := time.Now()
+		err := do()
+		t.Logf("%-40s %v", what, time.Since(begun).Round(100*time.Microsecond))
+		if err != nil || n > 20_000 && time.Since(begun) > most {
+			t.Errorf("%s: %v, %v, want %v at most", what, time.Since(begun), err, most)
+		}
+	}
+	took("the first page", 100*time.Millisecond, func() error {
+		page, err := q.Dead(t.Context(), DeadQuery{Limit: 50})
+		if len(page.Dead) != 50 {
+			t.Errorf("%d dead letters", len(page.Dead))
+		}
+		return err
+	})
+	took("groups within 100 ms", 300*time.Millisecond, func() error {
+		groups, err := q.Groups(t.Context(), deadletter.Filter{}, 100*time.Millisecond)
+		t.Logf("%d of %d, partial: %v", groups.Count, groups.Of, groups.Partial)
+		return err
+	})
+	took("all groups", 3*time.Second, func() error {
+		groups, err := q.Groups(t.Context(), deadletter.Filter{}, 0)
+		if groups.Count != n || groups.Of != n {
+			t.Errorf("%d of %d, want %d", groups.Count, groups.Of, n)
+		}
+		return err
+	})
+	took("one id", 500*time.Millisecond, func() error {
+		page, err := q.Dead(t.Context(), DeadQuery{Filter: deadletter.Filter{IDs: []string{"1"}}})
+		if len(page.Dead) != 1 {
+			t.Errorf("%d dead letters", len(page.Dead))
+		}
+		return err
+	})
+}
+
+// manyReasons are reasons of which nearly all differ, in few groups.
+func manyReasons(i int) string {
+	n := i * 7919 % 100_003
+	switch i % 8 {
+	case 0, 1:
+		return fmt.Sprintf("POST https://tax.example/v2/rates: 503 Service Unavailable (request %08x)", n)
+	case 2:
+		return fmt.Sprintf("dial tcp 10.20.3.%d:5432: connect: connection refused", n)
+	case 3:
+		return fmt.Sprintf(`invoice INV-%d: unknown currency "XTS"`, n)
+	case 4:
+		return fmt.Sprintf("runtime error: index out of range [%d] with length 3", n)
+	case 5:
+		return fmt.Sprintf(`pq: duplicate key value violates unique constraint "invoice_%d_pkey"`, n)
+	case 6:
+		return fmt.Sprintf("customer %d: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", n)
+	}
+	return fmt.Sprintf("order %d: step %c: connection refused by 10.0.0.%d:5432", i, 'a'+i%20, i%250)
+}
+
+// fill makes dead letters 0, 1, … with these reasons.
+func fill(t *testing.T, c *counter.Counter, n int) {
+	t.Helper()
+	ids := make(chan int)
+	go func() {
+		defer close(ids)
+		for i := range n {
+			ids <- i
+		}
+	}()
+	done := make(chan struct{})
+	const workers = 64
+	for range workers {
+		go func() {
+			for i := range ids {
+				die(t, c, fmt.Sprint(i), counter.CauseFailed, manyReasons(i))
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range workers {
+		<-done
+	}
+}

@@ -1,0 +1,71 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+const (
+	// examineEvery is the least time between two examinations of a queue: each takes several requests.
+	examineEvery = 10 * time.Second
+	// examineTimeout bounds one. The policy of a queue that was just declared may take longer to show.
+	examineTimeout = 5 * time.Second
+	// refusalsTimeout bounds the question whether the store refuses writes.
+	refusalsTimeout = time.Second
+)
+
+// examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever
+// looks healthy.
+func (c *Collector) examine(ctx context.Context, s *Status) {
+	if time.Since(c.examined) >= examineEvery {
+		c.examined = time.Now()
+		c.found, c.unexamined = c.ask(ctx)
+	}
+	if c.unexamined != nil {
+		s.note(Unexamined, "", c.unexamined)
+	}
+	for _, f := range c.found {
+		switch {
+		case f.Code == inspect.CodeUnknown || f.Code == inspect.CodeDenied:
+			s.note(Unexamined, "", errors.New(f.Seen))
+		case shows(f, s.Dead.Missing > 0):
+			s.Findings = append(s.Findings, f)
+		}
+	}
+}
+
+// ask has the doctor examine the queue. The store is asked by the Collector itself.
+func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	need := c.api("")
+	need.MaxRetries = inspect.UsualRetries
+	up := doctor.Checkup{Conn: c.conn, Need: need, Named: true}
+	err = up.Queues(ctx, []string{c.Queue}, func(r doctor.Report) error {
+		found = r.Findings
+		return r.Err
+	})
+	if errors.Is(err, broker.ErrNotFound) { // deleted meanwhile
+		err = nil
+	}
+	return slices.Concat(doctor.Alarms(ctx, c.conn, need), refusals(ctx, c.Store), found), err
+}
+
+// refusals says why the store refuses writes. It finds nothing if the store does not answer, because that is reported
+// by the requests that need it.
+func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
+	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
+	defer cancel()
+	found, err := store.Refusals(ctx)
+	if err != nil {
+		return nil
+	}
+	return doctor.StoreReport("", found).Findings
+}

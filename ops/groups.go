@@ -1,0 +1,222 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/panics"
+	"github.com/strikesmq/strikes/internal/reason"
+)
+
+// mostGroups bounds what is kept of a queue in which every reason differs.
+const mostGroups = 1000
+
+// Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
+type Group struct {
+	Key     string // of deadletter.Message.Group; empty with an empty Kind: all those beyond a thousand groups
+	Kind    deadletter.Kind
+	Reason  string // normalised
+	Count   int
+	Oldest  time.Time // death; zero if no message says when
+	Newest  time.Time
+	Example string // name of one of the newest; see deadletter.Message.Name
+}
+
+// Tally counts dead letters by group. The zero value is empty.
+type Tally struct {
+	groups map[[2]string]*Group
+	names  reason.Normaliser
+
+	recorded *deadletter.Message // for addReason: one for all
+}
+
+// Add counts a dead letter.
+func (t *Tally) Add(m *deadletter.Message) {
+	var died time.Time
+	if !m.Origin.Time.IsZero() {
+		died = m.Origin.Time.UTC()
+	}
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
+}
+
+func (t *Tally) addReasons(all []counter.DeadReason) {
+	for i := range all {
+		t.addReason(&all[i])
+	}
+}
+
+// addReason is Add for what the store knows of a dead letter.
+func (t *Tally) addReason(r *counter.DeadReason) {
+	if t.recorded == nil {
+		t.recorded = deadletter.OfRecord(&counter.Record{})
+	}
+	m := t.recorded
+	m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
+}
+
+// ofReason is the dead letter of which the store knows r.
+func (q *Queue) ofReason(r *counter.DeadReason) *deadletter.Message {
+	of := counter.Message{VHost: q.VHost, Queue: q.Name, ID: r.ID}
+	return deadletter.OfRecord(&counter.Record{Message: of, Cause: r.Cause, Reason: r.Reason, LastTime: r.At})
+}
+
+// group returns a group, or the one for all those beyond the bound.
+func (t *Tally) group(kind deadletter.Kind, why string) *Group {
+	if t.groups == nil {
+		t.groups = map[[2]string]*Group{}
+	}
+	key := [2]string{string(kind), why}
+	if t.groups[key] == nil && len(t.groups) >= mostGroups {
+		key = [2]string{}
+	}
+	g := t.groups[key]
+	if g == nil {
+		g = &Group{Kind: deadletter.Kind(key[0]), Reason: key[1]}
+		if key != [2]string{} {
+			g.Key = reason.Key(key[0], key[1])
+		}
+		t.groups[key] = g
+	}
+	return g
+}
+
+// merge adds what another has counted.
+func (t *Tally) merge(other *Tally) {
+	for _, from := range other.Groups() {
+		t.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
+	}
+}
+
+// add counts n dead letters, of which newest has the later time.
+func (g *Group) add(n int, from, to time.Time, newest string) {
+	g.Count += n
+	if !from.IsZero() && (g.Oldest.IsZero() || from.Before(g.Oldest)) {
+		g.Oldest = from
+	}
+	if g.Example == "" || to.After(g.Newest) {
+		g.Newest, g.Example = to, strings.Clone(newest) // a part of a long reply
+	}
+}
+
+// Groups returns the groups, the largest first.
+func (t *Tally) Groups() []*Group {
+	var sorted []*Group
+	for _, g := range t.groups {
+		sorted = append(sorted, g)
+	}
+	slices.SortFunc(sorted, func(a, b *Group) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Kind, b.Kind))
+	})
+	return sorted
+}
+
+// Groups is the dead letters of a queue by kind and reason.
+type Groups struct {
+	Groups  []*Group // the largest first
+	Count   int      // dead letters in them
+	Of      int      // dead letters that the store has records of, whatever the filter
+	Partial bool     // the budget ended the count: only the newest are in it
+}
+
+// Groups groups the dead letters of which the store has records, as of when it is called. A budget ends the count
+// early; 0: none.
+func (q *Queue) Groups(ctx context.Context, filter deadletter.Filter, budget time.Duration) (out Groups, err error) {
+	if len(filter.IDs) > 0 || filter.Lane != "" {
+		err = q.groupsOfNamed(ctx, filter, &out)
+	} else {
+		err = q.groupsOfReasons(ctx, filter, budget, &out)
+	}
+	if err == nil {
+		out.Of, err = q.Store.CountDead(ctx, q.VHost, q.Name)
+	}
+	return out, err
+}
+
+// groupsOfNamed groups the dead letters of some ids.
+func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out *Groups) error {
+	var tally Tally
+	for m, err := range q.EachDead(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		tally.Add(m)
+		out.Count++
+	}
+	out.Groups = tally.Groups()
+	return nil
+}
+
+// groupsOfReasons groups what the store knows of all dead letters.
+func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
+	out *Groups) error {
+	began := time.Now()
+	counting := newTallies()
+	defer counting.end()
+	spent := false
+	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name) {
+		if err != nil {
+			return err
+		}
+		if out.Partial = spent; spent {
+			break
+		}
+		if !filter.Everything() {
+			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool { return !filter.Match(q.ofReason(&r), began) })
+		}
+		out.Count += len(found)
+		counting.add(found)
+		if q.Counting != nil {
+			q.Counting(out.Count)
+		}
+		spent = budget > 0 && time.Since(began) > budget
+	}
+	out.Groups = counting.end().Groups()
+	return nil
+}
+
+// tallies count in the background: to normalise reasons that all differ takes longer than to read them.
+type tallies struct {
+	parts   chan []counter.DeadReason
+	each    []Tally
+	workers sync.WaitGroup
+	sum     *Tally // nil: not ended
+
+	panicked panics.First
+}
+
+func newTallies() *tallies {
+	t := &tallies{parts: make(chan []counter.DeadReason, 1), each: make([]Tally, min(runtime.GOMAXPROCS(0), 4))}
+	for i := range t.each {
+		t.workers.Go(func() {
+			for part := range t.parts {
+				t.panicked.Catch(func() { t.each[i].addReasons(part) }) // and goes on: add would block without a worker
+			}
+		})
+	}
+	return t
+}
+
+func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
+
+// end waits for all and returns their sum. It panics if a worker did.
+func (t *tallies) end() *Tally {
+	if t.sum != nil {
+		return t.sum
+	}
+	close(t.parts)
+	t.workers.Wait()
+	t.sum = &t.each[0]
+	t.panicked.Again()
+	for i := range t.each[1:] {
+		t.sum.merge(&t.each[1+i])
+	}
+	return t.sum
+}

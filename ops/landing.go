@@ -1,0 +1,77 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// DeadLetterQueue is the queue in which the dead letters of another land.
+type DeadLetterQueue struct {
+	Name    string
+	Assumed error // why the name is a guess; nil: it is not
+}
+
+// AmbiguousError says that the dead letters of a queue land in several queues.
+type AmbiguousError struct {
+	Queue  string
+	Queues []doctor.LandingQueue
+}
+
+func (e *AmbiguousError) Error() string {
+	var names []string
+	for _, q := range e.Queues {
+		name := fmt.Sprintf("%q", q.Name)
+		if q.Depends {
+			name += " (some of them)"
+		}
+		names = append(names, name)
+	}
+	return fmt.Sprintf("the dead letters of queue %q land in several queues: %s", e.Queue, strings.Join(names, ", "))
+}
+
+// FindDeadLetterQueue follows the dead-letter route of need.Queue. It returns
+// an *AmbiguousError if that leads to several queues, and assumes QUEUE.dlq if
+// the route cannot be seen, or is broken.
+func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspect.Need) (DeadLetterQueue, error) {
+	landing, err := doctor.FindDeadLetters(ctx, conn, need)
+	if err != nil {
+		return DeadLetterQueue{}, err
+	}
+	return chooseLanding(need.Queue, landing)
+}
+
+// chooseLanding takes the queue in which dead letters stay: after a rejection,
+// else after a delay, else the delay queue.
+func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
+	var ranks [3][]doctor.LandingQueue
+	for _, q := range l.Queues {
+		switch {
+		case q.Delay && !q.Behind:
+			ranks[2] = append(ranks[2], q)
+		case !q.Delay && q.Behind:
+			ranks[1] = append(ranks[1], q)
+		case !q.Delay:
+			ranks[0] = append(ranks[0], q)
+		}
+	}
+	for _, queues := range ranks {
+		switch {
+		case len(queues) == 1:
+			return DeadLetterQueue{Name: queues[0].Name}, nil
+		case len(queues) > 1:
+			return DeadLetterQueue{}, &AmbiguousError{queue, queues}
+		}
+	}
+	why := l.Unseen
+	if l.Broken != "" {
+		why = l.Broken
+	}
+	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why)}, nil
+}

@@ -1,0 +1,263 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Limit is a limit that an operator set for a queue or for one message, or is about to set.
+type Limit struct {
+	VHost    string `json:"vhost"`
+	Queue    string `json:"queue"`
+	ID       string `json:"id,omitempty"`         // of the message; empty: the limit is that of the queue
+	Attempts int    `json:"limit,omitempty"`      // 0: that of the consumers, or a limit that cannot be read
+	MaxAgeMS *int64 `json:"max_age_ms,omitempty"` // nil: that of the consumers; 0: none
+	Note
+	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
+
+	// DeadLetters is how many messages have failed that often, or for so long, already.
+	DeadLetters int `json:"dead_letters,omitempty"`
+
+	to      *counter.Override // nil: cleared
+	message counter.Message   // if there is an ID
+	why     counter.Note
+}
+
+// Limit returns what is set for the queue, or an error that wraps ErrNone.
+func (q *Queue) Limit(ctx context.Context) (Limit, error) {
+	set, err := q.Store.Limit(ctx, q.VHost, q.Name)
+	if err != nil {
+		return Limit{}, err
+	}
+	if set == nil {
+		return Limit{}, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own",
+			q.Name, q.VHost)}
+	}
+	return q.LimitOf(*set), nil
+}
+
+// LimitOf returns an override of the store.
+func (q *Queue) LimitOf(o counter.Override) Limit {
+	l := Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: NoteOf(o.Note)}
+	if o.MaxAge != nil {
+		l.MaxAgeMS = new(o.MaxAge.Milliseconds())
+	}
+	return l
+}
+
+// Words returns the limit: the retries, and the attempts that these are.
+func (l Limit) Words() string {
+	var parts []string
+	if l.Attempts > 0 || l.MaxAgeMS == nil {
+		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.MaxRetries(), "retry"), printable.Plural(l.Attempts,
+			"attempt")))
+	}
+	switch {
+	case l.MaxAgeMS == nil:
+	case *l.MaxAgeMS == 0:
+		parts = append(parts, "no maximal age")
+	default:
+		parts = append(parts, "a maximal age of "+short(time.Duration(*l.MaxAgeMS)*time.Millisecond))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// short is a duration without parts that are zero: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// much returns how often, or for how long, a message must have failed for the limit to dead-letter it.
+func (l Limit) much() string {
+	switch {
+	case l.MaxAgeMS == nil:
+		return "that often"
+	case l.Attempts == 0:
+		return "for that long"
+	}
+	return "that often, or for that long,"
+}
+
+// planLimit finds the effect of a new limit. A limit of the other kind stays, and so does the reason why it was set:
+// the queue then has both reasons.
+func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	if a.ID != "" {
+		return q.planOwn(ctx, a.ID, *a.MaxRetries+1, a.Note)
+	}
+	o := counter.Override{MaxRetries: a.MaxRetries, MaxAge: a.MaxAge, Note: a.Note}
+	before, err := q.Override(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
+		o.Note.Why = joined(before.Note.Why, a.Note.Why)
+	}
+	l := q.LimitOf(o)
+	l.to, l.why = &o, a.Note
+	return q.planned(ctx, l)
+}
+
+func joined(old, why string) string {
+	if old == "" || why == "" || strings.HasSuffix(old, why) {
+		return cmp.Or(old, why)
+	}
+	return old + "; " + why
+}
+
+// planClear finds what would change without the limit. A limit that cannot be read can be cleared.
+func planClear(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	if a.ID != "" {
+		return q.planOwn(ctx, a.ID, 0, a.Note)
+	}
+	l, err := q.Limit(ctx)
+	switch {
+	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
+		l = Limit{VHost: q.VHost, Queue: q.Name}
+	case err != nil:
+		return nil, err
+	}
+	l.why = a.Note
+	return q.planned(ctx, l)
+}
+
+// OwnLimit returns the limit of one message alone, or an error that wraps ErrNone. The note is in the audit log alone.
+func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
+	r, err := q.current(ctx, id)
+	if err == nil && r.OwnLimit == 0 {
+		err = q.None("no limit of its own is set for message %q", id)
+	}
+	return Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: r.OwnLimit}, err
+}
+
+// planOwn finds the effect of a limit of its own on one message; attempts are 1 or more, or 0 to take it back.
+func (q *Queue) planOwn(ctx context.Context, id string, attempts int, why counter.Note) (Plan, error) {
+	if attempts == 0 {
+		if _, err := q.OwnLimit(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	r, err := q.current(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	override, err := q.Override(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: attempts, Note: NoteOf(why), Done: new(bool), why: why,
+		message: r.Message}
+	r.OwnLimit = attempts
+	if ends(r, override) {
+		l.DeadLetters = 1
+	}
+	return &l, nil
+}
+
+// planned counts the messages that the limit dead-letters at their next step.
+func (q *Queue) planned(ctx context.Context, l Limit) (Plan, error) {
+	l.Done = new(bool)
+	for r, err := range q.Store.Live(ctx, q.VHost, q.Name) {
+		if err != nil {
+			return nil, err
+		}
+		if ends(r, l.to) {
+			l.DeadLetters++
+		}
+	}
+	return &l, nil
+}
+
+// ends reports whether a message is dead-lettered at its next step.
+func ends(r counter.Record, override *counter.Override) bool {
+	limit := r.InForce(override)
+	return limit > 0 && r.Counted() >= limit || r.TooOld(override)
+}
+
+// Question asks before messages are dead-lettered.
+func (l *Limit) Question(int) string {
+	if l.DeadLetters == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?",
+		printable.Plural(l.DeadLetters, "message"), printable.Name(l.Queue), l.much())
+}
+
+// Do sets or clears the limit.
+func (l *Limit) Do(ctx context.Context, q *Queue) (err error) {
+	verb, subject, messages := VerbSetLimit, l.Words(), 0
+	if l.clears() {
+		verb, subject = VerbClearLimit, ""
+	}
+	switch {
+	case l.ID != "":
+		subject, messages = strings.TrimSuffix(l.ID+": "+subject, ": "), 1
+		err = q.Store.LimitMessage(ctx, l.message, l.Attempts, l.why)
+	case l.to != nil:
+		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
+	default:
+		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
+	}
+	*l.Done = err == nil
+	return q.audited(ctx, verb, subject, l.why, messages, err)
+}
+
+// Text says what becomes of the limit.
+func (l *Limit) Text() string {
+	text := printable.Name(cmp.Or(l.ID, l.Queue)) + ": "
+	if !*l.Done {
+		text += "would be "
+	}
+	if l.clears() {
+		text += "cleared"
+	} else {
+		text += "set to " + l.Words()
+	}
+	if n := l.DeadLetters; n > 0 {
+		text += fmt.Sprintf("; dead-letters %s that failed %s already", printable.Plural(n, "message"), l.much())
+	}
+	return text
+}
+
+func (l *Limit) clears() bool { return l.to == nil && (l.ID == "" || l.Attempts == 0) }
+
+// limitNow says which limit is set for a queue, or for its message id.
+func limitNow(ctx context.Context, q *Queue, id string) (string, error) {
+	if id == "" {
+		l, err := q.Limit(ctx)
+		switch {
+		case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
+			return "consumers ignore what is set now: " + printable.Text(err.Error(), ""), nil
+		case errors.Is(err, ErrNone):
+			return "no limit is set: the consumers use their own", nil
+		case err != nil:
+			return "", err
+		}
+		return "now " + l.Words() + l.Note.Text(), nil
+	}
+	r, err := q.current(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	text := printable.Plural(r.Counted(), "failed attempt") + " so far"
+	if own := r.OwnLimit; own > 0 {
+		text += "; it has a limit of its own: " + Limit{Attempts: own}.Words()
+	}
+	return text + "; a limit of its own replaces every other one for this message, on every consumer", nil
+}
+
+// MaxRetries is the limit as consumers are configured with it.
+func (l Limit) MaxRetries() int { return max(l.Attempts-1, 0) }

@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func TestShort(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"24h": 24 * time.Hour, "1h5m": 65 * time.Minute, "10m": 10 * time.Minute, "1h0m10s": time.Hour + 10*time.Second,
+		"20s": 20 * time.Second, "1.5s": 1500 * time.Millisecond, "1ms": time.Millisecond,
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestTakingAnOwnLimitBack: a message that is too old for its queue is dead-lettered once it has no limit of its own.
+func TestTakingAnOwnLimitBack(t *testing.T) {
+	q, c := queueAt(t)
+	m := counter.Message{VHost: "/", Queue: "orders", ID: "m"}
+	for _, token := range []string{"a", "b"} {
+		if _, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: token}, counter.Failure{Limit: 9}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond) // the message grows older
+	}
+	age := time.Millisecond
+	if err := q.Store.LimitMessage(t.Context(), m, 50, counter.Note{Why: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Store.SetLimit(t.Context(), "/",
+		"orders", counter.Override{MaxAge: &age, Note: counter.Note{Why: "y"}}); err != nil {
+		t.Fatal(err)
+	}
+	for attempts, want := range map[int]int{60: 0, 1: 1, 0: 1} {
+		ask, verb := Ask{ID: "m", Note: counter.Note{Why: "y"}}, VerbClearLimit
+		if attempts > 0 {
+			ask.MaxRetries, verb = new(attempts-1), VerbSetLimit
+		}
+		plan, err := ChangeOf(verb).Plan(t.Context(), q, ask)
+		if l, ok := plan.(*Limit); err != nil || !ok || l.DeadLetters != want {
+			t.Errorf("%d attempts: %+v, %v; want %d dead-lettered", attempts, plan, err, want)
+		}
+	}
+}

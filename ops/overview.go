@@ -1,0 +1,223 @@
+package ops
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// Overview is all queues at one moment, the worst first.
+type Overview struct {
+	Time   time.Time `json:"time"` // by the store
+	VHost  string    `json:"vhost"`
+	Queues []Summary `json:"queues"`
+
+	// of the virtual host; empty: it has none, or the management API did not list them
+	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
+
+	// Alarms say that the broker blocks publishers, and why the store refuses writes.
+	Alarms []inspect.Finding `json:"alarms,omitempty"`
+
+	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
+	Store  error `json:"-"` // why the store said nothing
+}
+
+// Summary is a queue of an Overview. Broker and store say one half each.
+type Summary struct {
+	VHost   string  `json:"vhost"`
+	Queue   string  `json:"queue"`
+	Trouble Trouble `json:"trouble,omitempty"` // the worst
+
+	Ready     *int   `json:"ready,omitempty"` // nil: the broker did not say; so are the next ones
+	Unacked   *int   `json:"unacked,omitempty"`
+	Consumers *int   `json:"consumers,omitempty"`
+	Rates     *Rates `json:"rates,omitempty"`
+
+	Head *Message `json:"head,omitempty"` // the message that blocks for longest
+	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
+	Blocked   time.Duration `json:"-"`
+	Retrying  int           `json:"retrying"` // messages that failed, or run again
+	Forgotten int           `json:"forgotten,omitempty"`
+	// messages that are not counted, of all processes; since and why of the one that waits for longest
+	Waiting *WaitingMessages `json:"waiting,omitempty"`
+	Dead    DeadLetters      `json:"dead_lettered"`
+
+	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks
+	// at each queue.
+	Findings []inspect.Finding `json:"findings,omitempty"`
+
+	BlockedLanes int `json:"blocked_lanes,omitempty"`
+
+	Paused      *Note  `json:"paused,omitempty"`
+	Limit       *Limit `json:"limit,omitempty"`
+	Undecodable string `json:"undecodable,omitempty"` // the note of consumers, of the last minute
+
+	// other queues whose dead letters land in Dead.Queue: Missing is of all together
+	Sharing   int   `json:"sharing,omitempty"`
+	StoreSeen bool  `json:"-"`                 // the store said its half
+	Partial   bool  `json:"partial,omitempty"` // the store has more records than were read
+	Err       error `json:"-"`                 // why the store's half is not known, of this queue alone
+}
+
+// Trouble is what is wrong with a queue.
+type Trouble string
+
+// The troubles, the worst first.
+const (
+	TroubleRoute Trouble = "route" // its dead letters reach no queue: they are lost, or consumers hold them
+	// a message has blocked or was held uncounted for over a minute, or none can be decoded, or the queue has no majority
+	TroubleBlocked     Trouble = "blocked"
+	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
+	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
+	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
+	TroubleLanes       Trouble = "lanes"       // lanes are blocked: their messages are dead-lettered without an attempt
+	TroubleRetrying    Trouble = "retrying"
+	TroubleDead        Trouble = "dead"
+	TroubleNone        Trouble = ""
+)
+
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleUnsafe, TroubleStopped, TroubleLanes,
+	TroubleRetrying, TroubleDead, TroubleNone}
+
+// blockedAfter is how long a message may block before it is trouble.
+const blockedAfter = time.Minute
+
+func (s *Summary) ofBroker(seen sight, name string) {
+	if l, ok := seen.listed[name]; ok {
+		s.Ready, s.Unacked, s.Consumers = &l.Ready, &l.Unacked, &l.Consumers
+		s.Rates = &Rates{In: l.In, Out: l.Out, Acked: l.Acked}
+		s.Dead.Waiting, s.Dead.WaitingSeen = l.DeadLettering, true
+	} else if q, ok := seen.depths[name]; ok {
+		s.Ready, s.Consumers = &q.Messages, &q.Consumers
+	}
+	s.Dead.Queue = seen.routes[name].Name
+	s.Findings = seen.found[name]
+}
+
+func (s *Summary) ofStore(kept counter.Summary) {
+	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
+	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
+	s.Dead.counted(kept.Tombstones)
+	s.BlockedLanes, s.Dead.Blocked = kept.BlockedLanes, kept.Blocked.Count
+	s.Dead.recent = int64(kept.Recent) + kept.Blocked.Recent
+	s.Undecodable = kept.Undecodable
+	if kept.Waiting.Messages > 0 {
+		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For),
+			Why: kept.Waiting.Why}
+	}
+	if kept.Paused != nil {
+		s.Paused = new(NoteOf(*kept.Paused))
+	}
+	if kept.Override != nil {
+		queue := Queue{VHost: s.VHost, Name: s.Queue}
+		limit := queue.LimitOf(*kept.Override)
+		s.Limit = &limit
+	}
+	if kept.Head == nil {
+		return
+	}
+	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused}
+	if s.Consumers != nil {
+		at.Consumers = *s.Consumers
+	}
+	head := blocking(*kept.Head, kept.Override, &at)
+	if s.Ready != nil && s.Unacked != nil && *s.Ready+*s.Unacked == 0 && head.left(kept.Time) {
+		return
+	}
+	if s.Head = &head; head.State != Forgotten && !head.Moved {
+		s.Blocked = max(kept.Time.Sub(head.Since), 0)
+	}
+}
+
+// judge accounts for the dead letters, and puts the worst queue first.
+func (o *Overview) judge(seen sight) {
+	sharing := map[string][]*Summary{}
+	for i := range o.Queues {
+		s := &o.Queues[i]
+		if s.Dead.Queue != "" && o.Store == nil && s.Err == nil {
+			sharing[s.Dead.Queue] = append(sharing[s.Dead.Queue], s)
+		}
+	}
+	for name, of := range sharing {
+		if l, listed := seen.listed[name]; listed {
+			account(of, DeadLetters{Queue: name, Holds: &l.Ready, Out: l.Unacked, Taken: &l.Taken, consumers: l.Consumers,
+				moving: l.Unacked > 0 || l.Out > 0 || l.Acked > 0})
+		}
+	}
+	for i := range o.Queues {
+		o.Queues[i].Trouble = o.Queues[i].trouble(o.Time)
+	}
+	slices.SortFunc(o.Queues, worse)
+}
+
+// account compares what queues dead-lettered with what their common dead-letter queue has.
+func account(of []*Summary, at DeadLetters) {
+	for _, s := range of {
+		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
+		at.Waiting, at.Expired, at.Blocked = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Blocked+s.Dead.Blocked
+	}
+	at.judge()
+	for _, s := range of {
+		d := &s.Dead
+		d.Holds, d.Taken = at.Holds, at.Taken
+		if len(of) == 1 {
+			d.Out = at.Out
+			d.remain()
+		}
+		most := d.Still + d.Blocked
+		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
+	}
+}
+
+// halts reports whether a finding says that the queue itself stands still.
+func halts(f inspect.Finding) bool { return f.Code == inspect.CodeMinority && f.About == "" }
+
+func (s *Summary) trouble(now time.Time) Trouble {
+	switch {
+	case slices.ContainsFunc(s.Findings, losesDeadLetters):
+		return TroubleRoute
+	case s.Blocked > blockedAfter, s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "",
+		s.Err != nil, slices.ContainsFunc(s.Findings, halts):
+		return TroubleBlocked
+	case s.Dead.Missing > 0:
+		return TroubleUnaccounted
+	case len(s.Findings) > 0:
+		return TroubleUnsafe
+	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
+		return TroubleStopped
+	case s.BlockedLanes > 0:
+		return TroubleLanes
+	case s.Retrying > s.Forgotten:
+		return TroubleRetrying
+	case s.Dead.Still > 0:
+		return TroubleDead
+	}
+	return TroubleNone
+}
+
+// worse puts the queue first that needs a person more.
+func worse(a, b Summary) int {
+	since := func(s Summary) int64 {
+		if s.Dead.Still == 0 {
+			return 1<<63 - 1
+		}
+		return s.Dead.Since.UnixMilli()
+	}
+	ready := func(s Summary) int {
+		if s.Ready == nil {
+			return 0
+		}
+		return *s.Ready
+	}
+	return cmp.Or(
+		cmp.Compare(slices.Index(troubles, a.Trouble), slices.Index(troubles, b.Trouble)),
+		cmp.Compare(b.Blocked, a.Blocked), cmp.Compare(b.Retrying, a.Retrying), cmp.Compare(b.Dead.Missing, a.Dead.Missing),
+		cmp.Compare(since(a), since(b)), cmp.Compare(ready(b), ready(a)), cmp.Compare(a.Queue, b.Queue))
+}
+
+// Failed returns what could not be asked, nil if all could.
+func (o Overview) Failed() error { return errors.Join(o.Broker, o.Store) }

@@ -1,0 +1,179 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// TestWorstFirst: a queue that needs a person more comes first.
+func TestWorstFirst(t *testing.T) {
+	failing := func(name string, ago time.Duration) Summary {
+		s := Summary{Queue: name}
+		s.ofStore(counter.Summary{Time: noon, Retrying: 1, Head: &counter.Record{Failures: 1, FirstTime: earlierBy(ago),
+			Due: noon}})
+		return s
+	}
+	dead := func(name string, missing int64) Summary {
+		return Summary{Queue: name, Dead: DeadLetters{Count: 3, Still: 3, Missing: missing}}
+	}
+	waiting := func(name string, ready, consumers int) Summary {
+		return Summary{Queue: name, Ready: &ready, Consumers: &consumers}
+	}
+	held := func(name string, ago time.Duration) Summary {
+		s := Summary{Queue: name}
+		s.ofStore(counter.Summary{Time: noon, Waiting: counter.Waiting{Messages: 1, For: ago}})
+		return s
+	}
+	want := []struct {
+		s       Summary
+		trouble Trouble
+	}{
+		{Summary{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}},
+			TroubleRoute},
+		{failing("hours", time.Hour), TroubleBlocked},
+		{failing("minutes", 2*time.Minute), TroubleBlocked},
+		{held("held", 2*time.Minute), TroubleBlocked},
+		{Summary{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
+		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}},
+			TroubleBlocked},
+		{dead("lost more", 2), TroubleUnaccounted},
+		{dead("lost", 1), TroubleUnaccounted},
+		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
+		{waiting("full", 9, 0), TroubleStopped},
+		{waiting("filling", 1, 0), TroubleStopped},
+		{Summary{Queue: "held", BlockedLanes: 1, Retrying: 1}, TroubleLanes},
+		{failing("seconds", 5*time.Second), TroubleRetrying},
+		{dead("dead", 0), TroubleDead},
+		{waiting("busy", 9, 1), TroubleNone},
+		{waiting("idle", 0, 0), TroubleNone},
+	}
+	o := Overview{Time: noon}
+	for _, w := range slices.Backward(want) {
+		o.Queues = append(o.Queues, w.s)
+	}
+	o.judge(sight{})
+	for i, w := range want {
+		if got := o.Queues[i]; got.Queue != w.s.Queue || got.Trouble != w.trouble {
+			t.Errorf("at %d: %q with trouble %q, want %q with %q", i, got.Queue, got.Trouble, w.s.Queue, w.trouble)
+		}
+	}
+}
+
+// TestForgottenDoesNotBlock: a message that no consumer takes says nothing about the queue's head.
+func TestForgottenDoesNotBlock(t *testing.T) {
+	var s Summary
+	s.ofStore(counter.Summary{Time: noon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1,
+		FirstTime: earlierBy(time.Hour), Due: earlierBy(time.Hour)}})
+	if s.Blocked != 0 || s.Head.State != Forgotten || s.trouble(noon) != TroubleNone {
+		t.Errorf("%+v, trouble %q", s, s.trouble(noon))
+	}
+}
+
+// TestAccount: dead letters are missing if the dead-letter queue, at rest, has not as many as were sent to it.
+func TestAccount(t *testing.T) {
+	for name, tc := range map[string]struct {
+		at               broker.Load
+		a, b             counter.Summary
+		missing, unclear int64 // of each
+	}{
+		"all there": {broker.Load{Ready: 3}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"replayed": {broker.Load{Ready: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2, Removed: 1}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"taken": {broker.Load{Ready: 1, Taken: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
+		"lost": {broker.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 3, 0},
+		"expired": {broker.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, 1, 0},
+		"on the way": {broker.Load{Ready: 1}, counter.Summary{Recent: 2, Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{}, 0, 0},
+		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
+			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 0, 3},
+	} {
+		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
+		seen := sight{
+			listed: map[string]broker.Listed{"dlq": {Load: tc.at}, "a": {}, "b": {}},
+			routes: map[string]DeadLetterQueue{"a": {Name: "dlq"}, "b": {Name: "dlq"}},
+		}
+		for i, kept := range []counter.Summary{tc.a, tc.b} {
+			o.Queues[i].ofBroker(seen, o.Queues[i].Queue)
+			o.Queues[i].ofStore(kept)
+		}
+		o.judge(seen)
+		for _, s := range o.Queues {
+			unclear := tc.unclear
+			if name == "on the way" && s.Queue == "a" {
+				unclear = 2
+			}
+			if s.Dead.Missing != tc.missing || s.Dead.Unclear != unclear || s.Sharing != 1 {
+				t.Errorf("%s: queue %s: %d missing, %d unclear, shared with %d; want %d and %d", name, s.Queue, s.Dead.Missing,
+					s.Dead.Unclear, s.Sharing, tc.missing, unclear)
+			}
+		}
+	}
+}
+
+// TestDeadLetterQueues: routes are followed through exchanges and the default exchange, and a queue without one has an
+// error.
+func TestDeadLetterQueues(t *testing.T) {
+	queue := func(name string, args amqp.Table) broker.Listed {
+		return broker.Listed{Queue: broker.Queue{
+			Name: name, PolicyKnown: true, Policy: amqp.Table{}, Declared: broker.Declared{Type: broker.Classic,
+				Durable: true, Args: args},
+		}}
+	}
+	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{
+		"fan": {Exists: broker.Yes, Kind: "fanout", Bound: true,
+			Bindings: []broker.Binding{{Source: "fan", Destination: "dead", DestinationType: "queue"}}},
+		"two": {Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{
+			{Source: "two", Destination: "dead", DestinationType: "queue"}, {Source: "two", Destination: "direct.dlq",
+				DestinationType: "queue"},
+		}},
+	}}
+	g.Exchanges["none"] = inspect.Exchange{Exists: broker.Yes, Kind: "direct", Bound: true}
+	g.Exchanges["on"] = inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
+		Bindings: []broker.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
+	fresh := queue("fresh", nil) // the API does not show its policy yet
+	fresh.PolicyKnown = false
+	g = withQueues(g, []broker.Listed{
+		queue("fanned", amqp.Table{"x-dead-letter-exchange": "fan"}),
+		queue("direct", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "direct.dlq"}),
+		queue("both", amqp.Table{"x-dead-letter-exchange": "two"}),
+		queue("broken", amqp.Table{"x-dead-letter-exchange": "gone"}),
+		queue("lost", amqp.Table{"x-dead-letter-exchange": "gone"}),
+		queue("unbound", amqp.Table{"x-dead-letter-exchange": "none"}),
+		queue("nowhere", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "no queue"}),
+		queue("astray", amqp.Table{"x-dead-letter-exchange": "on"}),
+		queue("none", nil), fresh, queue("dead", nil), queue("direct.dlq", nil), queue("broken.dlq", nil),
+	})
+	at := deadLetterQueues(g)
+	found := survey(g, at, "RabbitMQ")
+	for name, code := range map[string]string{
+		"fanned": "", "direct": "", "both": "", "dead": "", "fresh": "", "none": inspect.CodeNoDeadLetterExchange,
+		"broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
+		"unbound": inspect.CodeUnbound, "nowhere": inspect.CodeQueueMissing, "astray": inspect.CodeUnbound,
+	} {
+		var codes []string
+		for _, f := range found[name] {
+			codes = append(codes, f.Code)
+		}
+		if got := strings.Join(codes, " "); got != code {
+			t.Errorf("%s: found %q, want %q", name, got, code)
+		}
+	}
+	for name, want := range map[string]string{"fanned": "dead", "direct": "direct.dlq", "both": "", "broken": "broken.dlq",
+		"lost": "", "dead": ""} {
+		if at[name].Name != want {
+			t.Errorf("%s: %q, want %q", name, at[name].Name, want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Pause is the pause of a queue, or what an operator is about to change of it.
+type Pause struct {
+	VHost string `json:"vhost"`
+	Queue string `json:"queue"`
+	Note
+	Paused    bool       `json:"paused"`           // once Done
+	Before    bool       `json:"before,omitempty"` // it was so before: nothing is done
+	Done      bool       `json:"done"`
+	Consumers []Consumer `json:"consumers,omitempty"` // processes that consume the queue
+
+	why  counter.Note
+	wait time.Duration
+}
+
+// Consumer is a process that consumes a queue.
+type Consumer struct {
+	Consumer string        `json:"consumer"`
+	Stopped  bool          `json:"stopped"` // it takes no deliveries and holds none
+	Seen     time.Time     `json:"seen"`    // when it last read whether the queue is paused
+	Ago      time.Duration `json:"-"`       // since then
+}
+
+// planPause finds whether the queue is paused already, by whom and why.
+func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: NoteOf(a.Note), why: a.Note, wait: a.Wait}
+	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
+	if err != nil || paused == nil {
+		return p, err
+	}
+	holding, err := q.Store.Holding(ctx, q.VHost, q.Name)
+	if holding == nil || !holding.Only { // else the pause becomes the operator's
+		p.Before, p.Note = true, NoteOf(*paused)
+	}
+	return p, err
+}
+
+// planResume finds the pause that a resume ends.
+func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case paused == nil:
+		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused", q.Name, q.VHost)}
+	}
+	return &Pause{VHost: q.VHost, Queue: q.Name, Note: NoteOf(*paused), why: a.Note}, nil
+}
+
+// pauseNow says what consumes the queue, and whether it is paused.
+func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
+	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
+	if err != nil {
+		return "", err
+	}
+	consuming, err := q.Store.Consumers(ctx, q.VHost, q.Name)
+	if err != nil {
+		return "", err
+	}
+	text := printable.Plural(len(consuming), "process") + " consumed it within the last minute"
+	if paused != nil {
+		return text + "; it is paused" + NoteOf(*paused).Text(), nil
+	}
+	return text + "; paused consumers take no messages and count nothing, until an operator resumes the queue", nil
+}
+
+// Question is empty: a pause destroys nothing.
+func (*Pause) Question(int) string { return "" }
+
+// Do pauses or resumes the queue, and waits as long as it was asked to until the consumers of a paused one stop.
+func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
+	if !p.Before {
+		verb, change, already := VerbPause, q.Store.Pause, counter.ErrPaused
+		if !p.Paused {
+			verb, change, already = VerbResume, q.Store.Resume, counter.ErrNotPaused
+		}
+		if err = change(ctx, q.VHost, q.Name, p.why); errors.Is(err, already) {
+			p.Before = true
+		} else if err = q.audited(ctx, verb, "", p.why, 0, err); err != nil {
+			return err
+		}
+	}
+	p.Done = true
+	for until := time.Now().Add(p.wait); p.Paused; {
+		p.Consumers, err = q.Consumers(ctx)
+		if err != nil || len(p.Running()) == 0 || !time.Now().Before(until) || !pause.For(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Running are the consumers that have not stopped.
+func (p *Pause) Running() (running []Consumer) {
+	for _, c := range p.Consumers {
+		if !c.Stopped {
+			running = append(running, c)
+		}
+	}
+	return running
+}
+
+// Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
+func (p *Pause) Text() string {
+	queue, note := printable.Name(p.Queue), p.Note.Text()
+	switch {
+	case !p.Paused && p.Before:
+		return queue + ": is resumed already"
+	case !p.Paused && p.Done:
+		return queue + ": resumed; it was paused" + note
+	case !p.Paused:
+		return queue + ": would be resumed; it is paused" + note
+	case p.Before:
+		return queue + ": is paused already," + note + p.stopped()
+	case p.Done:
+		return queue + ": paused" + p.stopped()
+	}
+	return queue + ": would be paused"
+}
+
+func (p *Pause) stopped() string {
+	switch {
+	case !p.Done:
+		return ""
+	case len(p.Consumers) == 0:
+		return "; no process consumes it"
+	}
+	return fmt.Sprintf("; %d of %s stopped", len(p.Consumers)-len(p.Running()),
+		printable.Plural(len(p.Consumers), "process"))
+}
+
+// Consumers returns the processes that consume the queue.
+func (q *Queue) Consumers(ctx context.Context) ([]Consumer, error) {
+	states, err := q.Store.Consumers(ctx, q.VHost, q.Name)
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	now, err := q.Store.Now(ctx)
+	var out []Consumer
+	for _, s := range states {
+		out = append(out, Consumer{Consumer: s.Consumer, Stopped: s.Paused, Seen: s.Seen, Ago: max(now.Sub(s.Seen), 0)})
+	}
+	return out, err
+}

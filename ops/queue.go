@@ -1,0 +1,130 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// ErrNone is wrapped by errors about a queue or a message of which nothing is
+// counted, or for which nothing is set.
+var ErrNone = errors.New("records: none")
+
+// noneError is ErrNone with a text of its own.
+type noneError struct{ text string }
+
+func (e noneError) Error() string { return e.text }
+func (noneError) Unwrap() error   { return ErrNone }
+
+// ForeignError names keys of the store that hold something else than a
+// record. Consumers hold the messages until an operator removes these keys; no
+// command of strikes does.
+type ForeignError struct {
+	Queue string
+	Keys  []string
+}
+
+func (e *ForeignError) Error() string {
+	if len(e.Keys) == 1 {
+		return fmt.Sprintf("the key %q of queue %q holds a value that is no record of strikes", e.Keys[0], e.Queue)
+	}
+	return fmt.Sprintf("%d keys of queue %q hold values that are no records of strikes", len(e.Keys), e.Queue)
+}
+
+// Queue is where operators work on the records of a queue.
+type Queue struct {
+	Store *counter.Admin
+	VHost string
+	Name  string
+
+	Counting func(n int) // is told how many dead letters Groups has counted; nil is silent
+	// gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
+	Warn func(error)
+}
+
+// None returns an error that wraps ErrNone and names the queue.
+func (q *Queue) None(format string, args ...any) error {
+	return noneError{fmt.Sprintf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), q.Name, q.VHost)}
+}
+
+// List yields the newest records of the queue, limit at most (0: all). Its
+// last error is a *ForeignError if it came upon foreign keys.
+func (q *Queue) List(ctx context.Context, limit int) iter.Seq2[counter.Record, error] {
+	return func(yield func(counter.Record, error) bool) {
+		var foreign []string
+		n := 0
+		for r, err := range q.Store.List(ctx, q.VHost, q.Name) {
+			if err == nil && r.State == counter.StateForeign {
+				foreign = append(foreign, r.Key)
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+			if n++; n == limit {
+				break
+			}
+		}
+		if len(foreign) > 0 {
+			yield(counter.Record{}, &ForeignError{q.Name, foreign})
+		}
+	}
+}
+
+// Message returns the records of all generations of a message, the newest
+// first, or an error that wraps ErrNone, or a *ForeignError.
+func (q *Queue) Message(ctx context.Context, id string) ([]counter.Record, error) {
+	records, err := q.generations(ctx, id)
+	if err == nil && len(records) == 0 {
+		err = q.None("nothing is counted of message %q", id)
+	}
+	return records, err
+}
+
+func (q *Queue) generations(ctx context.Context, id string) ([]counter.Record, error) {
+	records, err := q.Store.Get(ctx, q.VHost, q.Name, id)
+	if err != nil {
+		return nil, err
+	}
+	var foreign []string
+	for i := range records {
+		records[i].ID = id // a record keeps only the beginning of a long one
+		if records[i].State == counter.StateForeign {
+			foreign = append(foreign, records[i].Key)
+		}
+	}
+	if len(foreign) > 0 {
+		return nil, fmt.Errorf("message %q: %w", id, &ForeignError{q.Name, foreign})
+	}
+	return records, nil
+}
+
+// Override returns the limit that the queue's consumers obey instead of their
+// own; nil if there is none, or one that they ignore.
+func (q *Queue) Override(ctx context.Context) (*counter.Override, error) {
+	set, err := q.Store.Limit(ctx, q.VHost, q.Name)
+	if errors.Is(err, counter.ErrOverride) {
+		if q.Warn != nil {
+			q.Warn(err)
+		}
+		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
+	}
+	return set, err
+}
+
+// current returns the record of the generation that is not over yet.
+func (q *Queue) current(ctx context.Context, id string) (counter.Record, error) {
+	records, err := q.Message(ctx, id)
+	if err != nil {
+		return counter.Record{}, notYet(err)
+	}
+	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.StateLive })
+	if i < 0 {
+		return counter.Record{}, fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
+	}
+	return records[i], nil
+}

@@ -1,0 +1,316 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
+)
+
+// ErrNoList says that the queues are not known: there is no management API to list them, and none are named.
+var ErrNoList = errors.New("the queues cannot be listed without the management API")
+
+const (
+	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery
+	// is that time while an error is found, or the API does not show the policy of a queue yet.
+	routesEvery = 30 * time.Second
+	brokenEvery = 5 * time.Second
+	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
+	brokerTimeout = 4 * time.Second
+	storeTimeout  = 3 * time.Second
+	// asked is how many queues AMQP is asked about at the same time.
+	asked = 16
+)
+
+// Queues summarises the queues of a virtual host, as often as it is asked to. It is not safe for concurrent use.
+type Queues struct {
+	VHost string
+	Store *counter.Admin
+
+	// Dial opens a connection to the broker. All dials again when it is lost.
+	Dial func(context.Context) (*amqp.Connection, error)
+
+	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks
+	// nowhere.
+	API     inspect.Need
+	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
+
+	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues,
+	// streams, dead-letter queues and delay queues.
+	Names []string
+
+	conn       *amqp.Connection
+	names      []string // of the last list
+	routes     map[string]DeadLetterQueue
+	found      map[string][]inspect.Finding
+	unsettled  bool // a policy is not known
+	routesRead time.Time
+}
+
+// Close closes the connection to the broker. The store is the caller's.
+func (q *Queues) Close() {
+	if q.conn != nil {
+		_ = q.conn.CloseDeadline(time.Now().Add(closeTimeout))
+	}
+}
+
+// All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is
+// still there. All itself fails only if ctx is done. It takes 7 s at most.
+func (q *Queues) All(ctx context.Context) (Overview, error) {
+	o := Overview{VHost: q.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
+	seen, err := q.askBroker(ctx)
+	o.Broker = err
+	names := q.wanted(seen)
+	kept, err := q.askStore(ctx, names)
+	if err != nil {
+		o.Store = fmt.Errorf("store: %w", err)
+		kept = make([]counter.Summary, len(names))
+	}
+	for i, name := range names {
+		s := Summary{VHost: q.VHost, Queue: name}
+		s.ofBroker(seen, name)
+		s.ofStore(kept[i])
+		o.Queues = append(o.Queues, s)
+	}
+	if len(kept) > 0 && o.Store == nil {
+		o.Time = kept[0].Time
+	}
+	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, q.Store))
+	o.judge(seen)
+	return o, ctx.Err()
+}
+
+func (q *Queues) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if len(names) == 0 { // it may be out of reach all the same
+		_, err := q.Store.Now(ctx)
+		return nil, err
+	}
+	return q.Store.Summaries(ctx, q.VHost, names, Arriving)
+}
+
+// sight is what the broker said.
+type sight struct {
+	listed map[string]broker.Listed
+	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
+	routes map[string]DeadLetterQueue
+	found  map[string][]inspect.Finding // errors of queues
+	alarms []inspect.Finding
+}
+
+func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	if q.conn == nil || q.conn.IsClosed() {
+		if q.conn, err = q.Dial(ctx); err != nil {
+			return s, err
+		}
+	}
+	conn := q.conn
+	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
+	defer release()
+	if q.API.Management == "" && q.FindAPI != nil {
+		q.API, err = q.FindAPI(ctx, conn, q.API)
+	}
+	switch {
+	case q.API.Management != "":
+		return q.list(ctx, conn)
+	case len(q.Names) > 0:
+		return q.depthsOf(ctx, conn)
+	case err != nil:
+		return s, fmt.Errorf("%w: %w", ErrNoList, err)
+	}
+	return s, ErrNoList
+}
+
+// list asks the management API about all queues, and now and then about their dead-letter routes.
+func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	api, err := q.API.API()
+	if err != nil {
+		return sight{}, err
+	}
+	var all []broker.Listed
+	every := routesEvery
+	if len(q.found) > 0 || q.unsettled {
+		every = brokenEvery
+	}
+	stale := time.Since(q.routesRead) >= every
+	var known inspect.Graph
+	var alarms []broker.Alarm
+	var asking panics.Group
+	asking.Go(func() error {
+		alarms, _ = api.Alarms(ctx) // the other requests say why the API does not answer
+		return nil
+	})
+	asking.Go(func() error {
+		if err := api.Serves(ctx, conn); err != nil {
+			return err
+		}
+		var err error
+		all, err = api.List(ctx, q.VHost)
+		return err
+	})
+	if stale {
+		asking.Go(func() (err error) {
+			known, err = graph(ctx, api, q.VHost)
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return sight{}, fmt.Errorf("management API: %w", err)
+	}
+	if stale {
+		product, _ := conn.Properties["product"].(string)
+		version := broker.VersionOf(conn)
+		for i := range all {
+			all[i].Version = version
+		}
+		known = withQueues(known, all)
+		q.routes = deadLetterQueues(known)
+		q.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
+		q.found = survey(known, q.routes, product)
+		q.routesRead = time.Now()
+	}
+	s := sight{listed: map[string]broker.Listed{}, routes: q.routes, found: q.found, alarms: inspect.OfAlarms(alarms)}
+	for _, l := range all {
+		s.listed[l.Name] = l
+	}
+	return s, nil
+}
+
+// depthsOf asks AMQP, which knows ready messages and consumers.
+func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	s := sight{depths: map[string]amqp.Queue{}}
+	found := make([]*amqp.Queue, len(q.Names))
+	var asking panics.Group
+	asking.SetLimit(asked)
+	for i, name := range q.Names {
+		asking.Go(func() error {
+			have, exists, err := declarePassively(ctx, conn, name)
+			if exists {
+				found[i] = &have
+			}
+			return broker.UnlessRefused(err)
+		})
+	}
+	err := asking.Wait()
+	for i, have := range found {
+		if have != nil {
+			s.depths[q.Names[i]] = *have
+		}
+	}
+	return s, err
+}
+
+// wanted returns the queues to summarise: those of the last list if there is none now.
+func (q *Queues) wanted(s sight) []string {
+	if len(q.Names) > 0 {
+		return q.Names
+	}
+	if s.listed == nil {
+		return q.names
+	}
+	takes := map[string]bool{} // dead letters of others
+	for source, at := range s.routes {
+		if isDelayQueue(source) {
+			continue
+		}
+		takes[at.Name] = takes[at.Name] || source != at.Name
+	}
+	q.names = nil
+	for name, l := range s.listed {
+		_, deadLetters := l.DeadLetterExchange()
+		if !l.Exclusive && !isDelayQueue(name) && l.Type != broker.Stream && (!takes[name] || deadLetters) {
+			q.names = append(q.names, name)
+		}
+	}
+	slices.Sort(q.names)
+	return q.names
+}
+
+// graph reads all exchanges and bindings of a virtual host.
+func graph(ctx context.Context, api *broker.API, vhost string) (inspect.Graph, error) {
+	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{}}
+	exchanges, err := api.Exchanges(ctx, vhost)
+	if err != nil {
+		return g, err
+	}
+	bindings, err := api.AllBindings(ctx, vhost)
+	if err != nil {
+		return g, err
+	}
+	from := map[string][]broker.Binding{}
+	for _, b := range bindings {
+		from[b.Source] = append(from[b.Source], b)
+	}
+	for name, x := range exchanges {
+		alternate, _ := x.Arguments["alternate-exchange"].(string)
+		g.Exchanges[name] = inspect.Exchange{Exists: broker.Yes, Kind: x.Type, Bindings: from[name], Bound: true,
+			Alternate: alternate}
+	}
+	return g, nil
+}
+
+// withQueues adds all queues to the exchanges and bindings.
+func withQueues(known inspect.Graph, all []broker.Listed) inspect.Graph {
+	known.Queues = map[string]*broker.Queue{}
+	for i := range all {
+		known.Queues[all[i].Name] = &all[i].Queue
+	}
+	return known.AllKeys()
+}
+
+// deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
+func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
+	at := map[string]DeadLetterQueue{}
+	for name, q := range known.Queues {
+		var to doctor.Landing
+		for _, x := range known.Trace(*q).Landings {
+			next := known.Queues[x.Queue]
+			ttl, expires := next.TTL()
+			_, on := next.DeadLetterExchange()
+			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on &&
+				expires && ttl >= 0})
+		}
+		to.Unseen = "its route reaches no queue"
+		found, err := chooseLanding(name, to)
+		if err != nil {
+			found = DeadLetterQueue{Assumed: err}
+		}
+		if found.Assumed != nil && known.Queues[found.Name] == nil {
+			continue
+		}
+		at[name] = found
+	}
+	return at
+}
+
+// survey finds the errors of each queue that lists show. A queue that only takes the dead letters of others is judged
+// with them.
+func survey(known inspect.Graph, routes map[string]DeadLetterQueue, product string) map[string][]inspect.Finding {
+	takes := map[string]bool{}
+	for source, at := range routes {
+		takes[at.Name] = takes[at.Name] || source != at.Name
+	}
+	found := map[string][]inspect.Finding{}
+	for name, q := range known.Queues {
+		_, deadLetters := q.DeadLetterExchange()
+		if q.Exclusive || q.Type == broker.Stream || takes[name] && !deadLetters {
+			continue
+		}
+		if errors := known.Survey(*q, product, inspect.Need{Queue: name, MaxRetries: inspect.UsualRetries}); len(errors) > 0 {
+			found[name] = errors
+		}
+	}
+	return found
+}

@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// State is what a message does, or what became of it.
+type State string
+
+// The states of a record.
+const (
+	Running      State = "running"
+	Retrying     State = "retrying" // it failed, or was stopped, and gets another attempt
+	Skipped      State = "skipped"  // by an operator: it is dead-lettered at its next step
+	DeadLettered State = "dead-lettered"
+	Done         State = "done" // handled; kept for ten minutes
+)
+
+// The states of a message that blocks its queue: it is Running, or one of these.
+const (
+	Isolated  State = "running isolated" // no other handler runs in its process meanwhile
+	Left      State = "left running"     // but the queue has no consumer
+	Waiting   State = "waiting"          // for its backoff
+	Ready     State = "ready"            // for the next consumer
+	Forgotten State = "forgotten"        // ready for long: there is no consumer, or the message left the queue otherwise
+)
+
+// StateOf judges a record.
+func StateOf(r counter.Record) State {
+	switch {
+	case r.State == counter.StateDeadLetter:
+		return DeadLettered
+	case r.State == counter.StateDone:
+		return Done
+	case r.State == counter.StateSkip:
+		return Skipped
+	case r.OpenToken != "":
+		return Running
+	}
+	return Retrying
+}
+
+// Record is what an operator sees of one generation of a message. Its strings
+// come from messages and handlers: they may hold control characters.
+type Record struct {
+	VHost      string        `json:"vhost"`
+	Queue      string        `json:"queue"`
+	ID         string        `json:"id"`
+	Generation string        `json:"generation,omitempty"`
+	State      State         `json:"state"`
+	Failures   int           `json:"failures"`
+	Crashes    int           `json:"crashes"`
+	Cause      counter.Cause `json:"cause,omitempty"` // of the last failed attempt
+	LastError  string        `json:"last_error,omitempty"`
+	First      time.Time     `json:"first_failed,omitzero"` // attempt
+	Last       time.Time     `json:"last_failed,omitzero"`  // attempt
+	Due        time.Time     `json:"due,omitzero"`          // when the next attempt may begin
+	Running    time.Time     `json:"running_since,omitzero"`
+	Suspect    bool          `json:"suspect,omitempty"`
+	Starts     int64         `json:"starts"`
+	Consumer   string        `json:"consumer,omitempty"`
+	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
+	Duplicate  bool          `json:"possible_duplicate,omitempty"`
+	// failed attempts at which the message is dead-lettered; 0: not known
+	Limit    int       `json:"limit,omitempty"`
+	OwnLimit int       `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
+	Reset    *Note     `json:"reset,omitempty"`
+	Skip     *Note     `json:"skip,omitempty"`
+	Removed  time.Time `json:"removed,omitzero"` // when its dead letter was replayed or dropped
+	Expires  time.Time `json:"expires,omitzero"`
+
+	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
+	Age   time.Duration `json:"-"` // since then
+	Wait  time.Duration `json:"-"` // until Due
+}
+
+// Note says who changed what is counted, when and why.
+type Note struct {
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason"`
+}
+
+// Text says when, by whom and why, after what was done: " 2026-11-21T12:00:00Z by jo: why". It is escaped.
+func (n Note) Text() (text string) {
+	if !n.At.IsZero() {
+		text += " " + n.At.Format(time.RFC3339)
+	}
+	if n.By != "" {
+		text += " by " + printable.Line(n.By, 60)
+	}
+	if n.Reason != "" {
+		text += ": " + printable.Line(n.Reason, 200)
+	}
+	return text
+}
+
+// NoteOf returns a note of the store.
+func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why} }
+
+// Of judges a record at a moment. The override is that of its queue; nil if
+// there is none.
+func Of(r counter.Record, override *counter.Override, now time.Time) Record {
+	out := Record{
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures,
+		Crashes: r.Crashes,
+		Cause:   r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts,
+		Consumer: r.Consumer,
+		History:  History(r), Duplicate: r.PossibleDuplicate,
+		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
+	}
+	if n := NoteOf(r.Reset); n != (Note{}) {
+		out.Reset = &n
+	}
+	if n := NoteOf(r.Skipped); n != (Note{}) {
+		out.Skip = &n
+	}
+	out.Age = now.Sub(out.Since)
+	switch out.State {
+	case Running:
+		out.Running = r.OpenSince
+	case Retrying:
+		out.Due = r.Due
+	default:
+	}
+	if r.TTL > 0 {
+		out.Expires = now.Add(r.TTL).UTC().Truncate(time.Second)
+	}
+	return out
+}

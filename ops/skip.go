@@ -1,0 +1,88 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Skip has one message dead-lettered at its next step.
+type Skip struct {
+	VHost          string `json:"vhost"`
+	Queue          string `json:"queue"`
+	ID             string `json:"id"`
+	Generation     string `json:"generation,omitempty"`
+	FailedAttempts int    `json:"failed_attempts"`
+	Note
+	Running bool      `json:"running,omitempty"` // an attempt is under way; if it succeeds, the message is handled
+	Due     time.Time `json:"due,omitzero"`      // the message was moved to a delay queue, and returns then
+	Before  bool      `json:"before,omitempty"`  // another operator skipped it before, whose Note stays
+	Done    bool      `json:"done"`
+
+	message counter.Message
+	why     counter.Note
+}
+
+// planSkip finds what a skip would change.
+func planSkip(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	all, err := q.Message(ctx, a.ID)
+	if err != nil {
+		return nil, notYet(err)
+	}
+	i := slices.IndexFunc(all, func(r counter.Record) bool {
+		return r.State == counter.StateLive || r.State == counter.StateSkip
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("message %q of queue %q: %w", a.ID, q.Name, counter.ErrOver)
+	}
+	r := all[i]
+	s := &Skip{
+		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, FailedAttempts: r.Counted(), Note: NoteOf(a.Note),
+		Running: r.OpenToken != "", message: r.Message, why: a.Note,
+	}
+	if r.Move.Top > 0 && !s.Running && r.Due.After(time.Now()) {
+		s.Due = r.Due
+	}
+	if s.Before = r.State == counter.StateSkip; s.Before {
+		s.Note = NoteOf(r.Skipped)
+	}
+	return s, nil
+}
+
+// Question asks before the message is dead-lettered.
+func (s *Skip) Question(int) string {
+	return fmt.Sprintf("Dead-letter message %s of queue %s?", printable.Name(s.ID), printable.Name(s.Queue))
+}
+
+// Do skips the message. If it was skipped before, its consumer is only reminded.
+func (s *Skip) Do(ctx context.Context, q *Queue) error {
+	err := q.Store.Skip(ctx, s.message, s.why)
+	s.Done = err == nil
+	if s.Before {
+		return err
+	}
+	return q.audited(ctx, VerbSkip, s.ID, s.why, 1, err)
+}
+
+// Text says when the message is dead-lettered.
+func (s *Skip) Text() string {
+	done := "would be skipped"
+	switch {
+	case s.Before:
+		done = "was skipped before"
+	case s.Done:
+		done = "skipped"
+	}
+	text := fmt.Sprintf("%s: %s (%s)", printable.Name(s.ID), done, printable.Plural(s.FailedAttempts, "failed attempt"))
+	if s.Running {
+		text += "; an attempt is under way: if it succeeds, the message is handled"
+	}
+	if !s.Due.IsZero() {
+		text += "; it was moved to a delay queue, and is dead-lettered when it returns: " + s.Due.UTC().Format(time.RFC3339)
+	}
+	return text
+}

@@ -1,0 +1,122 @@
+// Package ops is what operators see and do. A Collector finds out what blocks a queue and what became of its dead
+// letters, and Queues does so for all of them: they gather facts from the broker, the store and the management API, and
+// pure functions judge these. Changes is the table of what operators change. Command and console show and make the
+// same.
+package ops
+
+import (
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+// Status is a queue at one moment.
+type Status struct {
+	Time      time.Time              `json:"time"` // by the store
+	VHost     string                 `json:"vhost"`
+	Queue     string                 `json:"queue"`
+	Ready     int                    `json:"ready"`
+	Consumers int                    `json:"consumers"`
+	Unacked   *int                   `json:"unacked,omitempty"` // by the management API, up to 5 s old; so are the rates
+	Rates     *Rates                 `json:"rates,omitempty"`
+	Limit     *Limit                 `json:"limit,omitempty"`
+	Limits    []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
+	Blocking  []Message              `json:"blocking"`
+	Blocked   int                    `json:"blocked"`           // messages, with those beyond Collector.Most
+	Waiting   []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by process
+	Dead      DeadLetters            `json:"dead_lettered"`
+
+	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
+	// missing, they also have the warnings about the dead-letter route.
+	Findings []inspect.Finding `json:"findings,omitempty"`
+
+	BlockedLanes int `json:"blocked_lanes,omitempty"`
+	// of the virtual host; empty: it has none, or they may not be seen
+	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
+	Notes       []Unseen     `json:"-"` // what could not be seen
+
+	Paused      *Note    `json:"paused,omitempty"`
+	HeldBy      *Holding `json:"held_by,omitempty"`     // the message for which the queue is paused
+	Undecodable string   `json:"undecodable,omitempty"` // the note of consumers, of the last minute
+}
+
+// Rates are messages a second.
+type Rates struct {
+	In    float64 `json:"in"`
+	Out   float64 `json:"out"`
+	Acked float64 `json:"acked"`
+}
+
+// Note is something that could not be seen.
+type Unseen struct {
+	Code  UnseenCode
+	Queue string // that it is about, if it is about one
+	Count int    // of ManyRecords
+	Err   error  // why, if there was an error
+}
+
+// NoteCode says what could not be seen.
+type UnseenCode string
+
+// The codes of notes.
+const (
+	AssumedQueue    UnseenCode = "assumed-dead-letter-queue" // Queue is a guess
+	DepthDenied     UnseenCode = "depth-denied"              // of Queue
+	ForeignRecord   UnseenCode = "foreign-record"
+	LanesDenied     UnseenCode = "lanes-denied" // the user of the store may not count Dead.Blocked
+	LocalClock      UnseenCode = "local-clock"  // the store's may not be read
+	ManyRecords     UnseenCode = "many-records"
+	NoManagement    UnseenCode = "no-management-api"
+	NoRates         UnseenCode = "no-rates"
+	OverrideIgnored UnseenCode = "override-ignored"
+	Unexamined      UnseenCode = "unexamined"        // what the doctor would find is not known
+	TakenNotCounted UnseenCode = "taken-not-counted" // from Queue
+)
+
+// facts are what the store said of a queue.
+type facts struct {
+	now        time.Time
+	override   *counter.Override
+	tombstones counter.Tombstones
+	blocked    counter.Blocked
+	records    map[counter.Message]counter.Record
+	reasons    tally // of the dead letters
+}
+
+// judge fills in what follows from the store's facts.
+func (s *Status) judge(f facts) {
+	for _, r := range f.records {
+		switch {
+		case blocks(r):
+			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
+		case r.State == counter.StateForeign:
+			s.note(ForeignRecord, "", nil)
+		case r.State == counter.StateDeadLetter && f.now.Sub(r.LastTime) < Arriving:
+			s.Dead.recent++
+		}
+	}
+	s.Dead.counted(f.tombstones)
+	s.BlockedLanes, s.Dead.Blocked = int(f.blocked.Lanes), f.blocked.Count
+	s.Dead.recent += f.blocked.Recent
+	s.Dead.Reasons, s.Dead.Others = f.reasons.most(maxReasons)
+	s.Dead.explain()
+}
+
+// block lists the messages that block, the longest first: most of them at most, or all if most is 0. A message that
+// left the queue without a step, for example because it expired, blocks nothing.
+func (s *Status) block(most int) {
+	if s.Unacked != nil && s.Ready+*s.Unacked == 0 {
+		s.Blocking = slices.DeleteFunc(s.Blocking, func(m Message) bool { return m.left(s.Time) })
+	}
+	slices.SortFunc(s.Blocking, byLength)
+	if s.Blocked = len(s.Blocking); most > 0 {
+		s.Blocking = s.Blocking[:min(most, s.Blocked)]
+	}
+}
+
+func (s *Status) note(code UnseenCode, queue string, err error) {
+	s.Notes = append(s.Notes, Unseen{Code: code, Queue: queue, Err: err})
+}

@@ -1,0 +1,237 @@
+package ops
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
+
+func TestStateOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		r         counter.Record
+		consumers int
+		want      State
+	}{
+		"shared":                 {counter.Record{OpenToken: "a"}, 1, Running},
+		"exclusive":              {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 1, Isolated},
+		"no consumer":            {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 0, Left},
+		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 1, Waiting},
+		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 0, Waiting},
+		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, Ready},
+		"for five minutes":       {counter.Record{Failures: 1, Due: earlierBy(counter.ForgottenAfter)}, 1, Ready},
+		"for longer":             {counter.Record{Failures: 1, Due: earlierBy(counter.ForgottenAfter + 1)}, 1, Forgotten},
+		"no backoff":             {counter.Record{Failures: 1, LastTime: earlierBy(time.Second)}, 1, Ready},
+		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: earlierBy(time.Hour)}, 1, Forgotten},
+	} {
+		if got := stateOf(tc.r, noon, tc.consumers); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		r    counter.Record
+		want bool
+	}{
+		"failed":               {counter.Record{Failures: 1}, true},
+		"crashed":              {counter.Record{Crashes: 1}, true},
+		"runs again":           {counter.Record{OpenToken: "a"}, true},
+		"stopped":              {counter.Record{Starts: 1}, false},
+		"dead-lettered":        {counter.Record{State: counter.StateDeadLetter, Failures: 4}, false},
+		"handled":              {counter.Record{State: counter.StateDone, Failures: 1}, false},
+		"made clean by an op.": {counter.Record{Reset: counter.Note{Why: "x"}}, false},
+	} {
+		if got := blocks(tc.r); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestBlockingIsSortedByLength(t *testing.T) {
+	all := []Message{
+		{ID: "gone", State: Forgotten, Since: earlierBy(48 * time.Hour)},
+		{ID: "second", State: Ready, Since: earlierBy(time.Minute)},
+		{ID: "b", State: Running, Since: earlierBy(time.Second)},
+		{ID: "head", State: Waiting, Since: earlierBy(time.Hour)},
+		{ID: "a", State: Running, Since: earlierBy(time.Second)},
+	}
+	slices.SortFunc(all, byLength)
+	var got []string
+	for _, b := range all {
+		got = append(got, b.ID)
+	}
+	if diff := cmp.Diff([]string{"head", "second", "a", "b", "gone"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTally(t *testing.T) {
+	all := tally{"b": 2, "a": 2, "rare": 1, "often": 9, "once": 1}
+	most, others := all.most(3)
+	if diff := cmp.Diff([]Reason{{"often", 9}, {"a", 2}, {"b", 2}}, most); diff != "" || others != 2 {
+		t.Errorf("%d others; %s", others, diff)
+	}
+	if most, others := (tally{}).most(3); len(most) != 0 || others != 0 {
+		t.Errorf("of nothing: %v, %d", most, others)
+	}
+}
+
+func TestJudgeDeadLetters(t *testing.T) {
+	five := func(d DeadLetters) DeadLetters { d.Count = 5; return d }
+	n := func(n int) *int { return &n }
+	taken := func(n int64) *int64 { return &n }
+	for _, tc := range []struct {
+		d                DeadLetters
+		missing, unclear int64
+	}{
+		{five(DeadLetters{}), 0, 0},
+		{five(DeadLetters{Removed: 5}), 0, 0},
+		{DeadLetters{Holds: n(0)}, 0, 0},
+		{five(DeadLetters{Holds: n(5)}), 0, 0},
+		{five(DeadLetters{Holds: n(9), Taken: taken(0)}), 0, 0}, // others' dead letters too
+		{five(DeadLetters{Holds: n(3)}), 2, 0},
+		{five(DeadLetters{Holds: n(3), Taken: taken(2)}), 0, 0},
+		{five(DeadLetters{Holds: n(3), Taken: taken(7)}), 0, 0},
+		{five(DeadLetters{Holds: n(3), Taken: taken(1)}), 1, 0},
+		{five(DeadLetters{Holds: n(0), Taken: taken(0)}), 5, 0},
+		{five(DeadLetters{Holds: n(3), Removed: 2}), 0, 0},
+		{five(DeadLetters{Holds: n(2), Removed: 2}), 1, 0},
+		{five(DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}), 0, 0}, // the broker began to count later
+		{five(DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}), 0, 0}, // seen by both
+		{five(DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}), 0, 0},
+		{five(DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2}), 1, 0},
+		{five(DeadLetters{Holds: n(3), Removed: 4}), 0, 0}, // copies of one
+		// what the source keeps for the dead-letter route is there
+		{five(DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}), 0, 0},
+		{five(DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1}), 1, 0},
+		{five(DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}), 0, 0}, // they have just arrived
+		// what is not at rest is not judged
+		{five(DeadLetters{Holds: n(1), Out: 2, consumers: 1}), 0, 4},
+		{five(DeadLetters{Holds: n(1), Taken: taken(1), moving: true}), 0, 3},
+		{five(DeadLetters{Holds: n(1), recent: 1}), 3, 1},
+		{five(DeadLetters{Holds: n(1), recent: 9}), 0, 4},
+		{five(DeadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0},
+		// those whose records expired are not missing; those that others took are the oldest
+		{five(DeadLetters{Holds: n(1), Expired: 1}), 3, 0},
+		{five(DeadLetters{Holds: n(0), Expired: 5}), 0, 0},
+		{five(DeadLetters{Holds: n(1), Expired: 2, Taken: taken(3)}), 1, 0},
+		{five(DeadLetters{Holds: n(1), Expired: 2, Removed: 1, Taken: taken(2)}), 1, 0},
+		// what is in blocked lanes hides nothing, and may be missing too
+		{five(DeadLetters{Holds: n(9), Blocked: 4}), 0, 0},
+		{five(DeadLetters{Holds: n(8), Blocked: 4, Taken: taken(0)}), 1, 0},
+		{five(DeadLetters{Holds: n(5), Blocked: 4, recent: 4}), 0, 4},
+	} {
+		d := tc.d
+		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear {
+			t.Errorf("%+v: %d missing, %d unclear; want %d, %d", tc.d, d.Missing, d.Unclear, tc.missing, tc.unclear)
+		}
+	}
+}
+
+// TestBlockedDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters.
+func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
+	n := func(n int) *int { return &n }
+	broken := []inspect.Finding{inspect.Say(inspect.CodeUnbound, nil)}
+	strange := []inspect.Finding{inspect.Say(inspect.CodeAtMostOnce, nil), inspect.Say(inspect.CodeLimitLow, nil)}
+	for _, tc := range []struct {
+		route            []inspect.Finding
+		consumers        int
+		unacked          *int
+		missing, unclear int64
+	}{
+		{nil, 1, n(3), 4, 0},
+		{strange, 1, n(3), 4, 0},
+		{broken, 0, n(0), 4, 0},
+		{broken, 1, n(0), 4, 0},
+		{broken, 1, n(3), 1, 3},
+		{broken, 1, n(9), 0, 4},
+		{broken, 1, nil, 0, 4},
+	} {
+		d := DeadLetters{Count: 5, Holds: n(1)}
+		d.judge()
+		if d.suppose(tc.route, tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
+			t.Errorf("%+v: %d missing, %d unclear", tc, d.Missing, d.Unclear)
+		}
+	}
+}
+
+// TestUnrecordedDeadLetters: a store that has lost its data leaves dead letters behind that it does not know.
+func TestUnrecordedDeadLetters(t *testing.T) {
+	n := func(n int) *int { return &n }
+	for _, tc := range []struct {
+		d    DeadLetters
+		want int64
+	}{
+		{DeadLetters{}, 0},
+		{DeadLetters{Count: 5, Holds: n(5)}, 0},
+		{DeadLetters{Count: 5, Holds: n(3)}, 0},
+		{DeadLetters{Holds: n(5)}, 5},
+		{DeadLetters{Count: 2, Holds: n(5)}, 3},
+		{DeadLetters{Count: 4, Removed: 2, Holds: n(5)}, 3},
+		{DeadLetters{Count: 4, Expired: 1, Holds: n(5)}, 1}, // the fourth lies there without its record
+		{DeadLetters{Count: 5, Expired: 2, Holds: n(5)}, 0}, // so do two more messages with the ids of others
+		{DeadLetters{Count: 2, Blocked: 3, Holds: n(5)}, 0},
+		{DeadLetters{Holds: n(5), consumers: 1}, 0}, // the figures are not of one moment
+		{DeadLetters{Holds: n(5), moving: true}, 0},
+	} {
+		d := tc.d
+		d.remain()
+		if d.countUnrecorded(); d.Unrecorded != tc.want {
+			t.Errorf("%+v: %d unrecorded, want %d", tc.d, d.Unrecorded, tc.want)
+		}
+	}
+}
+
+// TestReasonsAddUp: what the reasons do not explain is said, and what was replayed or dropped is not dead any more.
+func TestReasonsAddUp(t *testing.T) {
+	for _, tc := range []struct {
+		d              DeadLetters
+		still, unknown int64
+	}{
+		{DeadLetters{}, 0, 0},
+		{DeadLetters{Count: 9, Reasons: []Reason{{"a", 4}, {"b", 3}}, Others: 2}, 9, 0},
+		{DeadLetters{Count: 9, Reasons: []Reason{{"a", 4}}, Others: 2}, 9, 3},
+		{DeadLetters{Count: 9, Removed: 3, Reasons: []Reason{{"a", 4}}, Others: 2}, 6, 0},
+		{DeadLetters{Count: 9, Removed: 9}, 0, 0},
+		{DeadLetters{Count: 2, Removed: 3, Reasons: []Reason{{"a", 4}}}, 0, 0}, // the count was forgotten meanwhile
+	} {
+		d := tc.d
+		if d.explain(); d.Still != tc.still || d.Unknown != tc.unknown {
+			t.Errorf("%+v: %d dead, %d unknown; want %d, %d", tc.d, d.Still, d.Unknown, tc.still, tc.unknown)
+		}
+	}
+}
+
+// TestCompare: a queue of which AMQP and the management API report different
+// figures is not at rest.
+func TestCompare(t *testing.T) {
+	for _, tc := range []struct {
+		consumers int
+		load      broker.Load
+		out       int
+		moving    bool
+	}{
+		{0, broker.Load{Ready: 3, Taken: 4}, 0, false},
+		{0, broker.Load{Ready: 2, Taken: 4}, 0, true},
+		{0, broker.Load{Ready: 3, Unacked: 1, Taken: 4}, 0, true}, // read by dead list
+		{1, broker.Load{Ready: 3, Unacked: 1, Taken: 4}, 1, true},
+	} {
+		holds := 3
+		d := DeadLetters{Holds: &holds, consumers: tc.consumers}
+		d.compare(tc.load)
+		if d.Out != tc.out || d.moving != tc.moving || *d.Taken != 4 {
+			t.Errorf("%+v: %d out, moving %v, %d taken", tc, d.Out, d.moving, *d.Taken)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/reason"
+)
+
+const (
+	// maxScanned is how many records are read of messages that are retried, and how many of dead letters for their
+	// reasons: those that were written last.
+	maxScanned = 10_000
+	// frontScanned is what the store lists in one round trip.
+	frontScanned = 200
+)
+
+func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
+	var f facts
+	var denied *counter.StoreError
+	switch f.now, err = c.Store.Now(ctx); {
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
+		f.now = time.Now().UTC()
+		s.note(LocalClock, "", nil)
+	case err != nil:
+		return err
+	}
+	s.Time = f.now
+	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
+		s.note(OverrideIgnored, "", err)
+	}}
+	if f.override, err = queue.Override(ctx); err != nil {
+		return err
+	}
+	if err := c.askPause(ctx, s); err != nil {
+		return err
+	}
+	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
+	if err != nil {
+		return err
+	}
+	s.Waiting = waitingBy(consumers)
+	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
+		return err
+	}
+	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
+		return err
+	}
+	switch f.blocked, err = c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving); {
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
+		s.note(LanesDenied, "", err)
+	case err != nil:
+		return err
+	}
+	if f.records, err = c.records(ctx, s); err != nil {
+		return err
+	}
+	if !c.NoReasons {
+		if f.reasons, err = c.reasons(ctx, s); err != nil {
+			return err
+		}
+	}
+	if f.override != nil {
+		limit := queue.LimitOf(*f.override)
+		s.Limit = &limit
+	} else {
+		s.Limits = doctor.Disagreement(maps.Values(f.records), f.now)
+	}
+	s.judge(f)
+	return nil
+}
+
+func (c *Collector) askPause(ctx context.Context, s *Status) error {
+	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
+	if err != nil || paused == nil {
+		return err
+	}
+	s.Paused = new(NoteOf(*paused))
+	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
+	if holding != nil {
+		s.HeldBy = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
+	}
+	return err
+}
+
+// records reads what was written last. A record that is written while the
+// others are read moves to the front and is missed there, so the front is read
+// again. A message may die meanwhile, so the dead letters are read last.
+func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
+	all := map[counter.Message]counter.Record{}
+	for _, most := range []int{maxScanned, frontScanned} {
+		n := 0
+		for r, err := range c.Store.Live(ctx, c.VHost, c.Queue) {
+			if err != nil {
+				return nil, err
+			}
+			all[r.Message] = r
+			if n++; n == most {
+				break
+			}
+		}
+		if n == maxScanned {
+			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
+		}
+		if n <= frontScanned {
+			break
+		}
+	}
+	return all, c.deadRecords(ctx, s, all)
+}
+
+// deadRecords reads the dead letters that may be on their way.
+func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
+	n, old := 0, 0
+	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
+		if err != nil {
+			return err
+		}
+		all[d.Message] = d.Record
+		if s.Time.Sub(d.LastTime) > Arriving {
+			old++
+		}
+		if n++; n == maxScanned || old == renewed {
+			break
+		}
+	}
+	return nil
+}
+
+// reasons counts the reasons of the newest dead letters.
+func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
+	counted, n := tally{}, 0
+	var names reason.Normaliser
+	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue) {
+		if err != nil {
+			return nil, err
+		}
+		if n == maxScanned {
+			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
+			break
+		}
+		page = page[:min(len(page), maxScanned-n)]
+		n += len(page)
+		for i := range page {
+			counted[names.Normalise(page[i].Reason)]++
+		}
+	}
+	return counted, nil
+}
+
+// renewed is how many old tombstones may be before a recent one: what cannot leave its queue is renewed.
+const renewed = 10
