@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"consumer/internal/acks":    nil, // knows nothing of attempts
 	"consumer/internal/bound":   nil,
 	"consumer/internal/control": {"counter"},
-	"consumer/internal/delay":   {"consumer/internal/bound", "internal/queueinfo"},
+	"consumer/internal/delay":   {"consumer/internal/bound", "internal/broker"},
 	"consumer/internal/lanes":   {"consumer/internal/bound", "counter", "internal/pause"},
 	"counter/rules":             {"internal/printable"}, // knows nothing of stores
 
