@@ -60,6 +60,9 @@ func (m *model) undecided(a *attempt) (spans []span) {
 		if i < 0 {
 			continue
 		}
+		if !slices.ContainsFunc(a.steps, mayHaveOpened) && !opensIsolated(a.steps[i]) {
+			continue // END closes a START that was shared
+		}
 		owed := span{a.steps[i].At.Add(-a.steps[i].Took), m.now}
 		if !a.process.exited.IsZero() {
 			owed.to = a.process.exited
@@ -76,6 +79,9 @@ func (m *model) undecided(a *attempt) (spans []span) {
 }
 
 func opensIsolated(e Event) bool { return e.Step == StepStart && e.Isolated }
+
+// mayHaveOpened reports whether a START isolated opened an attempt, or got no reply that tells.
+func mayHaveOpened(e Event) bool { return opensIsolated(e) && (e.Code == "" || e.Code == ReplyRun) }
 
 func begins(e Event) bool { return e.Step == StepBegun }
 
