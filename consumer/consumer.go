@@ -92,10 +92,10 @@ type Consumer struct {
 
 	// DelayAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait
 	// for longer is moved to a delay queue: a confirmed copy waits in another queue and comes back with the same count,
-	// and the original is acked. If zero, it is one minute if the virtual host has the lane when a session begins
-	// (topology.Spec.DelayQueues); else all delays are held. If positive, it must be one minute to half the
-	// ConsumerTimeout, and a session without the lane is refused. If negative, all delays are held. A positive DelayAbove
-	// cannot be combined with Ordered.
+	// and the original is acked. If zero, it is one minute if the virtual host has the delay queues when a session
+	// begins (topology.Spec.DelayQueues); else all deliveries wait unacked. If positive, it must be one minute to half the
+	// ConsumerTimeout, and a session without the delay queues is refused. If negative, all deliveries wait unacked. A
+	// positive DelayAbove cannot be combined with Ordered.
 	DelayAbove time.Duration
 
 	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil,

@@ -22,7 +22,8 @@ func (r rule) apply(text string) string {
 const (
 	clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?`
 	zone  = `(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?`
-	unit  = `(?:ns|us|\x{b5}s|\x{3bc}s|ms|msec|s|sec|secs|m|min|mins|h|hr|hrs|nanoseconds?|microseconds?|millis|milliseconds?|seconds?|minutes?|hours?|days?)`
+	unit  = `(?:ns|us|\x{b5}s|\x{3bc}s|ms|msec|s|sec|secs|m|min|mins|h|hr|hrs|nanoseconds?|microseconds?|millis|` +
+		`milliseconds?|seconds?|minutes?|hours?|days?)`
 )
 
 // phrases are what consists of several words, and what is quoted.

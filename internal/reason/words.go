@@ -57,11 +57,13 @@ var (
 	number  = regexp.MustCompile(`^[#+-]?\d[\d_.,]*%?$`)
 	code    = regexp.MustCompile(`^-?\d{1,5}$`)
 	beforeN = regexp.MustCompile(
-		`(?i)^(?:status|http|https?/[\d.]+|sqlstate|error|errno|err|code|signal|winerror|success|msg|level|state|exit|violation|statuscode|errcode|errorcode)$`)
+		`(?i)^(?:status|http|https?/[\d.]+|sqlstate|error|errno|err|code|signal|winerror|success|msg|level|state|exit|` +
+			`violation|statuscode|errcode|errorcode)$`)
 	// beforeBracket are the words before a code in brackets.
 	beforeBracket = regexp.MustCompile(`(?:Exception|Error|Broker|curl)$`)
 	afterN        = regexp.MustCompile(
-		`^:? (?:Bad Request|Unauthorized|Payment|Forbidden|Not Found|Method Not|Request Timeout|Conflict|Gone|Payload|Unprocessable|` +
+		`^:? (?:Bad Request|Unauthorized|Payment|Forbidden|Not Found|Method Not|Request Timeout|Conflict|Gone|Payload|` +
+			`Unprocessable|` +
 			`Too Many|Internal Server|Not Implemented|Bad Gateway|Service Unavailable|Gateway Time|Server Error|Client Error)`)
 )
 
@@ -78,13 +80,15 @@ func hasDigit(w string) bool { return strings.ContainsAny(w, decimal) }
 
 var (
 	file = regexp.MustCompile(
-		`^(?:[\w.@+~-]+[/\\])*[\w.@+~-]+\.(?:go|java|kt|py|js|mjs|cjs|ts|tsx|cs|rb|php|rs|lua|sql|json|xml|ya?ml|toml|ini|conf|cfg|csv|txt|log|pem|crt|key|so|dll|jar|exe|html|tmpl|sock|lock|tmp|parquet|zip|gz|pdf|png)(?::\d+){0,2}$`)
+		`^(?:[\w.@+~-]+[/\\])*[\w.@+~-]+\.(?:go|java|kt|py|js|mjs|cjs|ts|tsx|cs|rb|php|rs|lua|sql|json|xml|ya?ml|toml|` +
+			`ini|conf|cfg|csv|txt|log|pem|crt|key|so|dll|jar|exe|html|tmpl|sock|lock|tmp|parquet|zip|gz|pdf|png)(?::\d+){0,2}$`)
 	rooted   = regexp.MustCompile(`^(?:~|\.{1,2})?[/\\][^/\\:]|^[A-Za-z]:[/\\]`)
 	ipv4     = regexp.MustCompile(`^\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?$`)
 	ipv6     = regexp.MustCompile(`^[0-9A-Fa-f]*(?::[0-9A-Fa-f]*){3,7}(?:%\w+)?$`)
 	hostPort = regexp.MustCompile(`^(?:localhost|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+):\d{1,5}$`)
 	host     = regexp.MustCompile(
-		`^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.(?:com|net|org|io|internal|local|svc|dev|test|lan|cloud|example|invalid|eu|de|uk|us)$|^localhost$`)
+		`^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.(?:com|net|org|io|internal|local|svc|dev|test|lan|cloud|example|invalid|eu|` +
+			`de|uk|us)$|^localhost$`)
 	mail     = regexp.MustCompile(`^[^@\s]+@[\w-]+(?:\.[\w-]+)+$`)
 	object   = regexp.MustCompile(`^([\w.$]*[A-Za-z$])@[0-9a-f]{4,16}$`)
 	duration = regexp.MustCompile(`^(?:\d+(?:\.\d+)?` + unit + `)+$|^PT?[\d.DHMST]*\d[DHMS]$`)
