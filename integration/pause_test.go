@@ -156,7 +156,6 @@ func TestPauseKeepsTheOrder(t *testing.T) {
 // TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as
 // before.
 func TestPausesLeaveNoGoroutine(t *testing.T) {
-	t.Parallel()
 	q := newDelayQueue(t)
 	q.run(0, func(int) time.Duration { return 0 })
 	before := runtime.NumGoroutine()
