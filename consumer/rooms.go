@@ -59,7 +59,7 @@ func find[T room](rs rooms) (found T) {
 
 func (rs rooms) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
 	for _, r := range rs {
-		if next, err := r.beforeAttempt(ctx, d); next != stepReceived {
+		if next, err := r.beforeAttempt(ctx, d); err != nil || next != stepReceived {
 			return next, err
 		}
 	}
@@ -68,7 +68,7 @@ func (rs rooms) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
 
 func (rs rooms) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	for _, r := range rs {
-		if instead, err := r.beforeSettlement(ctx, d, next); instead != next {
+		if instead, err := r.beforeSettlement(ctx, d, next); err != nil || instead != next {
 			return instead, err
 		}
 	}

@@ -166,7 +166,7 @@ var (
 	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
 )
 
-// settings are what the flags say. Zero means none there, where it means the default in a consumer.Consumer.
+// settings returns the consumer that the flags describe. A zero flag means none; a zero field means its default.
 func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	c := consumer.Consumer{
 		Queue: queue, Concurrency: o.concurrency, Prefetch: o.prefetch, MaxRetries: o.maxRetries, MaxAge: o.maxAge,
@@ -250,7 +250,7 @@ func (o *consume) refuse(k consumer.Consumer) error {
 		return cli.Refused("retry", o.retry, "in-place with --lane-header, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
 		return cli.Refused("concurrency", k.Concurrency,
-			"1 with --ordered, unless --lane-header says what may run side by side")
+			"1 with --ordered, unless --lane-header names lanes that run side by side")
 	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:

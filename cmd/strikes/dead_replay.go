@@ -158,7 +158,7 @@ func (c *deadReplay) settings(ids []string) (deadletter.Replay, error) {
 }
 
 // cutOff reports whether it looks as if a replay before this one had been cut off. That one had two windows in hand, of
-// the same size if it was the same command; and of what it did not have, some was there. A reader hands out everything,
+// the same size if it was the same command; and at most those two windows are duplicates. A reader hands out everything,
 // and RabbitMQ 4.0 marks each dead letter of a quorum queue as redelivered.
 func cutOff(r deadletter.Replay, did deadletter.Result) bool {
 	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done &&
