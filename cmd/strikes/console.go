@@ -27,7 +27,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		Example: "  strikes console\n  strikes console --allow replay,pause --token-file /etc/strikes/token",
 		Long: `Serves pages at --listen and prints their URL. The pages show every queue that
 the management API lists, or those of --queue: what blocks it, its dead letters
-and why they died, each message's history, and what the doctor finds.
+and why they died, each message's history, and the doctor's findings.
 
 The pages only read unless --allow names verbs. Each change asks for a reason,
 and an audit in the store keeps it. Without --token-file only this machine is

@@ -317,7 +317,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 }
 
 // findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is
-// silent if none answers: most consumers do without, and the check warns of what it cannot see.
+// silent if none answers: most consumers do without. The check then warns that it cannot see policies.
 func (o *consume) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
 	c *consumer.Consumer) {
 	if c.Management != "" {

@@ -18,7 +18,7 @@ type verb struct {
 	filter            deadletter.Filter
 	max               int
 
-	instead, does string // the verb of lane that keeps the order of blocked lanes, and what it does to a lane
+	instead, does string // the verb of lane that keeps the order of blocked lanes, and its effect on a lane
 }
 
 // agreed asks, or only says what would be done: then it is false. It refuses blocked lanes, also those that are blocked

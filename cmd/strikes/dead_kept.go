@@ -68,8 +68,8 @@ func (s *search) absent(show func(*deadletter.Message) error) error {
 	return err
 }
 
-// whereabouts says what the store knows of a message that is not in the dead-letter queue, and what to run; empty if it
-// knows nothing.
+// whereabouts returns the state of a message that is not in the dead-letter queue, by its record, and the command that
+// shows more. It is empty if the store has no record.
 func (k kept) whereabouts(queue, id string) string {
 	switch {
 	case k.alive != "":

@@ -407,7 +407,7 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 }
 
 // refuseBlocked refuses to take dead letters out of the order of blocked lanes. Instead is the verb of lane that keeps
-// it, and does what it does to a lane.
+// it, and does its effect on a lane.
 func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, instead, does string) error {
 	if q.store == nil || c.force {
 		return nil

@@ -1,5 +1,5 @@
 // Package change makes the changes of operators: --dry-run shows a change, a question comes before one that destroys, a
-// note says who made it and why, and what was done is printed.
+// note says who made it and why, and the result is printed.
 package change
 
 import (
