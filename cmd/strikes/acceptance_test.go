@@ -120,7 +120,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 		}
 		ids := map[string]bool{}
 		proctest.Eventually(t, time.Minute, "50 dead letters", func() bool {
-			n, err := connect.Ready(conn, queue+".dlq")
+			n, _, err := connect.Ready(conn, queue+".dlq")
 			return n == 50 || err != nil
 		})
 		for {
@@ -137,7 +137,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 			}
 			ids[d.MessageId] = true
 		}
-		left, err := connect.Ready(conn, queue)
+		left, _, err := connect.Ready(conn, queue)
 		if len(ids) != 50 || left != 0 {
 			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left)
 		}

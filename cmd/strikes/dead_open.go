@@ -133,7 +133,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		}
 		q.dead = *opened
 		q.explain(tried, force)
-		ready, err := connect.Ready(conn, q.dead.Name)
+		ready, _, err := connect.Ready(conn, q.dead.Name)
 		if err == nil {
 			q.ready = ready
 		}

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -71,5 +74,37 @@ func TestIdleStops(t *testing.T) {
 	cancel()
 	if newIdle(time.Hour).wait(ctx, func() bool { return true }) {
 		t.Error("idle, though it was stopped")
+	}
+}
+
+// TestOwnConsumerIsCounted has a broker answer that a queue has no message: that is believed once it counts a consumer.
+func TestOwnConsumerIsCounted(t *testing.T) {
+	b, err := connect.NewBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.With(t.Context(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		q, err := ch.QueueDeclare("", false, true, true, false, nil)
+		if err != nil {
+			return err
+		}
+		w := &worker{consumer: consumer.Consumer{Queue: q.Name}}
+		w.conn.Store(conn)
+		if w.empty() {
+			t.Error("empty, by an answer that counts no consumer")
+		}
+		if _, err := ch.Consume(q.Name, "", true, true, false, false, nil); err != nil {
+			return err
+		}
+		if !w.empty() {
+			t.Error("not empty, though nothing is there")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -212,7 +212,7 @@ func readyIn(url, queue string) (n int, err error) {
 		return 0, err
 	}
 	err = b.With(context.Background(), func(conn *amqp.Connection) error {
-		n, err = connect.Ready(conn, queue)
+		n, _, err = connect.Ready(conn, queue)
 		return err
 	})
 	return n, err

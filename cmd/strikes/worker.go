@@ -90,14 +90,15 @@ func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	}
 }
 
-// empty asks the broker whether messages wait in the queue. Unknown is no.
+// empty asks the broker whether messages wait in the queue. Unknown is no, and so is an answer that does not count this
+// consumer: a busy broker answers 0 for both. A paused queue has no consumer, so it is not empty.
 func (w *worker) empty() bool {
 	conn := w.conn.Load()
 	if conn == nil || conn.IsClosed() {
 		return false
 	}
-	n, err := connect.Ready(conn, w.consumer.Queue)
-	return err == nil && n == 0
+	messages, consumers, err := connect.Ready(conn, w.consumer.Queue)
+	return err == nil && messages == 0 && consumers > 0
 }
 
 // work is what handles messages: a command, or an endpoint.
