@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -12,35 +14,32 @@ import (
 type idle struct {
 	patience time.Duration
 
-	mu        sync.Mutex
-	undecided map[string]bool      // attempts that run, or whose delivery is still held, by their tokens
-	until     time.Time            // not idle before, whatever runs
-	waits     map[string]time.Time // for the next attempt, for which a delivery is held, by the tokens of the last ones
+	mu    sync.Mutex
+	held  int       // deliveries that were received and not settled: they run, or wait for the store, a worker or a retry
+	until time.Time // not idle before
 }
 
-func newIdle(patience time.Duration) *idle {
-	return &idle{patience: patience, undecided: map[string]bool{}, waits: map[string]time.Time{}}
-}
+func newIdle(patience time.Duration) *idle { return &idle{patience: patience} }
 
-// begin begins an attempt. Its decision ends it.
-func (i *idle) begin(token string) {
+// receive counts a delivery as something to do, until it is settled or left. It is the Key of a consumer, which is
+// called once for each delivery, at its receipt, and returns the id that the consumer uses without a Key.
+func (i *idle) receive(d amqp.Delivery) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.undecided[token] = true
+	i.held++
 	i.extend()
+	return d.MessageId
 }
 
-// Observe counts a decision as something to do, and the wait for the next attempt as well, unless the message is moved:
-// then the delivery is not held.
+// Observe counts each outcome as something to do. The last one of a delivery lets go of it.
 func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if e.Outcome != consumer.OutcomeHold { // the store or the dead-letter route is awaited
-		delete(i.undecided, e.Token)
-		delete(i.waits, e.Token)
-	}
-	if e.Wait > 0 {
-		i.waits[e.Token] = time.Now().Add(e.Wait)
+	switch e.Outcome {
+	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
+		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
+		i.held--
+	default: // the delivery is still held, or there is none
 	}
 	i.extend()
 }
@@ -52,19 +51,10 @@ func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
 func (i *idle) left() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.undecided) > 0 {
+	if i.held > 0 {
 		return i.patience
 	}
-	until := i.until
-	for token, wait := range i.waits {
-		if wait = wait.Add(i.patience); wait.After(until) {
-			until = wait
-		}
-		if !wait.After(time.Now()) {
-			delete(i.waits, token)
-		}
-	}
-	return time.Until(until)
+	return time.Until(i.until)
 }
 
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx

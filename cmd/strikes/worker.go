@@ -36,6 +36,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	w.consumer.Logger = slog.New(undecided{w.log.Handler()})
 	w.consumer.Handler = w.handler(stop)
+	w.consumer.Key = w.idle.receive
 
 	var idling sync.WaitGroup
 	defer idling.Wait()
@@ -79,8 +80,6 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 // handler hands a message to the work. If that cannot be started, consuming is stopped, and the attempt is not counted.
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	return func(ctx context.Context, d amqp.Delivery) error {
-		attempt, _ := consumer.AttemptFrom(ctx)
-		w.idle.begin(attempt.Token)
 		err := w.work.handle(ctx, d)
 		if errors.Is(err, runner.ErrNotStarted) {
 			w.log.Error("stopping; the attempt is not counted", "error", err)
