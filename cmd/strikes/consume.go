@@ -43,8 +43,9 @@ func (a *app) consumeCommand() *cobra.Command {
   strikes consume orders --max-retries 5 --backoff 1s..1m -- php handle.php
   strikes consume orders --http http://127.0.0.1:8080/orders --concurrency 4`,
 		Long: `CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message
-now; anything else: a failure, and the end of CMD's stderr is kept as its
-reason. A message that failed is retried up to --max-retries times, then
+now; 75: not counted, and tried again after the backoff, because CMD could not
+work for a reason other than the message; anything else: a failure, and the end
+of CMD's stderr is kept as its reason. A message that failed is retried up to --max-retries times, then
 dead-lettered. Each decision is reported with its cause: strikes help words
 explains them.
 

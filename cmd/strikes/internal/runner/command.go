@@ -18,8 +18,11 @@ import (
 // returned two seconds after its context was cancelled.
 const afterTerm = 1500 * time.Millisecond
 
-// exitReject is the exit code by which a command sends its message to the dead-letter queue: EX_DATAERR of sysexits.h.
-const exitReject = 65
+// The exit codes of sysexits.h by which a command says more than that it failed.
+const (
+	exitReject     = 65 // EX_DATAERR: its message is dead-lettered now
+	exitNotCounted = 75 // EX_TEMPFAIL: it could not work, for a reason other than the message
+)
 
 // Command is what is run once for each message.
 type Command struct {
@@ -133,8 +136,11 @@ func outcome(state *os.ProcessState, err, cause error, last string) error {
 	if last != "" {
 		err = fmt.Errorf("%w: %s", err, last)
 	}
-	if state != nil && state.ExitCode() == exitReject {
+	switch {
+	case state != nil && state.ExitCode() == exitReject:
 		return consumer.Reject(err)
+	case state != nil && state.ExitCode() == exitNotCounted && cause == nil:
+		return consumer.NotCounted(err)
 	}
 	return err
 }

@@ -38,12 +38,15 @@ func TestCommandOutcome(t *testing.T) {
 		body         []byte
 		want         string // in the error; empty: none
 		rejected     bool
+		uncounted    bool
 		stdout       string
 	}{
 		{name: "done", script: "cat", body: []byte("hello"), stdout: "hello"},
 		{name: "failed", script: "echo no >&2; echo such >&2; exit 3", want: "exit status 3: no\nsuch"},
 		{name: "says nothing", script: "exit 1", want: "exit status 1"},
 		{name: "rejects", script: "echo bad >&2; exit 65", want: "exit status 65: bad", rejected: true},
+		{name: "could not work", script: "echo no database >&2; exit 75", want: "exit status 75: no database",
+			uncounted: true},
 		{name: "killed", script: "kill -9 $$", want: "signal: killed"},
 		{name: "50 MB are read", script: "wc -c | tr -d ' '", body: big, stdout: "52428800\n"},
 		{name: "50 MB are not read", script: "exit 0", body: big},
@@ -59,8 +62,11 @@ func TestCommandOutcome(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if got := isRejection(err); got != tt.rejected {
+			if got := sameType(err, consumer.Reject); got != tt.rejected {
 				t.Errorf("rejected: %v", got)
+			}
+			if got := sameType(err, consumer.NotCounted); got != tt.uncounted {
+				t.Errorf("not counted: %v", got)
 			}
 			if stdout.String() != tt.stdout {
 				t.Errorf("printed %.80q, want %q", stdout, tt.stdout)
@@ -69,9 +75,9 @@ func TestCommandOutcome(t *testing.T) {
 	}
 }
 
-// isRejection reports whether err was made by consumer.Reject, whose type is not exported.
-func isRejection(err error) bool {
-	return reflect.TypeOf(err) == reflect.TypeOf(consumer.Reject(errors.New("")))
+// sameType reports whether err was made by steer, such as consumer.Reject. The types are not exported.
+func sameType(err error, steer func(error) error) bool {
+	return reflect.TypeOf(err) == reflect.TypeOf(steer(errors.New("")))
 }
 
 func TestCommandTimeout(t *testing.T) {
