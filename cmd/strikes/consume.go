@@ -45,9 +45,9 @@ func (a *app) consumeCommand() *cobra.Command {
 		Long: `CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message
 now; 75: not counted, and tried again after the backoff, because CMD could not
 work for a reason other than the message; anything else: a failure, and the end
-of CMD's stderr is kept as its reason. A message that failed is retried up to --max-retries times, then
-dead-lettered. Each decision is reported with its cause: strikes help words
-explains them.
+of CMD's stderr is kept as its reason. A message that failed is retried up to
+--max-retries times, then dead-lettered. Each decision is reported with its
+cause: strikes help words explains them.
 
 CMD's environment has STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST (the number of the
 last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE,
