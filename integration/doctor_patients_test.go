@@ -83,15 +83,20 @@ func on(args func(q string, pairs ...any) amqp.Table, pairs ...any) func(topo, s
 
 // consumed makes a sound queue and consumes from it until the test ends.
 func consumed(prefetch int, autoAck bool) func(topo, string) {
+	return consumedWith(prefetch, autoAck, nil)
+}
+
+// consumedWith does it with arguments of the consumer, from a queue with others.
+func consumedWith(prefetch int, autoAck bool, args amqp.Table, pairs ...any) func(topo, string) {
 	return func(b topo, q string) {
 		b.t.Helper()
-		on(quorum)(b, q)
+		on(quorum, pairs...)(b, q)
 		ch, err := b.conn.Channel()
 		if err == nil {
 			err = ch.Qos(prefetch, 0, false)
 		}
 		if err == nil {
-			_, err = ch.Consume(q, "", autoAck, false, false, false, nil)
+			_, err = ch.Consume(q, "", autoAck, false, false, false, args)
 		}
 		if err != nil {
 			b.t.Fatal(err)
@@ -120,6 +125,10 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 // sick are set-ups that lose, reorder or block messages.
 func sick(b topo) []patient {
 	ordered := inspect.Need{Ordered: true}
+	priority := "warning consumer-priority"
+	if b.before(4, 3) {
+		priority = ""
+	}
 	return slices.Concat(lost(), ended(), limited(b), []patient{
 		{"policy with a foreign key", func(b topo, q string) {
 			b.way(q, "fanout", "")
@@ -135,6 +144,8 @@ func sick(b topo) []patient {
 			"error priorities"},
 		{"consumers that do not ack", consumed(1, true), inspect.Need{}, "error auto-ack"},
 		{"consumers without prefetch", consumed(0, false), inspect.Need{}, "warning no-prefetch"},
+		{"consumers with a priority", consumedWith(10, false, amqp.Table{"x-priority": 5}, "x-single-active-consumer", true),
+			inspect.Need{}, priority},
 		{"prefetch and backoff above the consumer timeout", consumed(100, false), inspect.Need{}, "warning consumer-timeout"},
 		{"long backoff", on(quorum), inspect.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
 		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{},

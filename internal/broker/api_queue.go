@@ -191,11 +191,20 @@ type Consumer struct {
 		Connection string `json:"connection_name"`
 	}] `json:"channel_details"`
 
+	Arguments object[map[string]any] `json:"arguments"`
+
 	RawTimeout any `json:"consumer_timeout"` // in ms; "undefined"; absent before RabbitMQ 4.0
 }
 
 // Connection is the name of its connection; empty if its channel is closing.
 func (c Consumer) Connection() string { return c.Channel.is.Connection }
+
+// Priority is its x-priority; 0 if it has none.
+func (c Consumer) Priority() int64 {
+	n, _ := c.Arguments.is[ArgPriority].(json.Number)
+	priority, _ := n.Int64()
+	return priority
+}
 
 // Timeout is the consumer timeout; 0 if it is not known.
 func (c Consumer) Timeout() time.Duration {

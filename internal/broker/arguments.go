@@ -20,6 +20,9 @@ const (
 	ArgConsumerTimeout    = "x-consumer-timeout"
 )
 
+// ArgPriority is an argument of a consumer: its priority; absent, 0.
+const ArgPriority = "x-priority"
+
 // DefaultDeliveryLimit is what a queue is declared with. It is far above any number of retries. It still ends the loop
 // of a message that no client can decode, each delivery of which costs the connection.
 const DefaultDeliveryLimit = 1000

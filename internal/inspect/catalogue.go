@@ -239,6 +239,11 @@ var texts = map[string]text{
 		"one consumer takes the whole queue; when it dies, all of it counts as returned and as delivered before",
 		"set basic.qos, to {prefetch} for example",
 	},
+	"consumer-priority": {
+		Warning, "consumers with x-priority on a single-active-consumer queue: {consumers}",
+		"the queue can stop: RabbitMQ 4.3 may make a consumer active again that was replaced and has died since",
+		"start all consumers without x-priority; if the queue has stopped, restart the broker node that leads it",
+	},
 	"consumer-timeout": {
 		Warning, "a consumer may hold a message for {timeout}, {prefetch} are prefetched, and each may wait {backoff} for " +
 			"its retry",

@@ -18,13 +18,16 @@ func consumersRule(f Facts, _ Need) []Finding {
 	if f.Vitals == nil {
 		return nil
 	}
-	var auto, unbounded []broker.Consumer
+	var auto, unbounded, prior []broker.Consumer
 	for _, c := range f.Vitals.Consumers {
 		switch {
 		case !c.Acks:
 			auto = append(auto, c)
 		case c.Prefetch == 0:
 			unbounded = append(unbounded, c)
+		}
+		if c.Priority() != 0 {
+			prior = append(prior, c)
 		}
 	}
 	var out []Finding
@@ -34,6 +37,10 @@ func consumersRule(f Facts, _ Need) []Finding {
 	if len(unbounded) > 0 {
 		out = append(out, Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)),
 			"prefetch": usualPrefetch}))
+	}
+	// Measured on 4.3.6; neither 3.10.8 nor 4.0.5 stops so (TestGhostOfAConsumerWithAPriority).
+	if len(prior) > 0 && f.Type == broker.Quorum && f.SingleActive() && !f.Version.Before(4, 3) {
+		out = append(out, Say("consumer-priority", Vars{"consumers": counted(prior, len(f.Vitals.Consumers))}))
 	}
 	return out
 }

@@ -95,6 +95,11 @@ func TestJudgeClosely(t *testing.T) {
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
 	fast := Need{Queue: "q", MaxRetries: 3, MaxBackoff: 2 * time.Second}
 	acks := func(prefetch int64) broker.Consumer { return broker.Consumer{Acks: true, Prefetch: prefetch} }
+	var prior broker.Consumer
+	if err := json.Unmarshal([]byte(`{"ack_required":true,"prefetch_count":10,"arguments":{"x-priority":5}}`),
+		&prior); err != nil {
+		t.Fatal(err)
+	}
 	short := acks(10)
 	short.RawTimeout = json.Number("60000")
 	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all",
@@ -226,6 +231,10 @@ func TestJudgeClosely(t *testing.T) {
 
 		{"no acks", changes(consumedBy(acks(10), broker.Consumer{})), plain, "error auto-ack"},
 		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
+		{"priority", changes(consumedBy(acks(10), prior)), plain, "warning consumer-priority"},
+		{"priority, classic", changes(classic, consumedBy(prior)), plain, ""},
+		{"priority, several active", changes(with(broker.ArgSingleActive, false), consumedBy(prior)), plain, ""},
+		{"priority on 4.0", changes(on(4, 0), consumedBy(prior)), plain, ""},
 		{"acks and prefetch", changes(consumedBy(acks(10), acks(59))), plain, ""},
 		{"prefetch × backoff", changes(consumedBy(acks(61))), plain, "warning consumer-timeout"},
 		{"prefetch × short backoff", changes(consumedBy(acks(61))), fast, ""},

@@ -1,0 +1,79 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestGhostOfAConsumerWithAPriority is a test of the broker, so that a repaired one is noticed: it is why the doctor
+// warns of consumers with an x-priority (consumer-priority), and why no consumer here sets one. On a
+// single-active-consumer queue one consumer holds messages, another one replaces it, and both go, the first one without
+// settling. From RabbitMQ 4.3 on, the first one is then active again, though it is gone, and a third one gets nothing.
+func TestGhostOfAConsumerWithAPriority(t *testing.T) {
+	t.Parallel()
+	const prefetch, messages = 5, 20
+	major, minor := brokerVersion(t)
+	since43 := major > 4 || major == 4 && minor >= 3
+	for _, tt := range []struct {
+		name     string
+		priority int32
+		stops    bool
+	}{{"with a priority", 10, since43}, {"without", 0, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			conn, queue := dialBroker(t), uniqueName(t, "ghost")
+			if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: queue, SingleActiveConsumer: true}); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, queue, "m", messages)
+
+			first, held := subscribe(t, conn, queue, prefetch, nil)
+			for range prefetch {
+				<-held
+			}
+			second, taken := subscribe(t, conn, queue, prefetch, amqp.Table{broker.ArgPriority: tt.priority})
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			<-taken
+			if err := second.Close(); err != nil {
+				t.Fatal(err)
+			}
+
+			_, last := subscribe(t, conn, queue, prefetch, nil)
+			select {
+			case <-last:
+				if tt.stops {
+					t.Error("the queue delivers: this broker is repaired, so consumer-priority is a finding of older ones")
+				}
+			case <-time.After(5 * time.Second):
+				if !tt.stops {
+					t.Error("no delivery in 5 s")
+				}
+			}
+		})
+	}
+}
+
+// subscribe consumes from a queue on a channel of its own.
+func subscribe(t *testing.T, conn *amqp.Connection, queue string, prefetch int, args amqp.Table) (*amqp.Channel,
+	<-chan amqp.Delivery) {
+	t.Helper()
+	ch, err := conn.Channel()
+	if err == nil {
+		err = ch.Qos(prefetch, 0, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliveries, err := ch.Consume(queue, "", false, false, false, false, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch, deliveries
+}
