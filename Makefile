@@ -95,10 +95,10 @@ cover: setup node python ## run all tests and print the coverage
 	@go tool cover -func=cover.out | tail -n 1
 
 bench: rabbitmq redis ## compare strikes with its alternatives; flags in BENCH, such as -only success
-	@go run ./integration/bench $(BENCH)
+	@go run ./integration/lab bench $(BENCH)
 
 compare: rabbitmq redis ## run the usual ways to retry under the same faults; flags in COMPARE, such as -only incr,strikes
-	@go run ./integration/compare $(COMPARE)
+	@go run ./integration/lab compare $(COMPARE)
 
 # A browser renders the pages; without one these targets fail.
 console-bench: rabbitmq redis browser ## time the console's first screens, and the lists, with 100,000 dead letters and 1,000 queues
@@ -132,10 +132,10 @@ client-python-bench: rabbitmq redis python ## compare the speed of clients/pytho
 	@go test ./integration/clients -run '^$$' -bench '^BenchmarkPython$$' -benchtime 1x
 
 soak: rabbitmq redis ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
-	@go run ./integration/soak $(SOAK)
+	@go run ./integration/lab soak $(SOAK)
 
 soak-languages: rabbitmq redis python node ## run 50,000 messages and 50 faults through consumers in Go, Python, Node.js and push mode; flags in SOAK
-	@go run ./integration/soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)
+	@go run ./integration/lab soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)
 
 soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or loses replies, and with abandoned handlers, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
@@ -143,7 +143,7 @@ soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or 
 			"-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" "-store-faults slow $(HEALTHY)" \
 			"-abandoned 8 -handler-timeout 500ms $(HEALTHY)" "-store-faults late -messages 5000 -killers 10" \
 			"-store-faults lossy -messages 5000 -killers 10" "-store-faults slow -messages 5000 -killers 10"; do \
-			go run ./integration/soak -seed $$seed $$flags || exit 1; \
+			go run ./integration/lab soak -seed $$seed $$flags || exit 1; \
 		done; \
 	done
 

@@ -227,7 +227,7 @@ var (
 func TestNamedCommands(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, "../Makefile")
-	soak := readAll(t, "soak/*.go")
+	soak := readAll(t, "lab/soak/*.go") + readAll(t, "internal/rig/*.go")
 	for _, name := range documents(t) {
 		text := strings.ReplaceAll(read(t, name), "\n", " ")
 		for _, m := range namedTest.FindAllStringSubmatch(text, -1) {

@@ -63,7 +63,6 @@ var arrows = map[string][]string{
 	"internal/servers":    nil,
 	"internal/servertest": {"internal/servers"},
 	"internal/proctest":   {"internal/poll"},
-	"integration/bench":   join(public, join(laboratory, "internal/pause", "internal/broker")...),
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "doctor", "internal/inspect",
 		"internal/broker", "internal/printable", "internal/reason", "ops",
@@ -101,19 +100,19 @@ var arrows = map[string][]string{
 	"examples":           nil,
 	"examples/...":       public,
 
-	"integration":         nil,
-	"integration/console": nil,
-	"integration/clients": nil,
-	"integration/compare": join(public, join(laboratory, "internal/pause", "integration/internal/node",
-		"integration/internal/worker", "internal/audit", "internal/broker")...),
-	"integration/figures": join(public, join(laboratory, "internal/pause", "integration/internal/node",
-		"integration/internal/worker")...),
+	"integration":                  nil,
+	"integration/console":          nil,
+	"integration/clients":          nil,
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/servers":          nil,
-	"integration/internal/worker":  {"internal/pause"},
-	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
-	"integration/soak": join(public, join(laboratory, "internal/pause", "integration/internal/cluster",
-		"integration/internal/node", "integration/internal/worker", "internal/audit")...),
+	"integration/internal/rig": {"topology", "integration/internal/cluster", "internal/audit", "internal/poll",
+		"internal/proxy", "internal/servers"},
+	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
+	"integration/internal/faults": {"integration/internal/fleet", "integration/internal/rig", "internal/audit",
+		"internal/pause"},
+	"integration/lab": {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
+	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/audit", "internal/broker",
+		"integration/internal/...")...),
 	"internal/audit": nil, // shares nothing with what it judges
 }
 

@@ -20,8 +20,8 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/node"
-	"github.com/strikesmq/strikes/integration/internal/worker"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
@@ -37,7 +37,7 @@ type laneChild struct {
 }
 
 func init() {
-	worker.Main(func(ctx context.Context, c laneChild) error { return c.run(ctx) })
+	fleet.Main(func(ctx context.Context, c laneChild) error { return c.run(ctx) })
 }
 
 const alwaysFails = 1 << 20
@@ -126,7 +126,7 @@ type laneSeat struct {
 }
 
 // newLaneSeat keeps a consumer process running until the test ends.
-func newLaneSeat(t *testing.T, broker *node.Node, spec laneChild, seed uint64) *laneSeat {
+func newLaneSeat(t *testing.T, broker *rig.Node, spec laneChild, seed uint64) *laneSeat {
 	t.Helper()
 	s := &laneSeat{spec: spec}
 	ctx := context.WithoutCancel(t.Context())
@@ -186,7 +186,7 @@ func (s *laneSeat) start() (*exec.Cmd, io.Closer, error) {
 	if s.stopping {
 		return nil, nil, nil
 	}
-	cmd, stdin, err := worker.Command(s.spec)
+	cmd, stdin, err := fleet.Command(s.spec)
 	if err == nil {
 		err = cmd.Start()
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/node"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
@@ -86,7 +86,7 @@ type blockedLanes struct {
 	seed     uint64
 	counts   *counter.Counter // reaches the store without faults
 	rnd      *rand.Rand
-	broker   *node.Node
+	broker   *rig.Node
 	seats    []*laneSeat
 	faults   map[string]int // done, by their kind
 	injected int
@@ -96,15 +96,15 @@ type blockedLanes struct {
 }
 
 // lanesBroker is a broker that may be killed, if the test kills it.
-func lanesBroker(t *testing.T) *node.Node {
+func lanesBroker(t *testing.T) *rig.Node {
 	t.Helper()
 	if *lanesRestarts > 0 && os.Getenv("AMQP_URL") == "" {
 		r := privateBroker(t, servers.RabbitMQOptions{Management: true})
 		t.Setenv("AMQP_URL", r.URL)
 		t.Setenv("STRIKES_MANAGEMENT_URL", r.ManagementURL)
-		return &node.Node{URL: r.URL, Private: r}
+		return &rig.Node{URL: r.URL, Private: r}
 	}
-	return &node.Node{URL: brokerURL(t), KillCommand: *lanesKill, StartCommand: *lanesStart}
+	return &rig.Node{URL: brokerURL(t), KillCommand: *lanesKill, StartCommand: *lanesStart}
 }
 
 // startFleet starts the consumers.

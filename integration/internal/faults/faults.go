@@ -1,0 +1,188 @@
+// Package faults injects trouble into a fleet and its servers: kinds of faults, a schedule by a seed, and their turns.
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// Heartbeat is that of the connections to the broker.
+const Heartbeat = 2 * time.Second
+
+// Kind is one kind of trouble. Do begins it, and ends it before it returns.
+type Kind struct {
+	Name        string
+	needs       string        // what it has to itself: seats, broker, store, producer; empty: nothing
+	least, most time.Duration // that it lasts; no least: a quarter of most
+	Do          func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
+}
+
+// Lasting returns the kind with a fixed time for which it lasts.
+func (k Kind) Lasting(d time.Duration) Kind {
+	k.least, k.most = d, d
+	return k
+}
+
+// Fault is one trouble of a schedule: a kind, the seat that it is about, and how many messages have come before it.
+type Fault struct {
+	Kind
+	Seat, At int
+}
+
+// Schedule spreads n faults over the messages, each kind as often as the others, one that is named twice twice as often.
+// It follows from its arguments alone.
+func Schedule(kinds []Kind, n, messages, seats int, rnd *rand.Rand) []Fault {
+	var all []Fault
+	for len(all) < n && len(kinds) > 0 {
+		for _, i := range rnd.Perm(len(kinds)) {
+			all = append(all, Fault{Kind: kinds[i], Seat: rnd.IntN(seats)})
+		}
+	}
+	all = all[:min(n, len(all))]
+	for i := range all {
+		all[i].At = (2*i + 1) * messages / (2 * (n + 1))
+	}
+	return all
+}
+
+// Injector injects faults.
+type Injector struct {
+	Log      *audit.Log
+	Fleet    *fleet.Fleet
+	Broker   *rig.Broker
+	Queues   []string // that the broker serves again when a fault of it is over
+	Store    *rig.Store
+	Producer fleet.Links // of the program that publishes
+	Say      func(format string, args ...any)
+	Rnd      *rand.Rand
+
+	due    chan Fault
+	failed chan error
+	tasks  sync.WaitGroup
+	mu     sync.Mutex // guards Rnd and locks
+	locks  map[string]*sync.Mutex
+}
+
+// Start has up to two faults go on at a time, until Finish.
+func (in *Injector) Start(ctx context.Context) {
+	in.due, in.failed = make(chan Fault), make(chan error, 2)
+	for range 2 {
+		in.tasks.Go(func() {
+			for f := range in.due {
+				if err := in.Inject(ctx, f); err != nil {
+					in.failed <- err
+					return
+				}
+			}
+		})
+	}
+}
+
+// Offer waits until the fault begins.
+func (in *Injector) Offer(ctx context.Context, f Fault) error {
+	select {
+	case in.due <- f:
+		return nil
+	case err := <-in.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Finish waits for the faults that are under way.
+func (in *Injector) Finish() error {
+	close(in.due)
+	in.tasks.Wait()
+	select {
+	case err := <-in.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// Inject begins a fault, and ends it before it returns.
+func (in *Injector) Inject(ctx context.Context, f Fault) error {
+	defer in.lock(f.needs)()
+	in.Say("fault: %s", f.Name)
+	in.Log.Write(audit.Event{Kind: audit.Fault, Fault: f.Name})
+	err := f.Do(in, ctx, in.Fleet.Seats[f.Seat], in.lasts(f.Kind))
+	if f.needs == "broker" {
+		err = errors.Join(err, in.Broker.Recovered(ctx, in.Queues...))
+		in.Log.Write(audit.Event{Kind: audit.FaultOver, Fault: f.Name})
+	}
+	if err == nil || err == fleet.ErrNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
+		return nil // the process had just died of something else
+	}
+	return fmt.Errorf("fault %s: %w", f.Name, err)
+}
+
+// lock keeps what a fault needs from all others, until unlock is called.
+func (in *Injector) lock(what string) (unlock func()) {
+	if what == "" {
+		return func() {}
+	}
+	in.mu.Lock()
+	if in.locks == nil {
+		in.locks = map[string]*sync.Mutex{}
+	}
+	if in.locks[what] == nil {
+		in.locks[what] = &sync.Mutex{}
+	}
+	l := in.locks[what]
+	in.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+func (in *Injector) lasts(k Kind) time.Duration {
+	least := k.least
+	if least == 0 {
+		least = k.most / 4
+	}
+	if least == k.most {
+		return k.most
+	}
+	return least + time.Duration(in.intN(int((k.most-least)/time.Millisecond)))*time.Millisecond
+}
+
+func (in *Injector) intN(n int) int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.Rnd.IntN(n)
+}
+
+// line is a proxy, or all proxies of a client.
+type line interface {
+	Mute(on bool)
+	Delay(d time.Duration)
+}
+
+func slow(ctx context.Context, l line, latency, lasts time.Duration) error {
+	l.Delay(latency)
+	pause.For(ctx, lasts)
+	l.Delay(0)
+	return nil
+}
+
+// silence drops what the server says, and then the connections that missed it.
+func silence(ctx context.Context, lasts time.Duration, all ...line) error {
+	for _, l := range all {
+		l.Mute(true)
+	}
+	pause.For(ctx, lasts)
+	for _, l := range all {
+		l.Mute(false)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// do is what a kind does in these tables.
+type do = func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
+
+// anywhere are the kinds that any broker and store can stand.
+var anywhere = []Kind{
+	{Name: "sigkill", needs: "seats", Do: signalling(syscall.SIGKILL)},
+	{Name: "sigterm", needs: "seats", Do: signalling(syscall.SIGTERM)},
+	{Name: "zombie", needs: "seats", least: 3*Heartbeat + time.Second/2, most: 3*Heartbeat + 2*time.Second, Do: freeze},
+	{Name: "blink", needs: "seats", most: time.Second, Do: freeze},
+	{Name: "broker-cut", Do: func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
+		s.Broker.Cut()
+		return nil
+	}},
+	{Name: "broker-half-open", most: 3 * Heartbeat,
+		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+			s.Broker.Halve()
+			pause.For(ctx, lasts)
+			s.Broker.Cut()
+			return nil
+		}},
+	{Name: "broker-latency", most: 3 * time.Second,
+		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+			return slow(ctx, s.Broker, 300*time.Millisecond, lasts)
+		}},
+	{Name: "broker-mute", most: 3 * time.Second,
+		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+			return silence(ctx, lasts, s.Broker)
+		}},
+	{Name: "store-pause", needs: "store", most: 8 * time.Second, Do: pauseStore},
+	{Name: "store-kill", needs: "store", most: 8 * time.Second, Do: killStore},
+	{Name: "store-flush", needs: "store",
+		Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, _ time.Duration) error {
+			err := in.Store.Flush(ctx)
+			in.forgot()
+			return err
+		}},
+	{Name: "confirms-cut", needs: "producer",
+		Do: func(in *Injector, _ context.Context, _ *fleet.Seat, _ time.Duration) error {
+			in.Producer.Cut()
+			return nil
+		}},
+	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second,
+		Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+			return silence(ctx, lasts, in.Producer)
+		}},
+}
+
+// ofOneStore are for a store that is reached by one address.
+var ofOneStore = []Kind{
+	{Name: "store-cut", Do: func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
+		s.Store.Cut()
+		return nil
+	}},
+	{Name: "store-latency", most: 3 * time.Second,
+		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+			return slow(ctx, s.Store, 400*time.Millisecond, lasts)
+		}},
+	{Name: "store-mute", most: 3 * time.Second,
+		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+			return silence(ctx, lasts, s.Store)
+		}},
+}
+
+// StoresMute loses every reply of the store to all processes for a while, and then the connections.
+var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second,
+	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+		var all []line
+		for _, s := range in.Fleet.Seats {
+			all = append(all, s.Store)
+		}
+		return silence(ctx, lasts, all...)
+	}}
+
+// BrokerKill kills a node of the broker and starts it again.
+var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
+	func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+		if err := n.Kill(ctx); err != nil {
+			return err
+		}
+		pause.For(ctx, lasts)
+		return n.Start(ctx)
+	})}
+
+// ofPrivateNodes are for nodes that are this program's own.
+var ofPrivateNodes = []Kind{
+	{Name: audit.BrokerRestart, needs: "broker", Do: ofNode(
+		func(_ *Injector, ctx context.Context, n *rig.Node, _ time.Duration) error { return n.Restart(ctx) })},
+	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: ofNode(
+		func(_ *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+			if err := n.Private.Pause(); err != nil {
+				return err
+			}
+			pause.For(ctx, lasts)
+			return n.Private.Resume()
+		})},
+}
+
+var ofCluster = []Kind{
+	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: ofNode(
+		func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+			in.Broker.Cluster.Isolate(n.Private)
+			pause.For(ctx, lasts)
+			in.Broker.Cluster.Heal()
+			return nil
+		})},
+	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: ofNode(
+		func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+			in.Broker.Cluster.Silence(n.Private)
+			pause.For(ctx, lasts)
+			in.Broker.Cluster.Heal()
+			return nil
+		})},
+}
+
+// Possible are the kinds that a broker and its store allow. In a cluster those that it is for come more often.
+func Possible(b *rig.Broker) []Kind {
+	all := slices.Clone(anywhere)
+	if b.CanKill() {
+		all = append(all, BrokerKill)
+	}
+	if b.Private != nil {
+		all = append(all, ofPrivateNodes...)
+	}
+	if b.Cluster == nil {
+		return append(all, ofOneStore...)
+	}
+	return slices.Concat(all, []Kind{BrokerKill, BrokerKill}, ofCluster, ofCluster)
+}
+
+// Named picks kinds by their names.
+func Named(all []Kind, names ...string) (some []Kind, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no fault %q on this broker", name)
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+func signalling(sig syscall.Signal) do {
+	return func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error { return s.Signal(sig) }
+}
+
+func freeze(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+	if err := s.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pause.For(ctx, lasts)
+	return s.Signal(syscall.SIGCONT)
+}
+
+// ofNode is about any node of the broker.
+func ofNode(f func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error) do {
+	return func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+		return f(in, ctx, in.Broker.Nodes[in.intN(len(in.Broker.Nodes))], lasts)
+	}
+}
+
+// pauseStore freezes the store. A Cluster elects another master meanwhile, and what the frozen one took in and did not
+// pass on is lost; so is what it takes in until it learns that it is none any more.
+func pauseStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+	r, err := in.Store.Master(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Pause(); err != nil {
+		return err
+	}
+	in.mayForget()
+	pause.For(ctx, lasts)
+	if err := r.Resume(); err != nil {
+		return err
+	}
+	in.mayForget()
+	err = in.Store.Recovered(ctx)
+	in.mayForget()
+	return err
+}
+
+func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+	r, err := in.Store.Master(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.Kill()
+	in.forgot()
+	if err != nil {
+		return err
+	}
+	pause.For(ctx, lasts)
+	return errors.Join(r.Start(ctx), in.Store.Recovered(ctx))
+}
+
+func (in *Injector) forgot() { in.Log.Write(audit.Event{Kind: audit.Forgot}) }
+
+// mayForget is for what costs a Cluster records, and one server none.
+func (in *Injector) mayForget() {
+	if in.Store.Cluster != nil {
+		in.forgot()
+	}
+}

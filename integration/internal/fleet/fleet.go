@@ -1,0 +1,144 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+const (
+	// stopWithin is how long a process may take to stop: its DrainTimeout, and what a broker that does not answer adds.
+	stopWithin = 30 * time.Second
+	// mostRefusals is how often in a row a process may end by itself, as it does if it starts while the broker recovers.
+	mostRefusals = 60
+	refusalPause = 500 * time.Millisecond
+)
+
+// Fleet keeps a consumer process running in each of its seats.
+type Fleet struct {
+	Seats []*Seat
+	Rest  time.Duration // between a process and the next one in its seat
+	Fail  func(error)   // is told that the processes end by themselves
+
+	mu       sync.Mutex
+	started  int // processes so far
+	stopping bool
+	keepers  sync.WaitGroup
+}
+
+// Start starts a process in every seat, and another whenever one ends, until Stop.
+func (f *Fleet) Start(ctx context.Context) {
+	f.setStopping(false)
+	for _, s := range f.Seats {
+		f.keepers.Go(func() { f.keep(ctx, s) })
+	}
+}
+
+func (f *Fleet) keep(ctx context.Context, s *Seat) {
+	for refusals := 0; f.goesOn(); {
+		err := f.run(s)
+		var exit *exec.ExitError
+		switch {
+		case err != nil && !errors.As(err, &exit):
+			f.Fail(fmt.Errorf("a consumer process: %w", err))
+			return
+		case err == nil || exit.ExitCode() < 0: // stopped or killed
+			refusals = 0
+			pause.For(ctx, f.Rest)
+			continue
+		}
+		if refusals++; refusals > mostRefusals {
+			f.Fail(fmt.Errorf("consumer processes end by themselves: %w", err))
+			return
+		}
+		pause.For(ctx, refusalPause)
+	}
+}
+
+func (f *Fleet) goesOn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.stopping
+}
+
+func (f *Fleet) setStopping(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopping = is
+}
+
+// run starts one process, waits for its end, and returns how it ended.
+func (f *Fleet) run(s *Seat) error {
+	f.mu.Lock()
+	f.started++
+	number := f.started
+	f.mu.Unlock()
+	cmd, stdin, err := s.Command(number)
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	if err := s.occupy(cmd); err != nil {
+		return fmt.Errorf("starting a consumer process: %w", err)
+	}
+	if s.Started != nil {
+		over, err := s.Started(cmd.Process)
+		if err != nil {
+			return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+		}
+		defer over()
+	}
+	if !f.goesOn() {
+		_ = s.Signal(syscall.SIGTERM) // it was started while the fleet stops
+	}
+	err = cmd.Wait()
+	s.leave()
+	if s.Exited != nil {
+		s.Exited(number, err)
+	}
+	return err
+}
+
+// Stop terminates every process, and kills those that do not end, which it reports.
+func (f *Fleet) Stop() error {
+	f.setStopping(true)
+	f.signal(syscall.SIGCONT)
+	f.signal(syscall.SIGTERM)
+	ended := make(chan struct{})
+	go func() { f.keepers.Wait(); close(ended) }()
+	patience := time.NewTimer(stopWithin)
+	defer patience.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-patience.C:
+	}
+	f.signal(syscall.SIGKILL)
+	<-ended
+	return fmt.Errorf("a consumer process did not stop within %v", stopWithin)
+}
+
+func (f *Fleet) signal(sig syscall.Signal) {
+	for _, s := range f.Seats {
+		_ = s.Signal(sig) // ErrNoProcess, or it has just ended
+	}
+}
+
+// Close ends everything.
+func (f *Fleet) Close() {
+	f.setStopping(true)
+	f.signal(syscall.SIGKILL)
+	f.keepers.Wait()
+	for _, s := range f.Seats {
+		s.Broker.Close()
+		if s.Store != nil {
+			s.Store.Close()
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package rig opens the servers that a program of the laboratory uses, and kills, empties and examines them.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// Node is one RabbitMQ: a private one, or one that commands kill and start, or one that is left alone.
+type Node struct {
+	URL                       string
+	Private                   *servers.RabbitMQ
+	KillCommand, StartCommand string
+}
+
+// Host is its address.
+func (n *Node) Host() string {
+	u, err := url.Parse(n.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Through returns its URL with another address in it.
+func (n *Node) Through(addr string) string {
+	u, err := url.Parse(n.URL)
+	if err != nil {
+		return ""
+	}
+	u.Host = addr
+	return u.String()
+}
+
+// Kill ends it without warning.
+func (n *Node) Kill(ctx context.Context) error {
+	switch {
+	case n.Private != nil:
+		return n.Private.Kill()
+	case n.KillCommand != "":
+		return shell(ctx, n.KillCommand)
+	}
+	return errors.New("killing the RabbitMQ at -amqp: name -broker-kill and -broker-start")
+}
+
+// Start starts it again, and waits until it answers.
+func (n *Node) Start(ctx context.Context) error {
+	if n.Private != nil {
+		return n.Private.Start(ctx)
+	}
+	if err := shell(ctx, n.StartCommand); err != nil {
+		return err
+	}
+	return poll.Until(ctx, time.Minute, "the broker to answer", func() error {
+		return n.OnConnection(func(*amqp.Connection) error { return nil })
+	})
+}
+
+func shell(ctx context.Context, command string) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // the user's own
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return nil
+}
+
+// OnConnection bounds an exchange with a node that may be paused or recovering.
+func (n *Node) OnConnection(do func(*amqp.Connection) error) error {
+	conn, err := amqp.DialConfig(n.URL, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	bound := time.AfterFunc(15*time.Second, func() { _ = conn.CloseDeadline(time.Now()) })
+	defer bound.Stop()
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(5 * time.Second)) }()
+	return do(conn)
+}
+
+// OnChannel is OnConnection with a channel.
+func (n *Node) OnChannel(do func(*amqp.Channel) error) error {
+	return n.OnConnection(func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		return do(ch)
+	})
+}
+
+// Queue returns how many messages a queue has ready, and how many consumers.
+func (n *Node) Queue(name string) (q amqp.Queue, err error) {
+	err = n.OnChannel(func(ch *amqp.Channel) error {
+		q, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
+	})
+	return q, err
+}
+
+// Drain takes the messages of a queue that are ready. It consumes them: basic.get is refused on a quorum queue with a
+// single active consumer.
+func (n *Node) Drain(queue string, take func(*amqp.Delivery)) error {
+	return n.OnChannel(func(ch *amqp.Channel) error {
+		found, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		if err != nil || found.Messages == 0 {
+			return err
+		}
+		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		for range found.Messages {
+			select {
+			case d, ok := <-deliveries:
+				if !ok {
+					return fmt.Errorf("reading queue %s: the deliveries ended", queue)
+				}
+				take(&d)
+			case <-time.After(silence):
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// silence is how long a queue says nothing when it is empty.
+const silence = time.Second
+
+// Restart stops and starts a private node.
+func (n *Node) Restart(ctx context.Context) error {
+	if n.Private == nil {
+		return nil
+	}
+	return errors.Join(n.Private.Stop(ctx), n.Private.Start(ctx))
+}

@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
+
+// benchOf returns a bench on the tests' servers.
+func benchOf(t *testing.T, flags ...string) *bench {
+	t.Helper()
+	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-redis-url", servertest.StoreURL(t)},
+		flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBench(c)
+}
+
+// TestQuick checks the shape of a result, never how fast anything was: every contestant settled every message, and
+// nothing is left.
+func TestQuick(t *testing.T) {
+	servertest.Long(t)
+	b := benchOf(t, "-quick", "-failing", "0,10")
+	measured, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if r.Messages != 100 || r.Rounds != 1 || r.Seconds <= 0 || !strings.HasPrefix(r.Broker, "RabbitMQ ") ||
+		!strings.HasPrefix(r.Store, "Redis ") {
+		t.Errorf("%+v", r)
+	}
+	met := map[string]int{}
+	for _, c := range r.Cases {
+		met[c.Contest]++
+		checkCase(t, c)
+	}
+	want := map[string]int{success: 6, failing: 22, ordered: 10, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
+	if slices.ContainsFunc(r.Cases, func(c *Case) bool { return c.Name == withDelay }) { // the virtual host has the lane
+		want[success] += 2
+		want[failing] += 2
+	}
+	for contest, n := range want {
+		if met[contest] != n {
+			t.Errorf("%s: %d cases, want %d", contest, met[contest], n)
+		}
+	}
+	for _, x := range r.Ratios {
+		if x.Median <= 0 || x.Least > x.Median || x.Most < x.Median {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(r.Memory) != 2 || r.Memory[0].Bytes < 100 || r.Memory[0].Bytes > 5000 {
+		t.Errorf("memory: %+v", r.Memory)
+	}
+	wantGone(t, b)
+}
+
+func checkCase(t *testing.T, c *Case) {
+	t.Helper()
+	if len(c.Rates) != 1 || c.Rates[0] <= 0 || c.Median != c.Rates[0] {
+		t.Errorf("%s: rates %v, median %v", c, c.Rates, c.Median)
+	}
+	switch c.Contest {
+	case success, failing, ordered, orderedFailing, pushing:
+		dead := c.Failing // of a hundred messages
+		if c.Messages != 100 || c.DeadLettered != dead || c.Attempts != 100+retries*dead {
+			t.Errorf("%s: %d messages, %d dead-lettered, %d attempts", c, c.Messages, c.DeadLettered, c.Attempts)
+		}
+	case publishing:
+		if c.Messages != 100 {
+			t.Errorf("%s: %d messages", c, c.Messages)
+		}
+	}
+}
+
+// wantGone fails if a queue or a key of b is left.
+func wantGone(t *testing.T, b *bench) {
+	t.Helper()
+	after := newBench(b.config)
+	if err := after.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer after.close(t.Context())
+	b.queues, after.queues = 0, b.queues
+	for range after.queues {
+		queue := b.queueName()
+		for _, name := range []string{queue, queue + ".dlq"} {
+			var reply *amqp.Error
+			if _, err := (&trial{bench: after}).depth(name); !errors.As(err, &reply) || reply.Code != amqp.NotFound {
+				t.Errorf("queue %s is left: %v", name, err)
+			}
+		}
+	}
+	if keys, err := after.plain.Keys(t.Context(), b.name+"*").Result(); len(keys) > 0 || err != nil {
+		t.Errorf("keys are left: %.10q, %v", keys, err)
+	}
+}
+
+// TestNothingFailsForSoundRows: HoldLanes without a blocked lane, and DelayAbove without a long delay, are measured
+// without failures only.
+func TestNothingFailsForSoundRows(t *testing.T) {
+	servertest.Long(t)
+	c, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]int{}
+	for _, c := range cases(c) {
+		if c.sound {
+			met[c.Contest]++
+			if c.Failing > 0 {
+				t.Errorf("%s fails", c)
+			}
+		}
+	}
+	if met[success] != 2 || met[failing] != 2 || met[ordered] != 2 {
+		t.Errorf("cases: %v, want 2 for each of %s, %s, %s", met, success, failing, ordered)
+	}
+}
+
+// TestForeignQueuesAreLeftAlone runs into a queue that exists.
+func TestForeignQueuesAreLeftAlone(t *testing.T) {
+	servertest.Long(t)
+	b := benchOf(t, "-only", success, "-messages", "100", "-rounds", "1")
+	conn, err := b.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := b.name + "-2"
+	if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = b.run(t.Context()); err == nil || !strings.Contains(err.Error(), queue) || !strings.Contains(err.Error(),
+		"exists") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
+		t.Errorf("the queue is gone: %v", err)
+	}
+	wantGone(t, b)
+}
+
+// TestInterrupted stops a bench at various moments.
+func TestInterrupted(t *testing.T) {
+	servertest.Long(t)
+	for _, after := range []int{1, 3, 6} {
+		b := benchOf(t, "-only", failing, "-messages", "100", "-rounds", "1")
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		b.progress = func(done, _ int, _ string) {
+			if done+1 == after {
+				time.AfterFunc(30*time.Millisecond, stop) // in the middle of a contestant, mostly
+			}
+		}
+		if _, err := b.run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped in step %d, it ended with %v", after, err)
+		}
+		wantGone(t, b)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	servertest.Long(t)
+	var out bytes.Buffer
+	err := (&result{
+		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Machine: "linux/amd64", CPUs: 2, Messages: 3000, BodySize: 256,
+		Prefetch: 100, Rounds: 5,
+		Ratios: []ratio{
+			{Contest: failing, Of: strikes, To: "by hand", Queue: "quorum", Failing: 10, OfRate: 9000, ToRate: 6000,
+				Unit: unitRate, Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
+			{Contest: steps, Of: "FAIL, many", To: "FAIL, few", OfRate: 9, ToRate: 10, Unit: unitTime, Median: 1.11, Least: 1,
+				Most: 1.2, Goal: 1.2},
+		},
+		Cases: []*Case{
+			{Contest: failing, Name: "by hand", Queue: "quorum", Failing: 10, Cost: &cost{Broker: 50.4, Store: 3, Client: 20}},
+			{Contest: steps, Name: "of servers elsewhere"},
+		},
+		Memory: []memory{{What: strikes, Counters: 10, Bytes: 555.4}},
+	}).print(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"failing                    quorum  10%", "9000", "by hand", "1.50   1.40-1.60  >= 2.00 missed\n",
+		"counter: FAIL, many, time  -       -", "1.11   1.00-1.20  <= 1.20\n", "strikes: 555 bytes a counter (10 counters)\n",
+		"failing  quorum  10%      by hand     50      3      20      73\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "elsewhere") {
+		t.Errorf("an unknown cost is shown:\n%s", &out)
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("an escape sequence reaches the terminal")
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	servertest.Long(t)
+	for _, args := range []string{
+		"-only speed", "-only ,", "-type stream", "-failing some", "-failing -1", "-failing 101", "-messages 0",
+		"-messages 10", "-messages -1",
+		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s", "-live 10",
+		"-only ordered-failing -failing 0", "more",
+	} {
+		if _, err := parseFlags(strings.Fields(args)); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+	for _, args := range []string{"", "-failing 0", "-failing 0%,10% -type quorum -only success,publish"} {
+		if _, err := parseFlags(strings.Fields(args)); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	c, err := parseFlags([]string{"-quick", "-rounds", "2"})
+	if err != nil || c.messages != 100 || c.rounds != 2 || c.live != 2000 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// Case is one contestant on one kind of queue, and its results. Rates holds an entry for each round.
+type Case struct {
+	Contest string        `json:"contest"`
+	Name    string        `json:"name"`
+	Queue   topology.Type `json:"queue,omitempty"`
+	Failing int           `json:"failing_percent"`
+	Live    int           `json:"live_counters,omitempty"` // in the queue, before the measurement
+
+	Messages     int       `json:"messages"` // accounted for, or steps taken, in each round
+	DeadLettered int       `json:"dead_lettered"`
+	Attempts     int       `json:"attempts"` // in each round
+	Rates        []float64 `json:"rates"`    // messages, or steps, a second
+	Median       float64   `json:"median"`
+	Cost         *cost     `json:"cpu_us,omitempty"` // of a message, over all rounds; nil: not known
+
+	row
+	used    cpu // in all rounds
+	settled int // messages in all rounds
+}
+
+// measurement takes one sample with n messages.
+type measurement func(ctx context.Context, b *bench, c *Case, n int) (sample, error)
+
+type sample struct {
+	messages, deadLettered, attempts int
+	rate                             float64
+	cpu                              cpu
+}
+
+func (c *Case) add(s sample) {
+	c.Messages, c.DeadLettered, c.Attempts = s.messages, s.deadLettered, s.attempts
+	c.Rates = append(c.Rates, s.rate)
+	c.Median = median(c.Rates)
+	c.used, c.settled = c.used.plus(s.cpu), c.settled+s.messages
+	c.Cost = c.used.per(c.settled)
+}
+
+func (c *Case) String() string {
+	s := c.Contest + ", " + c.Name
+	if c.Queue != "" {
+		s += ", " + string(c.Queue)
+	}
+	if mayFail(c.Contest) {
+		s += fmt.Sprintf(", %d %% failing", c.Failing)
+	}
+	return s
+}
+
+// mayFail reports whether messages of a contest fail if -failing says so.
+func mayFail(contest string) bool {
+	return contest == failing || contest == ordered || contest == orderedFailing || contest == pushing
+}
+
+// median of at least one value.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// cpu is the CPU time used by the broker, by the store, and by this process, the client that is measured.
+type cpu struct{ broker, store, client time.Duration }
+
+// cpu returns the time used so far; zero unless both servers are private.
+func (b *bench) cpu() cpu {
+	if b.brokerCPU == nil || b.storeCPU == nil {
+		return cpu{}
+	}
+	return cpu{b.brokerCPU(), b.storeCPU(), ownCPU()}
+}
+
+func (c cpu) since(before cpu) cpu {
+	return cpu{c.broker - before.broker, c.store - before.store, c.client - before.client}
+}
+
+func (c cpu) plus(more cpu) cpu {
+	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
+}
+
+// cost is CPU time of a message, or a step, in µs.
+type cost struct {
+	Broker float64 `json:"broker"`
+	Store  float64 `json:"store"`
+	Client float64 `json:"client"`
+}
+
+// per spreads CPU time over messages; nil if it is not known.
+func (c cpu) per(messages int) *cost {
+	if c == (cpu{}) || messages == 0 {
+		return nil
+	}
+	of := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(messages) }
+	return &cost{of(c.broker), of(c.store), of(c.client)}
+}

@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+)
+
+// posting measures a loop that posts each message to an endpoint in this process. The CPU time of the client is not
+// known: the endpoint is part of this process, and strikes is another one.
+func posting(l func(ctx context.Context, t *trial, conn *amqp.Connection, url string) error) measurement {
+	measure := consuming(func(ctx context.Context, t *trial, conn *amqp.Connection) error {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		server := &http.Server{Handler: t.endpoint(), ReadHeaderTimeout: time.Minute}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(listener) // until it is closed
+		}()
+		defer func() { _ = server.Close(); <-served }()
+		return l(ctx, t, conn, "http://"+listener.Addr().String())
+	})
+	return func(ctx context.Context, b *bench, c *Case, n int) (sample, error) {
+		s, err := measure(ctx, b, c, n)
+		s.cpu = cpu{}
+		return s, err
+	}
+}
+
+// endpoint handles what is posted to it. With the last attempt at a message, that is settled.
+func (t *trial) endpoint() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has gone
+		}
+		d := amqp.Delivery{Body: body}
+		err = t.tally.handle(&d)
+		if err == nil || t.tally.last(&d) {
+			defer t.tally.settle(1)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// pushStrikes runs strikes consume --http.
+func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) error {
+	binary, err := t.command(ctx)
+	if err != nil {
+		return err
+	}
+	var stderr bytes.Buffer
+	args := []string{"consume", t.spec.Queue, "--http", url, "--max-retries", strconv.Itoa(retries), "--backoff", "0",
+		"--concurrency", strconv.Itoa(t.workers), "--prefetch", strconv.Itoa(prefetch)}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+t.amqpURL, "REDIS_URL="+t.redisURL, "STRIKES_PREFIX="+t.name)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-t.tally.done: // what fails while it stops is not counted
+		err = t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead())
+		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), <-ended)
+	case err = <-ended:
+		err = errors.Join(errEnded, err, ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("strikes consume --http: %w\n%s", err, &stderr)
+	}
+	return nil
+}
+
+// pushBare posts and acks. A message that fails is posted again immediately, and dead-lettered after its last attempt.
+func pushBare(ctx context.Context, t *trial, conn *amqp.Connection, url string) error {
+	transport := &http.Transport{MaxIdleConnsPerHost: t.workers}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	return t.serve(ctx, conn, prefetch, func(deliveries <-chan amqp.Delivery) error {
+		for {
+			select {
+			case d, ok := <-deliveries:
+				if !ok {
+					return nil
+				}
+				if err := postAndSettle(ctx, client, url, &d); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+}
+
+func postAndSettle(ctx context.Context, client *http.Client, url string, d *amqp.Delivery) error {
+	for range retries + 1 {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(d.Body))
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if err = errors.Join(err, response.Body.Close()); err != nil {
+			return err
+		}
+		if response.StatusCode/100 == 2 {
+			return d.Ack(false)
+		}
+	}
+	return d.Nack(false, false)
+}
+
+// command builds strikes, once.
+func (b *bench) command(ctx context.Context) (_ string, err error) {
+	if b.binary == "" {
+		b.binary, err = fleet.BuildStrikes(ctx)
+	}
+	return b.binary, err
+}

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"math"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+func TestRatioIsTakenRoundByRound(t *testing.T) {
+	servertest.Long(t)
+	of, to := &Case{Contest: success, Name: strikes}, &Case{Contest: success, Name: "bare"}
+	for _, rates := range [][2]float64{{100, 50}, {10, 10}, {30, 20}} { // the second round was a slow one for both
+		of.add(sample{rate: rates[0]})
+		to.add(sample{rate: rates[1]})
+	}
+	r := compare(of, to, 1.25)
+	if r.Median != 1.5 || r.Least != 1 || r.Most != 2 || r.OfRate != 30 || r.ToRate != 20 || r.Goal != 1.25 || !r.met() {
+		t.Errorf("%+v", r)
+	}
+	if got := median([]float64{4, 1, 3, 2}); math.Abs(got-2.5) > 1e-9 {
+		t.Errorf("the median of an even number is %v", got)
+	}
+}
+
+func TestGoalIsMetByUnit(t *testing.T) {
+	servertest.Long(t)
+	for _, tt := range []struct {
+		unit         string
+		median, goal float64
+		want         bool
+	}{{unitRate, 1, 1.2, false}, {unitRate, 1.3, 1.2, true}, {unitTime, 1, 1.2, true}, {unitTime, 1.3, 1.2, false},
+		{unitRate, 0.1, 0, true}} {
+		if got := (ratio{Unit: tt.unit, Median: tt.median, Goal: tt.goal}).met(); got != tt.want {
+			t.Errorf("%+v: met is %v", tt, got)
+		}
+	}
+}
+
+// TestEveryGoalIsMeasured finds a goal that no ratio carries.
+func TestEveryGoalIsMeasured(t *testing.T) {
+	servertest.Long(t)
+	c, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := cases(c)
+	for _, c := range all {
+		c.add(sample{rate: 1})
+	}
+	r := (&bench{config: c, admin: &amqp.Connection{}}).result(all)
+	found := map[string]int{}
+	for _, x := range r.Ratios {
+		if x.Goal > 0 {
+			found[x.Contest+", "+x.To]++
+		}
+	}
+	for _, want := range table() {
+		n := 0
+		switch {
+		case want.goal == goal{}:
+		case want.contest == steps, want.only != "":
+			n = 1
+		default:
+			n = 2
+		}
+		if got := found[want.contest+", "+want.name]; got != n {
+			t.Errorf("%s, %s: %d ratios with a goal, want %d", want.contest, want.name, got, n)
+		}
+	}
+}

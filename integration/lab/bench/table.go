@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"slices"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// The contests, as -only names them.
+const (
+	success        = "success"         // every message succeeds, one handler at a time
+	failing        = "failing"         // some messages always fail, several handlers in parallel
+	ordered        = "ordered"         // strict order, on a single-active-consumer queue
+	orderedFailing = "ordered-failing" // strict order and messages that always fail, compared with a loop by hand
+	// strikes consume --http and messages that always fail, compared with a loop that posts
+	pushing    = "push"
+	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
+	steps      = "counter" // steps on the store
+)
+
+func contests() []string {
+	return []string{success, failing, ordered, orderedFailing, pushing, publishing, steps}
+}
+
+// The names of contestants that code refers to.
+const (
+	strikes   = "strikes"
+	handINCR  = "INCR+EXPIRE by hand"
+	plainINCR = "plain INCR"
+	withDelay = "strikes, DelayAbove"
+)
+
+// row is one contestant. The first one of a contest is compared with the others.
+type row struct {
+	contest, name string
+	measure       measurement
+	spec          topology.Spec // of its queue
+	only          topology.Type // the only kind of queue it is for; if empty, both
+	goal          goal
+	sound         bool // only for queues of which no message fails
+}
+
+// goal is the ratio that the first contestant should reach, where at percent of the messages fail; zero: there is none.
+type goal struct {
+	classic, quorum float64
+	at              int
+}
+
+// both is a goal for both kinds of queue.
+func both(value float64, at int) goal { return goal{value, value, at} }
+
+// table lists all contestants.
+func table() []row {
+	limited := topology.Spec{DeliveryLimit: retries}
+	single := topology.Spec{SingleActiveConsumer: true}
+	queues := topology.Spec{DelayQueues: true}
+	return []row{
+		{contest: success, name: strikes, measure: consuming(consume)},
+		{contest: success, name: "bare, ack each", measure: consuming(ackEach), goal: both(1.25, 0)},
+		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple), goal: both(.85, 0)},
+		{contest: success, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
+
+		{contest: failing, name: strikes, measure: consuming(consume)},
+		{contest: failing, name: handINCR, measure: consuming(countByHand), goal: both(1.2, 10)},
+		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(countByHandDel),
+			goal: both(2, 10)},
+		{contest: failing, name: "the broker's delivery limit", measure: consuming(deliveryLimit), only: topology.Quorum,
+			spec: limited, goal: both(.7, 10)},
+		{contest: failing, name: "republish with a count in a header", measure: consuming(republish), goal: both(2.5, 10)},
+		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
+		{contest: failing, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
+
+		{contest: ordered, name: strikes, measure: consuming(consumeInPlace), spec: single},
+		{contest: ordered, name: "strikes, one at a time", measure: consuming(consumeOneAtATime), spec: single,
+			goal: both(4, 0)},
+		{contest: ordered, name: "strikes, HoldLanes", measure: consuming(consumeHoldingLanes), spec: single, sound: true},
+
+		{contest: orderedFailing, name: strikes, measure: consuming(consumeInPlace), spec: single},
+		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(countByHandOrdered),
+			spec: single, goal: goal{2.9, 4, 10}},
+
+		{contest: pushing, name: strikes, measure: posting(pushStrikes)},
+		{contest: pushing, name: "bare, posts and acks", measure: posting(pushBare)},
+
+		{contest: publishing, name: strikes, measure: publish(publishStrikes)},
+		{contest: publishing, name: "bare, pipelined", measure: publish(publishBare), goal: both(.9, 0)},
+
+		{contest: steps, name: "FAIL", measure: stepping(nil, fail)},
+		{contest: steps, name: "START", measure: stepping(nil, start)},
+		{contest: steps, name: "END", measure: stepping(start, end)},
+		{contest: steps, name: plainINCR, measure: stepping(nil, incr), goal: both(1, 0)},
+	}
+}
+
+// cases lists the cases of a round.
+func cases(c config) (all []*Case) {
+	kinds := slices.Clone(c.types)
+	if slices.Contains(c.only, steps) {
+		kinds = append(kinds, "") // after those with queues
+	}
+	for _, kind := range kinds {
+		for _, r := range table() {
+			if !slices.Contains(c.only, r.contest) || (r.contest == steps) != (kind == "") || r.only != "" && r.only != kind {
+				continue
+			}
+			for _, percent := range c.percentages(r.contest) {
+				if r.sound && percent > 0 {
+					continue
+				}
+				all = append(all, &Case{Contest: r.contest, Name: r.name, Queue: kind, Failing: percent, row: r})
+			}
+		}
+	}
+	return all
+}
+
+// percentages lists the shares of failing messages that a contest is run with.
+func (c config) percentages(contest string) []int {
+	switch contest {
+	case failing, ordered, pushing:
+		return c.failing
+	case orderedFailing:
+		return slices.DeleteFunc(slices.Clone(c.failing), func(percent int) bool { return percent == 0 })
+	}
+	return []int{0}
+}
+
+// of returns the goal for a kind of queue and a share of failing messages.
+func (g goal) of(kind topology.Type, percent int) float64 {
+	switch {
+	case percent != g.at:
+		return 0
+	case kind == topology.Quorum:
+		return g.quorum
+	}
+	return g.classic
+}

@@ -1,0 +1,217 @@
+// Package compare runs the usual ways to retry a message side by side:
+//
+//	go run ./integration/lab compare
+//	go run ./integration/lab compare -only incr,strikes -type classic -seed 7
+//
+// Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
+// broker is killed and started, the replies of the store are lost. Another part has a message that kills its process.
+// Another one counts what is handled out of order. The last one measures the speed without faults. Consumers are
+// processes that write down each attempt; a judge compares that with what is in the queues at the end. A way that does
+// not drain in time is stopped.
+//
+// RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
+package compare
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/faults"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+type config struct {
+	messages, faults   int
+	only, types, parts []string
+	seed               uint64
+	patience           time.Duration
+	broker             rig.Options
+	keep               string
+}
+
+func parseFlags(args []string) (config, error) {
+	c := config{types: []string{classic, quorum}, parts: []string{inOrder, withKiller, underFaults, speed}}
+	for _, w := range ways {
+		c.only = append(c.only, w.name)
+	}
+	f := flag.NewFlagSet("compare", flag.ContinueOnError)
+	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a "+
+		"multiple")
+	f.IntVar(&c.faults, "faults", 12, "`NUMBER` of faults")
+	f.Func("only", "the ways `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", list(&c.only))
+	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", list(&c.types))
+	f.Func("parts", "`PART,…` of order, killer, faults, speed (default all)", list(&c.parts))
+	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
+	f.DurationVar(&c.patience, "patience", 16*time.Second,
+		"how long a way may take to drain after the last fault; half as long for a killer")
+	c.broker.Flags(f, "queues whose names begin with compare-")
+	f.StringVar(&c.keep, "keep", "", "leave the histories in this new `directory`")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
+	if c.seed == 0 {
+		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
+	}
+	return c, c.validate()
+}
+
+func list(to *[]string) func(string) error {
+	return func(text string) error { *to = strings.Split(text, ","); return nil }
+}
+
+func (c config) validate() error {
+	for _, name := range c.only {
+		if findWay(name) == nil {
+			return fmt.Errorf("-only: no way %q; want some of %s", name, wayNames())
+		}
+	}
+	for _, kind := range c.types {
+		if kind != classic && kind != quorum {
+			return fmt.Errorf("-type is %q: classic, quorum or both", kind)
+		}
+	}
+	for _, name := range c.parts {
+		if !slices.Contains([]string{inOrder, withKiller, underFaults, speed}, name) {
+			return fmt.Errorf("-parts: no part %q; want some of order, killer, faults, speed", name)
+		}
+	}
+	if c.messages < 20 || c.faults < 0 || c.patience < time.Second {
+		return errors.New("-messages must be 20 at least, -faults not negative, -patience 1s at least")
+	}
+	return c.broker.Validate()
+}
+
+// Worker makes this process a consumer if it was started as one.
+func Worker() { fleet.Main(runWorker) }
+
+// Run fills the table and prints it.
+func Run(ctx context.Context, args []string) error {
+	c, err := parseFlags(args)
+	if err != nil {
+		return rig.Usage(err)
+	}
+	return compare(ctx, c, os.Stdout)
+}
+
+// lab is what all cells share.
+type lab struct {
+	config
+	broker *rig.Broker
+	store  *rig.Store
+	kinds  []faults.Kind // a dozen faults, which come in any order
+}
+
+func compare(ctx context.Context, c config, out io.Writer) (err error) {
+	l := &lab{config: c}
+	if c.keep != "" {
+		if err := os.Mkdir(c.keep, 0o700); err != nil {
+			return err
+		}
+	}
+	if l.broker, err = rig.OpenBroker(ctx, c.broker); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.broker.Close()) }()
+	if l.store, err = rig.OpenStore(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.store.Close()) }()
+	if l.kinds, err = rotation(l.broker); err != nil {
+		return err
+	}
+	return l.fill(ctx, out)
+}
+
+const (
+	storeAway  = time.Second
+	brokerAway = 300 * time.Millisecond
+)
+
+// rotation is a dozen faults: five kills of a process, four cuts of its connections, two in which the store's replies
+// are lost, and a kill of the broker if that is possible.
+func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
+	some, err := faults.Named(faults.Possible(b), "sigkill", "broker-cut")
+	if err != nil {
+		return nil, err
+	}
+	kinds = slices.Concat(slices.Repeat(some[:1], 5), slices.Repeat(some[1:], 4),
+		slices.Repeat([]faults.Kind{faults.StoresMute.Lasting(storeAway)}, 2))
+	if b.CanKill() {
+		kinds = append(kinds, faults.BrokerKill.Lasting(brokerAway))
+	}
+	return kinds, nil
+}
+
+// onProcesses leaves out the faults of servers.
+func onProcesses(kinds []faults.Kind) []faults.Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k faults.Kind) bool {
+		return k.Name == faults.StoresMute.Name || k.Name == audit.BrokerKill
+	})
+}
+
+// fill runs every cell and prints its row as soon as it is known.
+func (l *lab) fill(ctx context.Context, out io.Writer) error {
+	known, _ := broker.ParseVersion(l.broker.Version)
+	l.head(out)
+	for _, kind := range l.types {
+		for _, name := range l.only {
+			w := findWay(name)
+			if w.only != "" && w.only != kind || w.from > 0 && known.Before(4, w.from) {
+				notApplicable(out, w, kind)
+				continue
+			}
+			began := time.Now()
+			cell, err := l.cell(ctx, w, kind)
+			if err != nil {
+				return fmt.Errorf("%s, %s queue: %w", name, kind, err)
+			}
+			cell.print(out, l.shown(), w, kind)
+			fmt.Fprintf(os.Stderr, "compare: %s, %s: %.0f s\n", name, kind, time.Since(began).Seconds())
+		}
+	}
+	return nil
+}
+
+// cell is a row: a way on a type of queue. What was not run is nil.
+type cell struct {
+	verdicts map[string]*verdict // by part
+	rates    *rates
+}
+
+func (l *lab) cell(ctx context.Context, w *way, kind string) (all cell, err error) {
+	all.verdicts = map[string]*verdict{}
+	for _, p := range l.runs(l.kinds) {
+		if !slices.Contains(l.parts, p.name) {
+			continue
+		}
+		began := time.Now()
+		v, err := l.play(ctx, w, kind, p)
+		fmt.Fprintf(os.Stderr, "compare: %s, %s, %s: %.0f s\n", w.name, kind, p.name, time.Since(began).Seconds())
+		if err != nil {
+			return all, fmt.Errorf("part %s: %w", p.name, err)
+		}
+		all.verdicts[p.name] = &v
+	}
+	if slices.Contains(l.parts, speed) {
+		r, err := l.measure(ctx, w, kind, 5*l.messages)
+		if err != nil {
+			return all, fmt.Errorf("part %s: %w", speed, err)
+		}
+		all.rates = &r
+	}
+	return all, nil
+}

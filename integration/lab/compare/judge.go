@@ -1,0 +1,195 @@
+package compare
+
+import (
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+// verdict is what became of the messages of a part.
+type verdict struct {
+	lost       int // messages that were not handled, and are in no queue
+	twice      int // messages that were handled again after a success
+	copies     int // messages of which two copies were alive at once
+	tooMany    int // attempts of messages that always fail, beyond the limit
+	tooEarly   int // failing messages that were dead-lettered before the limit, or although they succeeded
+	innocents  int // healthy messages that were dead-lettered
+	left       int // messages in the queues at the end
+	inversions int // messages handled before one ahead of them was done
+	requeues   int // retries of failed attempts in the worst second
+	// from the first attempt to the end of the last one, without the time for which the broker was away
+	took       time.Duration
+	drained    bool
+	killed     int  // processes, by killers
+	killerDead bool // no killer is left
+}
+
+// story is what happened to one message.
+type story struct {
+	seq        int
+	do         string
+	began      []time.Time
+	retried    []time.Time // those of began that follow a failed attempt
+	succeeded  time.Time   // first; zero: never
+	failed     int         // attempts
+	lastEnd    time.Time
+	dead, left bool
+
+	copiedFrom map[string]string    // the name of a copy -> of the one that it was made from; the original has no name
+	copiedAt   map[string]time.Time // just before it was published
+	lastSeen   map[string]time.Time // delivered, or found in a queue at the end
+	found      int                  // at the end
+}
+
+// judge judges a history by itself. limit is how many attempts the way allows a message.
+func judge(events []audit.Event, limit int) verdict {
+	stories, v := map[string]*story{}, verdict{killerDead: true}
+	var first, last, gone time.Time
+	var away time.Duration
+	for _, e := range events {
+		s := stories[e.ID]
+		switch {
+		case e.Kind == audit.Published:
+			stories[e.ID] = &story{
+				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{},
+				lastSeen: map[string]time.Time{},
+			}
+		case e.Kind == audit.Drained:
+			v.drained = true
+		case e.Kind == audit.Fault && e.Fault == audit.BrokerKill:
+			gone = e.At
+		case e.Kind == audit.FaultOver && e.Fault == audit.BrokerKill:
+			away += e.At.Sub(gone)
+		case s == nil:
+		case e.Kind == audit.Began:
+			if first.IsZero() {
+				first = e.At
+			}
+			s.begin(e)
+		case e.Kind == audit.Ended:
+			last = e.At
+			s.end(e)
+		case e.Kind == audit.Copied:
+			s.copiedFrom[e.Copy], s.copiedAt[e.Copy] = e.Token, e.At
+		case e.Kind == audit.Dead:
+			s.dead = true
+			s.find(e)
+		case e.Kind == left:
+			s.left = true
+			s.find(e)
+		}
+	}
+	v.took = max(0, last.Sub(first)-away)
+	all := make([]*story, 0, len(stories))
+	for _, s := range stories {
+		all = append(all, s)
+		v.count(s, limit)
+	}
+	v.inversions = inversions(all)
+	v.requeues = worstSecond(all)
+	return v
+}
+
+func (s *story) find(e audit.Event) {
+	s.lastSeen[e.Copy] = e.At
+	s.found++
+}
+
+// copies reports whether two copies were alive at once: two were in queues at the end, or one was delivered after a
+// copy of it was published that arrived. A copy that replaces the one before it within a handler is not counted.
+func (s *story) copies() bool {
+	for name, from := range s.copiedFrom {
+		if _, arrived := s.lastSeen[name]; arrived && s.lastSeen[from].After(s.copiedAt[name]) {
+			return true
+		}
+	}
+	return s.found > 1
+}
+
+func (s *story) begin(e audit.Event) {
+	s.lastSeen[e.Copy] = e.At
+	s.began = append(s.began, e.At)
+	if s.failed > 0 && s.succeeded.IsZero() {
+		s.retried = append(s.retried, e.At)
+	}
+}
+
+func (s *story) end(e audit.Event) {
+	s.lastEnd = e.At
+	if e.Outcome != audit.OK {
+		s.failed++
+	} else if s.succeeded.IsZero() {
+		s.succeeded = e.At
+	}
+}
+
+func (v *verdict) count(s *story, limit int) {
+	ok := !s.succeeded.IsZero()
+	if s.left {
+		v.left++
+	}
+	if s.copies() {
+		v.copies++
+	}
+	switch {
+	case !ok && !s.dead && !s.left:
+		v.lost++
+	case ok && slices.ContainsFunc(s.began, s.succeeded.Before):
+		v.twice++
+	}
+	switch s.do {
+	case audit.Succeed:
+		if s.dead {
+			v.innocents++
+		}
+	case audit.Kill:
+		v.killed += len(s.began)
+		v.killerDead = v.killerDead && s.dead
+	case audit.Poison:
+		v.tooMany += max(0, s.failed-limit)
+	}
+	if (s.do == audit.Poison || s.do == audit.Fail) && s.dead && (ok || s.failed < limit) {
+		v.tooEarly++
+	}
+}
+
+// done is when a message was through: at its success, or, if it was dead-lettered, at the end of its last attempt.
+func (s *story) done() time.Time {
+	if s.succeeded.IsZero() {
+		return s.lastEnd
+	}
+	return s.succeeded
+}
+
+// inversions counts messages that a handler got while an earlier one was not through.
+func inversions(all []*story) (n int) {
+	slices.SortFunc(all, func(a, b *story) int { return a.seq - b.seq })
+	var earlier time.Time // when all earlier ones were through
+	for _, s := range all {
+		if len(s.began) > 0 && s.began[0].Before(earlier) {
+			n++
+		}
+		if s.done().After(earlier) {
+			earlier = s.done()
+		}
+	}
+	return n
+}
+
+// worstSecond is the most retries that began within one second.
+func worstSecond(all []*story) (most int) {
+	var retried []time.Time
+	for _, s := range all {
+		retried = append(retried, s.retried...)
+	}
+	slices.SortFunc(retried, time.Time.Compare)
+	from := 0
+	for i, at := range retried {
+		for at.Sub(retried[from]) >= time.Second {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}

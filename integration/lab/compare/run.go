@@ -1,0 +1,254 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/faults"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// part is one run of a way with consumer processes, from which some columns come.
+type part struct {
+	name        string
+	messages    int
+	mix         mix
+	faults      int
+	kinds       []faults.Kind
+	processes   int
+	concurrency int
+	prefetch    int
+	order       bool
+	within      time.Duration // to drain, after the last fault
+	idle        time.Duration // without an attempt: an empty queue is drained then, and late dead letters have come
+}
+
+const (
+	retryWait    = 50 * time.Millisecond  // of ways that can wait
+	restartAfter = 200 * time.Millisecond // a process that died
+	next         = 2 * time.Second        // a fault comes then, even if too few messages have begun
+	settled      = 5 * time.Second        // a broker that is killed earlier may forget a new queue
+)
+
+// The parts.
+const (
+	underFaults = "faults"
+	withKiller  = "killer"
+	inOrder     = "order"
+	speed       = "speed"
+)
+
+// runs are the parts with processes, in the order in which they run.
+func (c config) runs(kinds []faults.Kind) []part {
+	order := part{name: inOrder, messages: max(c.messages/5, 20), mix: mix{fail: 0.1, poison: 0.02, spread: 2},
+		faults: c.faults / 3,
+		kinds:  onProcesses(kinds), processes: 2, concurrency: 1, prefetch: 1, order: true}
+	killer := part{name: withKiller, messages: max(c.messages/20, 20), mix: mix{killers: 1, fastest: 5, spread: 20},
+		processes: 3, concurrency: 4, prefetch: 10}
+	faults := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40},
+		faults: c.faults,
+		kinds:  kinds, processes: 3, concurrency: 4, prefetch: 10}
+	order.within, killer.within, faults.within = c.patience, c.patience/2, c.patience
+	all := []part{order, killer, faults}
+	for i := range all {
+		all[i].idle = c.patience / 5
+	}
+	return all
+}
+
+// run is one part of one cell.
+type run struct {
+	lab      *lab
+	part     part
+	queues   *queues
+	fleet    *fleet.Fleet
+	faults   *faults.Injector
+	log      *audit.Log
+	dir      string
+	progress *audit.Progress
+
+	jobs      []job
+	published int
+}
+
+// left is the kind of event for a message that was still in a queue at the end.
+const left audit.Kind = "left"
+
+// play runs a part and returns what the judge sees.
+func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict, err error) {
+	if err := l.store.Flush(ctx); err != nil {
+		return v, err
+	}
+	dir, err := os.MkdirTemp("", "strikes-compare-")
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir), queues: newQueues(l.broker, w, kind, "compare-"+p.name,
+		retryWait)}
+	if p.order {
+		r.queues.main["x-single-active-consumer"] = true
+	}
+	rnd := rand.New(rand.NewPCG(l.seed, 1)) //nolint:gosec // to be repeated
+	r.jobs = plan(p.messages, p.mix, rnd)
+	due := faults.Schedule(p.kinds, p.faults, p.messages, p.processes, rnd)
+	if r.log, err = audit.Append(dir, 0); err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, r.log.Close()) }()
+	if err := r.queues.declare(); err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, r.queues.remove()) }()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	r.fleet = &fleet.Fleet{Rest: restartAfter, Fail: fail}
+	defer r.fleet.Close()
+	if err := r.seat(ctx, w); err != nil {
+		return v, err
+	}
+	r.faults = &faults.Injector{Log: r.log, Fleet: r.fleet, Broker: l.broker, Queues: r.queues.names(), Store: l.store,
+		Say: func(string, ...any) {}, Rnd: rnd}
+	if err := r.all(ctx, due); err != nil {
+		return v, errors.Join(err, context.Cause(ctx))
+	}
+	events, err := audit.Read(dir)
+	if err != nil {
+		return v, err
+	}
+	if l.keep != "" {
+		err = os.CopyFS(filepath.Join(l.keep, w.name+"-"+kind+"-"+p.name), os.DirFS(dir))
+	}
+	return judge(events, w.mostAttempts()), err
+}
+
+// seat gives the fleet a seat for each process.
+func (r *run) seat(ctx context.Context, w *way) error {
+	of := spec{
+		Way: w.name, Queue: r.queues.name, History: r.dir, Processes: r.part.processes, Concurrency: r.part.concurrency,
+		Prefetch: r.part.prefetch, Order: r.part.order, Wait: retryWait,
+	}
+	for range of.Processes {
+		s, err := r.fleet.NewSeat(ctx, r.lab.broker, r.lab.store, nil)
+		if err != nil {
+			return err
+		}
+		s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
+			of := of
+			of.Number, of.AMQP, of.Redis = number, s.AMQP[0], s.Redis
+			return fleet.Command(of)
+		}
+	}
+	return nil
+}
+
+// all publishes, consumes, injects the faults, drains and collects.
+func (r *run) all(ctx context.Context, due []faults.Fault) error {
+	declared := time.Now()
+	for _, j := range r.jobs {
+		r.log.Write(audit.Event{Kind: audit.Published, ID: j.id(), Seq: j.Seq, Do: j.Do, Outcome: audit.Confirmed})
+	}
+	if err := r.publishUpTo(ctx, len(r.jobs)/(len(due)+1)); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(due, func(f faults.Fault) bool { return f.Name == audit.BrokerKill }) {
+		pause.For(ctx, settled-time.Since(declared))
+	}
+	r.fleet.Start(ctx)
+	for i, f := range due {
+		if err := r.trouble(ctx, f, (i+2)*len(r.jobs)/(len(due)+1)); err != nil {
+			return err
+		}
+	}
+	drained, err := r.drain(ctx)
+	if err != nil {
+		return err
+	}
+	_ = r.fleet.Stop() // one that hangs was killed
+	if drained {
+		r.log.Write(audit.Event{Kind: audit.Drained})
+	}
+	return r.collect(ctx)
+}
+
+// trouble injects a fault once f.At messages have begun, or once the last fault is too long ago. It first publishes
+// messages up to n, so that every way has work under every fault.
+func (r *run) trouble(ctx context.Context, f faults.Fault, n int) error {
+	for last := time.Now(); len(r.progress.Begun) < f.At && time.Since(last) < next; {
+		if !pause.For(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+		if err := r.progress.Update(); err != nil {
+			return err
+		}
+	}
+	if err := r.publishUpTo(ctx, n); err != nil {
+		return err
+	}
+	return r.faults.Inject(ctx, f)
+}
+
+func (r *run) publishUpTo(ctx context.Context, n int) error {
+	some := r.jobs[r.published:n]
+	r.published = n
+	return r.queues.publish(ctx, some)
+}
+
+// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the
+// fleet to see that nothing comes back. It gives up when the part's time is over.
+func (r *run) drain(ctx context.Context) (bool, error) {
+	end := time.Now().Add(r.part.within)
+	for time.Now().Before(end) {
+		over, err := r.drained()
+		if err != nil {
+			return false, err
+		}
+		if over {
+			_ = r.fleet.Stop() // one that hangs was killed
+			ready, _, err := r.queues.depths()
+			if err != nil || ready == 0 {
+				return true, err
+			}
+			r.fleet.Start(ctx)
+		}
+		if !pause.For(ctx, 100*time.Millisecond) {
+			return false, ctx.Err()
+		}
+	}
+	return false, nil
+}
+
+func (r *run) drained() (bool, error) {
+	if err := r.progress.Update(); err != nil {
+		return false, err
+	}
+	ready, dead, err := r.queues.depths()
+	accounted := len(r.progress.Done)+dead >= len(r.jobs)
+	return ready == 0 && (accounted || time.Since(r.progress.Last) > r.part.idle), err
+}
+
+// collect writes down where the messages are. A dead letter, or one in a queue with a TTL, may be on its way.
+func (r *run) collect(ctx context.Context) error {
+	end := time.Now().Add(r.part.idle)
+	for found := len(r.progress.Done); ; {
+		n, err := r.queues.collect(r.log)
+		if err != nil {
+			return err
+		}
+		if found += n; n == 0 && (found >= len(r.jobs) || time.Now().After(end)) {
+			return nil
+		}
+		if !pause.For(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}

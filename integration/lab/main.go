@@ -1,0 +1,73 @@
+// Command lab holds strikes to what docs/ says of it, on real servers:
+//
+//	go run ./integration/lab soak     runs consumers under faults, and audits what they recorded
+//	go run ./integration/lab bench    compares the speed of strikes with its alternatives
+//	go run ./integration/lab compare  runs the usual ways to retry under the same faults
+//	go run ./integration/lab figures  measures single promises, such as those of stops and outages
+//	go run ./integration/lab -h       lists the programs; PROGRAM -h lists its flags
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/integration/lab/bench"
+	"github.com/strikesmq/strikes/integration/lab/compare"
+	"github.com/strikesmq/strikes/integration/lab/figures"
+	"github.com/strikesmq/strikes/integration/lab/soak"
+)
+
+// programs are those of the laboratory. Worker makes this process a child of the program, if it was started as one.
+var programs = []struct {
+	name, does string
+	run        func(ctx context.Context, args []string) error
+	worker     func()
+}{
+	{"soak", "runs consumers under faults, and audits what they recorded", soak.Run, soak.Worker},
+	{"bench", "compares the speed of strikes with its alternatives", bench.Run, func() {}},
+	{"compare", "runs the usual ways to retry under the same faults", compare.Run, compare.Worker},
+	{"figures", "measures single promises, such as those of stops and outages", figures.Run, figures.Worker},
+}
+
+func main() {
+	logging.Disable() // of go-redis: it prints every failed dial
+	for _, p := range programs {
+		if len(os.Args) < 2 || os.Args[1] != p.name {
+			continue
+		}
+		p.worker()
+		os.Exit(run(p.name, p.run))
+	}
+	fmt.Fprintln(os.Stderr, "usage: lab PROGRAM [flags]; PROGRAM -h lists the flags")
+	for _, p := range programs {
+		fmt.Fprintf(os.Stderr, "  %-9s%s\n", p.name, p.does)
+	}
+	os.Exit(2)
+}
+
+// run runs a program until it ends, or this process is told to end, and returns the exit status.
+func run(name string, program func(ctx context.Context, args []string) error) (status int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go fleet.EndWithParent(ctx, cancel)
+	err := program(ctx, os.Args[2:])
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	if errors.Is(err, rig.ErrUsage) {
+		return 2
+	}
+	return 1
+}

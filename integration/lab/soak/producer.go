@@ -1,0 +1,117 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/integration/internal/faults"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// batch is how many messages are published together, and after how many the backlog is checked.
+const batch = 100
+
+// producer publishes the jobs, through a proxy of its own, and again what is undecided: that may make two of one.
+type producer struct {
+	jobs    []job
+	broker  *rig.Broker
+	log     *audit.Log
+	link    fleet.Links
+	backlog int // at which it waits; 0: never
+
+	reached func(ctx context.Context, n int) error // called when n messages are published
+}
+
+func (p *producer) run(ctx context.Context) error {
+	nodes := fleet.Dialler{URLs: p.link.URLs(p.broker), Dialer: publisher.BufferedDialer}
+	dial := func(ctx context.Context) (*amqp.Connection, error) {
+		return nodes.Dial(ctx, amqp.Config{Heartbeat: faults.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
+	}
+	//nolint:contextcheck // its dial is bounded by itself
+	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	for from := 0; from < len(p.jobs); from += batch {
+		to := min(from+batch, len(p.jobs))
+		if err = p.publish(ctx, pub, from, to); err != nil {
+			break
+		}
+		if err = p.reached(ctx, to); err != nil {
+			break
+		}
+		if err = p.waitForRoom(ctx); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, pub.Close())
+}
+
+// publish publishes jobs until each is confirmed.
+func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, to int) error {
+	left := make([]publisher.Message, 0, to-from)
+	seqs := make(map[string]int, to-from)
+	for i := from; i < to; i++ {
+		m := publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprintf("m%06d", i+1),
+			Body: p.jobs[i].body()}}
+		left, seqs[m.MessageId] = append(left, m), i+1
+	}
+	for len(left) > 0 {
+		errs := make([]error, len(left))
+		var some *publisher.BatchError
+		if err := pub.PublishAll(ctx, left); errors.As(err, &some) {
+			errs = some.Errs
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var again []publisher.Message
+		for i, m := range left {
+			seq := seqs[m.MessageId]
+			j := p.jobs[seq-1]
+			p.log.Write(audit.Event{
+				Kind: audit.Published, ID: m.MessageId, Seq: seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]),
+				Err: text(errs[i]),
+			})
+			if errs[i] != nil {
+				again = append(again, m)
+			}
+		}
+		left = again
+	}
+	return nil
+}
+
+func published(err error) string {
+	var e *publisher.Error
+	switch {
+	case err == nil:
+		return audit.Confirmed
+	case errors.As(err, &e) && !e.Undecided:
+		return audit.Unsent
+	}
+	return audit.Undecided
+}
+
+// waitForRoom waits until the backlog is worked off, or a broker that is away has come back to say so.
+func (p *producer) waitForRoom(ctx context.Context) error {
+	if p.backlog == 0 {
+		return nil
+	}
+	return poll.Until(ctx, 5*time.Minute, "room in the queue", func() error {
+		n, err := p.broker.Depth(queue)
+		if err == nil && n > p.backlog {
+			err = fmt.Errorf("%d messages are ready", n)
+		}
+		return err
+	})
+}

@@ -1,0 +1,267 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/proxy"
+)
+
+// inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
+// released. It records nothing, so this program records what it sees of it: sessions and steps on the wire, decisions
+// on its stdout, and what the endpoint does. The auditor judges it by the rules of the other languages, but for what
+// audit.Event.Remote says.
+const inHTTP = "http"
+
+// pusher is what a seat of that language has beside its process.
+type pusher struct {
+	log           *audit.Log
+	binary        string
+	broker, store *proxy.Proxy // that the consumer connects to
+	endpoint      *endpointKeeper
+
+	mu       sync.Mutex
+	number   int                    // of the consumer process
+	sessions map[int][]time.Time    // when those of each process began
+	lost     time.Time              // when the newest session of this process ended, as long as that may be its own doing
+	stopped  time.Time              // when this process was told to stop
+	running  map[string]audit.Event // by token: requests under way
+}
+
+func newPusher(ctx context.Context, log *audit.Log, binary, broker, store string) (_ *pusher, err error) {
+	p := &pusher{log: log, binary: binary, sessions: map[int][]time.Time{}, running: map[string]audit.Event{}}
+	if p.broker, err = proxy.NewWatched(ctx, broker, p.joined); err != nil {
+		return nil, err
+	}
+	if p.store, err = proxy.NewStore(ctx, store, p.watchSteps); err != nil {
+		p.broker.Close()
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		p.broker.Close()
+		p.store.Close()
+		return nil, fmt.Errorf("an address for the endpoint: %w", err)
+	}
+	p.endpoint = &endpointKeeper{address: listener.Addr().String(), says: p.hear, died: p.endpointDied}
+	return p, listener.Close()
+}
+
+func (p *pusher) close() {
+	p.endpoint.close()
+	p.broker.Close()
+	p.store.Close()
+}
+
+// push makes a seat one of the language http.
+func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err error) {
+	if k.binary == "" {
+		if k.binary, err = fleet.BuildStrikes(ctx); err != nil {
+			return err
+		}
+	}
+	p, err := newPusher(ctx, k.log, k.binary, s.Broker[0].Addr(), s.Store.Addr())
+	if err != nil {
+		return err
+	}
+	k.pushers = append(k.pushers, p)
+	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, k.store.Through(p.store)
+	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
+		of := spec
+		of.Number = number
+		return p.command(of), io.NopCloser(nil), nil
+	}
+	exited := s.Exited
+	s.Started, s.Told = guard, p.told
+	s.Exited = func(number int, err error) { p.exited(number, err); exited(number, err) }
+	p.endpoint.start(ctx, k.cfg.handlerTimeout, k.fail)
+	return nil
+}
+
+// command returns the consumer to start, whose number is in the path that it posts to.
+func (p *pusher) command(spec workerSpec) *exec.Cmd {
+	url := fmt.Sprintf("http://%s/%d", p.endpoint.address, spec.Number)
+	cmd := exec.Command(p.binary, "consume", spec.Queue, "--http", url,
+		"--json", //nolint:gosec,noctx // built here; the fleet ends it
+		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries",
+		strconv.Itoa(spec.MaxRetries),
+		"--backoff", fmt.Sprintf("%v..%v", spec.FirstBackoff, spec.MostBackoff), "--handler-timeout",
+		spec.HandlerTimeout.String(),
+		"--consumer-timeout", spec.ConsumerTimeout.String(), "--drain-timeout", drainTimeout.String())
+	cmd.Env = append(os.Environ(), fmt.Sprintf("AMQP_URL=%s?heartbeat=%d", spec.AMQP[0], spec.Heartbeat/time.Second),
+		"REDIS_URL="+spec.Redis)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout = &lines{each: func(line []byte) { p.decided(spec.Number, line) }}
+	if spec.Verbose {
+		cmd.Stderr = os.Stderr
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.number, p.lost, p.stopped = spec.Number, time.Time{}, time.Time{}
+	return cmd
+}
+
+// guard ends a process if this one is gone, which holds the other end of the guard's standard input.
+func guard(process *os.Process) (over func(), err error) {
+	cmd := exec.Command("sh", "-c", `read -r _; kill -9 "$0"`,
+		strconv.Itoa(process.Pid)) //nolint:gosec,noctx // a number; over ends it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("guarding a consumer process: %w", err)
+	}
+	return func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		_ = stdin.Close()
+	}, nil
+}
+
+// joined records the begin of a session.
+func (p *pusher) joined() (left func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	number := p.number
+	p.lose(number)
+	p.sessions[number] = append(p.sessions[number], time.Now())
+	p.log.Forward(audit.Event{Kind: audit.Opened, Process: number, Session: len(p.sessions[number])})
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.number == number {
+			p.lost = time.Now()
+		}
+	}
+}
+
+// lose records that the newest session was lost, if it has ended.
+func (p *pusher) lose(number int) {
+	if !p.lost.IsZero() {
+		p.log.Forward(audit.Event{Kind: audit.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]),
+			Err: "its connection ended"})
+	}
+	p.lost = time.Time{}
+}
+
+// told is called before the process gets a signal: a session that ends after it was told to stop is ended by it.
+func (p *pusher) told(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sig == syscall.SIGTERM {
+		p.stopped = time.Now()
+	}
+}
+
+// exited records how the process ended.
+func (p *pusher) exited(number int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || p.stopped.IsZero() || p.lost.Before(p.stopped) {
+		p.lose(number)
+	}
+	if err == nil {
+		p.log.Forward(audit.Event{Kind: audit.Stopped, Process: number})
+	}
+}
+
+// sessionAt returns the number of a process's newest session at a time.
+func (p *pusher) sessionAt(process int, at time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for n < len(p.sessions[process]) && !p.sessions[process][n].After(at) {
+		n++
+	}
+	return max(n, 1)
+}
+
+// decided records a decision, as consume --json prints it.
+func (p *pusher) decided(process int, line []byte) {
+	var d struct {
+		Time        time.Time `json:"time"`
+		Decision    string    `json:"decision"`
+		ID          string    `json:"id"`
+		Token       string    `json:"token"`
+		Attempt     int       `json:"attempt"`
+		Of          int       `json:"of"`
+		Failures    int       `json:"failures"`
+		Crashes     int       `json:"crashes"`
+		Redelivered bool      `json:"redelivered"`
+		ElapsedMS   int64     `json:"elapsed_ms"`
+		Cause       string    `json:"cause"`
+		Error       string    `json:"error"`
+	}
+	if err := json.Unmarshal(line, &d); err != nil {
+		panic(fmt.Sprintf("consume --json printed %q: %v", line, err))
+	}
+	p.log.Forward(audit.Event{
+		Kind: audit.Decided, At: d.Time, Process: process, Session: p.sessionAt(process, d.Time), ID: d.ID, Token: d.Token,
+		Redelivered: d.Redelivered,
+		Decision:    d.Decision, Held: time.Duration(d.ElapsedMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0,
+		Failures: d.Failures,
+		Crashes:  d.Crashes, Limit: d.Of, Err: d.Error, Remote: true,
+	})
+}
+
+// hear records an event of the endpoint.
+func (p *pusher) hear(line []byte) {
+	var e audit.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		panic(fmt.Sprintf("the endpoint printed %q: %v", line, err))
+	}
+	e.Session = p.sessionAt(e.Process, e.At)
+	p.mu.Lock()
+	if e.Kind == audit.Began {
+		p.running[e.Token] = e
+	} else {
+		delete(p.running, e.Token)
+	}
+	p.mu.Unlock()
+	p.log.Forward(e)
+}
+
+// endpointDied records the end of the requests that ran.
+func (p *pusher) endpointDied() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for token, e := range p.running {
+		e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), audit.Crashed
+		p.log.Forward(e)
+		delete(p.running, token)
+	}
+}
+
+// lines is a writer that hands over each line.
+type lines struct {
+	each func(line []byte)
+	part []byte
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.part = append(l.part, b...)
+	for {
+		line, rest, whole := bytes.Cut(l.part, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		l.each(line)
+		l.part = rest
+	}
+}
+
+var _ io.Writer = (*lines)(nil)

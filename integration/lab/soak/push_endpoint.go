@@ -1,0 +1,182 @@
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// runEndpoint is the endpoint's process. It prints each event before it goes on.
+func runEndpoint(ctx context.Context, spec workerSpec) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", spec.Endpoint)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: &postedTo{timeout: spec.HandlerTimeout}, ReadHeaderTimeout: time.Minute}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// postedTo does the jobs that are posted to it. The path names the consumer process.
+type postedTo struct{ timeout time.Duration }
+
+func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	var j job
+	if err := json.Unmarshal(body, &j); err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	process, _ := strconv.Atoi(path.Base(r.URL.Path))
+	number, _ := strconv.Atoi(r.Header.Get("Strikes-Attempt"))
+	began := time.Now()
+	e := audit.Event{
+		Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
+		Token:       r.Header.Get("Strikes-Token"),
+		Redelivered: r.Header.Get("Strikes-Redelivered") == "true", Remote: true,
+	}
+	emit(e)
+	var once sync.Once
+	end := func(outcome string) {
+		once.Do(func() {
+			e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), outcome
+			emit(e)
+		})
+	}
+	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from
+	// anything.
+	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
+	err = j.run(r.Context(), number, func() bool { return false })
+	if r.Context().Err() != nil || !stop() {
+		return
+	}
+	outcome, status := answer(j, err)
+	end(outcome)
+	w.WriteHeader(status)
+}
+
+// hungUp is the outcome of a request whose client ended it after some time: at its deadline, which began before the
+// request came, or because it stops or lost its session.
+func hungUp(after, timeout time.Duration) string {
+	if after >= timeout/2 {
+		return audit.TimedOut
+	}
+	return audit.Cancelled
+}
+
+// answer is the outcome of a job, and the response that says so. A panic is a 500, as with most servers of HTTP.
+func answer(j job, err error) (outcome string, status int) {
+	switch {
+	case err == nil:
+		return audit.OK, http.StatusNoContent
+	case j.Do == audit.Reject:
+		return audit.Rejected, http.StatusUnprocessableEntity
+	case j.Do == audit.Panic:
+		return audit.Panicked, http.StatusInternalServerError
+	}
+	return audit.Failed, http.StatusInternalServerError
+}
+
+// emit writes an event to the standard output, in one write.
+func emit(e audit.Event) {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = os.Stdout.Write(append(line, '\n'))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("printing an event: %v", err))
+	}
+}
+
+// endpointKeeper keeps a process of the endpoint running. Between two of them nothing listens.
+type endpointKeeper struct {
+	address string
+	says    func(line []byte) // of each line that it prints
+	died    func()            // called when a process has ended, and all its lines were read
+
+	mu      sync.Mutex
+	process *os.Process
+	cancel  context.CancelFunc
+	over    sync.WaitGroup
+}
+
+const (
+	restartAfter = 50 * time.Millisecond
+	mostRestarts = 50 // in a row that ended by themselves
+)
+
+func (k *endpointKeeper) start(ctx context.Context, timeout time.Duration, fail func(error)) {
+	ctx, k.cancel = context.WithCancel(ctx)
+	k.over.Go(func() {
+		for ended := 0; ctx.Err() == nil; {
+			err := k.run(ctx, timeout)
+			var exit *exec.ExitError
+			if killed := errors.As(err, &exit) && exit.ExitCode() < 0; killed {
+				ended = 0
+			} else if ended++; ended > mostRestarts && ctx.Err() == nil {
+				fail(fmt.Errorf("the endpoint ends by itself: %w", err))
+				return
+			}
+			pause.For(ctx, restartAfter)
+		}
+	})
+}
+
+func (k *endpointKeeper) run(ctx context.Context, timeout time.Duration) error {
+	cmd, stdin, err := fleet.Command(workerSpec{Endpoint: k.address, HandlerTimeout: timeout})
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	cmd.Stdout = &lines{each: k.says}
+	k.mu.Lock()
+	err = cmd.Start()
+	k.process = cmd.Process
+	k.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, k.kill)()
+	err = cmd.Wait()
+	k.mu.Lock()
+	k.process = nil
+	k.mu.Unlock()
+	k.died()
+	return err
+}
+
+// kill ends the process, if one runs.
+func (k *endpointKeeper) kill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.process != nil {
+		_ = k.process.Kill() // it may have ended
+	}
+}
+
+func (k *endpointKeeper) close() {
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.over.Wait()
+}

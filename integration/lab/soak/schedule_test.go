@@ -1,0 +1,55 @@
+package soak
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+func TestPlanHasEachKind(t *testing.T) {
+	cfg, err := parseFlags([]string{"-messages", "4000", "-seed", "5", "-abandoned", "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, j := range plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))) {
+		count[j.Do]++
+		if j.Do == audit.Fail && (j.Times < 1 || j.Times > cfg.maxRetries) {
+			t.Errorf("fails %d times of %d", j.Times, cfg.maxRetries+1)
+		}
+	}
+	for _, do := range []string{
+		audit.Succeed, audit.Slow, audit.Fail, audit.Poison, audit.Reject, audit.Panic, audit.Hang, audit.Deaf, audit.Kill,
+		audit.Abandon,
+	} {
+		if count[do] == 0 {
+			t.Errorf("no message is to %s: %v", do, count)
+		}
+	}
+	if count[audit.Succeed] < 3000 {
+		t.Errorf("%d of 4000 succeed", count[audit.Succeed])
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for _, args := range [][]string{
+		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
+		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
+		{"-store-faults", "fog"}, {"-store-faults", "late", "-cluster"}, {"-abandoned", "-1"}, {"-handler-timeout", "31s"},
+		{"-handler-timeout", "0s"}, {"-drops", "-1"},
+		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},
+		{"-languages", "go,python,node", "-processes", "2"}, {"-languages", "python", "-ordered"}, {"-languages", "go,node",
+			"-cluster"},
+		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"}, {"-sbin", "x", "-amqp", "amqp://x"},
+	} {
+		if _, err := parseFlags(args); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+	k := soak{cfg: config{only: "earthquake"}, broker: &rig.Broker{Node: &rig.Node{}}}
+	if _, err := k.possible(); err == nil {
+		t.Error("-only earthquake was accepted")
+	}
+}

@@ -1,0 +1,344 @@
+// Package soak runs consumer processes through faults and checks, from what they wrote down, that the guarantees held:
+//
+//	go run ./integration/lab soak -messages 20000 -faults 24 -type quorum
+//
+// It publishes messages whose handlers succeed, fail, panic, hang, or kill their process, and meanwhile kills, stops
+// and freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers, on a
+// RabbitMQ of its own (or at -amqp) and a Redis of its own; with -cluster, on three RabbitMQ nodes and a Redis Cluster.
+// Then it lets the queue drain and audits the histories.
+//
+// Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
+// invariant, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/integration/internal/faults"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/topology"
+)
+
+const (
+	queue       = "soak"
+	deadLetters = queue + ".dlq"
+)
+
+// A dead letter arrives immediately, or, where the nodes of a cluster had moved its queue, when the broker
+// tries again: after three minutes.
+const (
+	arrival        = 30 * time.Second
+	clusterArrival = 4 * time.Minute
+)
+
+// Worker makes this process a consumer if it was started as one.
+func Worker() { fleet.Main(runWorker) }
+
+// Run runs the soak, or only the audit, and prints the report. It returns an error if an invariant was violated.
+func Run(ctx context.Context, args []string) (err error) {
+	cfg, err := parseFlags(args)
+	if err != nil {
+		return rig.Usage(err)
+	}
+	history, began := cfg.check, time.Now()
+	if history == "" {
+		if history, err = newHistory(cfg.keep); err != nil {
+			return err
+		}
+		if cfg.keep == "" {
+			defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
+		}
+		if err := runSoak(ctx, cfg, history); err != nil {
+			return err
+		}
+	}
+	events, err := audit.Read(history)
+	if err != nil {
+		return err
+	}
+	report := audit.Check(events)
+	line, err := json.Marshal(struct {
+		Seconds float64 `json:"seconds"`
+		*audit.Report
+	}{time.Since(began).Round(time.Second / 10).Seconds(), report})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(os.Stdout, string(line)); err != nil {
+		return err
+	}
+	if broken := report.Broken(); len(broken) > 0 {
+		return fmt.Errorf("violated: %s", strings.Join(broken, "\n"))
+	}
+	return nil
+}
+
+func newHistory(keep string) (string, error) {
+	if keep == "" {
+		return os.MkdirTemp("", "strikes-soak-")
+	}
+	return keep, os.Mkdir(keep, 0o700)
+}
+
+// soak is one run: servers, consumers, a producer, and what goes wrong with them.
+type soak struct {
+	cfg      config
+	history  string // its directory
+	log      *audit.Log
+	broker   *rig.Broker
+	store    *rig.Store
+	fleet    *fleet.Fleet
+	link     fleet.Links // of the producer
+	progress *audit.Progress
+	began    time.Time
+	fail     func(error)
+
+	pushers []*pusher
+	binary  string // of strikes; empty: no seat pushes
+}
+
+func runSoak(ctx context.Context, cfg config, history string) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	k := &soak{cfg: cfg, history: history, progress: audit.NewProgress(history), began: time.Now(), fail: fail,
+		fleet: &fleet.Fleet{Fail: fail}}
+	if k.log, err = audit.Append(history, 0); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.close()) }()
+	k.log.Write(audit.Event{Kind: audit.Setup, Plan: cfg.plan()})
+	if err := k.open(ctx); err != nil {
+		return err
+	}
+	if err := k.work(ctx); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	k.say("faults are over and all is published: draining")
+	if err := k.drain(ctx); err != nil {
+		return err
+	}
+	if err := k.collectDead(ctx); err != nil {
+		return err
+	}
+	kept, err := k.store.Kept(ctx)
+	for _, e := range kept {
+		k.log.Write(e)
+	}
+	return err
+}
+
+// open starts what the soak runs on.
+func (k *soak) open(ctx context.Context) (err error) {
+	if k.cfg.broker.Cluster {
+		k.store, err = rig.OpenStoreCluster(ctx, queue)
+	} else {
+		k.store, err = rig.OpenStore(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if k.broker, err = rig.OpenBroker(ctx, k.cfg.broker); err != nil {
+		return err
+	}
+	if err := k.broker.Declare(ctx, topology.Spec{Queue: queue, Type: topology.Type(k.cfg.kind),
+		SingleActiveConsumer: k.cfg.ordered}); err != nil {
+		return err
+	}
+	if k.link, err = fleet.NewLinks(ctx, k.broker); err != nil {
+		return err
+	}
+	return k.seat(ctx)
+}
+
+// work publishes everything and injects every fault.
+func (k *soak) work(ctx context.Context) error {
+	all, err := k.possible()
+	if err != nil {
+		return err
+	}
+	rnd := rand.New(rand.NewPCG(k.cfg.seed, 1)) //nolint:gosec // to be repeated
+	jobs := plan(k.cfg, rnd)
+	due := faults.Schedule(all, k.cfg.faults, k.cfg.messages, k.cfg.processes, rnd)
+	k.say("%d messages, %d faults of %d kinds, a %s queue, seed %d", len(jobs), len(due), len(all), k.cfg.kind, k.cfg.seed)
+	if fault, ok := findStoreFault(k.cfg.storeFaults); ok {
+		k.say("the store until the queue is drained: %s", fault.says)
+	}
+	in := &faults.Injector{Log: k.log, Fleet: k.fleet, Broker: k.broker, Queues: []string{queue, deadLetters},
+		Store: k.store, Producer: k.link, Say: k.say, Rnd: rnd}
+	in.Start(ctx)
+	reach := func(ctx context.Context, n int) error {
+		for ; len(due) > 0 && due[0].At <= n; due = due[1:] {
+			if err := in.Offer(ctx, due[0]); err != nil {
+				return err
+			}
+		}
+		return k.report(n)
+	}
+	p := &producer{jobs: jobs, broker: k.broker, log: k.log, link: k.link, backlog: k.cfg.backlog, reached: reach}
+	if k.cfg.backlog == 0 {
+		p.reached = func(context.Context, int) error { return nil }
+		err = p.run(ctx)
+	}
+	k.fleet.Start(ctx)
+	if k.cfg.backlog > 0 {
+		err = p.run(ctx)
+	} else if err == nil {
+		err = k.follow(ctx, reach)
+	}
+	return errors.Join(err, in.Finish())
+}
+
+// follow has the faults follow what is done, where all was published beforehand.
+func (k *soak) follow(ctx context.Context, reach func(context.Context, int) error) error {
+	return poll.Until(ctx, time.Hour, "the faults", func() error {
+		if err := k.progress.Update(); err != nil {
+			return err
+		}
+		n := len(k.progress.Done)
+		if err := reach(ctx, n); err != nil {
+			return err
+		}
+		if left := len(k.progress.Confirmed) - n; left > len(k.progress.Confirmed)/(k.cfg.faults+1) {
+			return fmt.Errorf("%d messages are not settled", left)
+		}
+		return nil
+	})
+}
+
+func (k *soak) report(published int) error {
+	if err := k.progress.Update(); err != nil {
+		return err
+	}
+	if published%1000 == 0 || published == k.cfg.messages {
+		k.say("%d published, %d settled, %d dead-lettered", published, len(k.progress.Done), len(k.progress.Dead))
+	}
+	return nil
+}
+
+func (k *soak) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(k.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// drain waits until every message is done and the queue is empty, and stops the fleet to see that nothing it still held
+// comes back; else it starts it again.
+func (k *soak) drain(ctx context.Context) error {
+	began := time.Now()
+	k.log.Write(audit.Event{Kind: audit.Quiet})
+	within := k.cfg.drainWithin()
+	for {
+		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
+		stopped := k.fleet.Stop()
+		if err == nil {
+			err = stopped
+		}
+		if err != nil {
+			k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
+			return ctx.Err()
+		}
+		n, err := k.broker.Depth(queue)
+		if err == nil && n == 0 {
+			k.log.Write(audit.Event{Kind: audit.Drained})
+			return nil
+		}
+		k.say("%d messages came back when the consumers stopped", n)
+		k.fleet.Start(ctx)
+	}
+}
+
+func (k *soak) drained() error {
+	if err := k.progress.Update(); err != nil {
+		return err
+	}
+	n, err := k.broker.Depth(queue)
+	if err != nil {
+		return err
+	}
+	if open := k.progress.Open(); n > 0 || open > 0 {
+		return fmt.Errorf("%d messages are ready, %d confirmed ones not settled", n, open)
+	}
+	return nil
+}
+
+// collectDead reads the dead-letter queue until everything is there that was sent to it.
+func (k *soak) collectDead(ctx context.Context) error {
+	if err := k.progress.Update(); err != nil {
+		return err
+	}
+	within := arrival
+	if k.cfg.broker.Cluster {
+		within = clusterArrival
+	}
+	found := map[string]bool{}
+	err := poll.Until(ctx, within, "the dead letters", func() error {
+		for taken := 1; taken > 0; {
+			taken = 0
+			err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
+				taken++
+				found[d.MessageId] = true
+				k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		missing := 0
+		for id := range k.progress.Dead {
+			if !found[id] {
+				missing++
+			}
+		}
+		if missing > 0 {
+			return fmt.Errorf("%d dead letters have not arrived", missing)
+		}
+		return nil
+	})
+	if err != nil {
+		k.say("%v", err) // some may have been acked after all; the audit knows
+	}
+	return ctx.Err()
+}
+
+// reasonOf is why the broker dead-lettered a message.
+func reasonOf(headers amqp.Table) string {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		if death, ok := entry.(amqp.Table); ok && death["queue"] == queue {
+			reason, _ := death["reason"].(string)
+			return reason
+		}
+	}
+	return "not told"
+}
+
+// close ends everything that was started, in the order that leaves nothing behind.
+func (k *soak) close() error {
+	var errs []error
+	k.fleet.Close()
+	for _, p := range k.pushers {
+		p.close()
+	}
+	k.link.Close()
+	if k.broker != nil {
+		errs = append(errs, k.broker.Close())
+	}
+	if k.store != nil {
+		errs = append(errs, k.store.Close())
+	}
+	if k.binary != "" {
+		errs = append(errs, os.RemoveAll(filepath.Dir(k.binary)))
+	}
+	return errors.Join(append(errs, k.log.Close())...)
+}
