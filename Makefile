@@ -2,7 +2,7 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 FUZZTIME ?= 20s
 # "work" names the packages of every module of go.work; "./..." is the library alone.
-MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/promstrikes
+MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/pgstrikes ./plugin/promstrikes ./plugin/sqlstrikes
 RUNS ?= 1
 # Debian's python3 has the modules that apt installs; another one is PYTHON.
 export PYTHON ?= /usr/bin/python3
@@ -25,7 +25,7 @@ long_packages = $$(grep -rl --include='*_test.go' '$(says)' . | xargs -n 1 dirna
 says := ^\s\(servertest\.\)\?Long(t)$$
 
 # Every target with a description is a command, not a file.
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST)) rabbitmq redis cc browser promtool node python
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST)) rabbitmq redis postgresql mariadb cc browser promtool node python
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@[ -n "$$AMQP_URL" ] || $(MAKE) --silent rabbitmq
 	@go run ./cmd/strikes demo
 
-setup: rabbitmq redis cc browser promtool ## install what make test needs, with apt as root
+setup: rabbitmq redis postgresql mariadb cc browser promtool ## install what make test needs, with apt as root
 
 # The slow packages come first.
 test: setup ## run the tests with the race detector, on private servers or at AMQP_URL, REDIS_URL; flags in TEST
@@ -43,8 +43,8 @@ test: setup ## run the tests with the race detector, on private servers or at AM
 test-long: setup node python ## run those that take long: they kill servers, end many processes, or are large; flags in TEST
 	@STRIKES_LONG=1 $(GOTEST) $(TEST) -run "^($(long))$$" $(long_packages)
 
-# $(call install,COMMAND,PACKAGES) installs Debian's packages unless COMMAND succeeds. Their services do not start, neither
-# now nor at the next boot: tests start servers of their own.
+# $(call install,COMMAND,PACKAGES,BEFORE) installs Debian's packages unless COMMAND succeeds, after the command BEFORE. Their
+# services do not start, neither now nor at the next boot: tests start servers of their own.
 APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120
 POLICY := /usr/sbin/policy-rc.d
 define install
@@ -54,8 +54,8 @@ if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 	echo "or run docker compose up -d, and set AMQP_URL and REDIS_URL."; exit 1; \
 fi; \
 [ -e $(POLICY) ] || { trap 'rm $(POLICY)' EXIT; printf '#!/bin/sh\nexit 101\n' >$(POLICY); chmod 755 $(POLICY); }; \
-set -ex; $(APT) update; $(APT) install --yes --no-install-recommends $(2); \
-for s in rabbitmq-server redis-server; do systemctl --quiet disable $$s 2>/dev/null || true; done
+set -ex; $(or $(3),true); $(APT) update; $(APT) install --yes --no-install-recommends $(2); \
+for s in rabbitmq-server redis-server postgresql; do systemctl --quiet disable $$s 2>/dev/null || true; done
 endef
 
 rabbitmq:
@@ -63,6 +63,15 @@ rabbitmq:
 
 redis:
 	$(call install,command -v redis-server || command -v valkey-server,redis-server)
+
+# Debian's package would create the files of a server of the machine's own.
+CLUSTER := /etc/postgresql-common/createcluster.d
+postgresql:
+	$(call install,ls /usr/lib/postgresql/*/bin/postgres || command -v postgres,postgresql,\
+		mkdir -p $(CLUSTER) && echo "create_main_cluster = false" >$(CLUSTER)/strikes.conf)
+
+mariadb:
+	$(call install,command -v mariadbd,mariadb-server-core)
 
 # For the race detector, which needs the C library's headers.
 cc:
@@ -183,7 +192,7 @@ build: ## build bin/strikes
 # In the repository these modules replace the library by its directory, which go install refuses.
 LIBRARY := github.com/strikesmq/strikes
 release: ## make the command and the plugins require the library's VERSION, whose tag is pushed
-	@for m in cmd/strikes plugin/otelstrikes plugin/promstrikes; do \
+	@for m in cmd/strikes plugin/otelstrikes plugin/pgstrikes plugin/promstrikes plugin/sqlstrikes; do \
 		(cd $$m && go mod edit -dropreplace=$(LIBRARY) -require=$(LIBRARY)@$(VERSION) && GOWORK=off go mod tidy) || exit 1; done
 
 snapshot: ## build the archives and packages of a release in dist/, without publishing them

@@ -8,10 +8,20 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 // Attempt tells a handler which attempt at the message this is.
 type Attempt struct {
+	// ID is the id of the message: what the Key of the consumer returned, or its MessageId. It is empty if there is none.
+	ID string
+
+	// Generation distinguishes one use of the ID from the next. A retry keeps it, and a replay of the dead letter changes
+	// it: it is counter.GenerationHash of the message's generation, at most 16 characters. A system behind the handler
+	// that remembers ID and Generation can tell a message that came back from one that is to be handled again.
+	Generation string
+
 	// Number is one more than the failed attempts that were counted so far. An attempt that was stopped is not counted, so
 	// two attempts may have the same number.
 	Number int
@@ -54,7 +64,11 @@ func AttemptFrom(ctx context.Context) (Attempt, bool) {
 	if !ok {
 		return Attempt{}, false
 	}
-	return Attempt{Number: c.number, Last: c.last, Token: c.token.String(), Fence: c.fence, Isolated: c.isolated}, true
+	message := c.delivery.message
+	return Attempt{
+		ID: message.ID, Generation: counter.GenerationHash(message.Generation), Number: c.number, Last: c.last,
+		Token: c.token.String(), Fence: c.fence, Isolated: c.isolated,
+	}, true
 }
 
 var (

@@ -32,14 +32,16 @@ func (o Options) queueKey(vhost, queue string) string {
 
 // member is a record's name in the index. The id is hashed, so that a publisher chooses neither the length of a key nor
 // the key of another message.
-func member(id, generation string) string { return hashID(id) + ":" + hashGeneration(generation) }
+func member(id, generation string) string { return hashID(id) + ":" + GenerationHash(generation) }
 
 func hashID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
 }
 
-func hashGeneration(generation string) string {
+// GenerationHash is the short form of a generation in the key of its record: 16 hexadecimal digits, or "0" for the first
+// one. The name of a generation holds text of a publisher; its hash does not.
+func GenerationHash(generation string) string {
 	if generation == "" {
 		return "0"
 	}

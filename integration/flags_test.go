@@ -18,7 +18,8 @@ var anyFlag = regexp.MustCompile(`--[a-z]`)
 func TestLibraryNamesNoFlag(t *testing.T) {
 	t.Parallel()
 	texts := 0
-	for _, name := range append([]string{"plugin/otelstrikes", "plugin/promstrikes"}, public...) {
+	for _, name := range append([]string{"plugin/otelstrikes", "plugin/pgstrikes", "plugin/promstrikes",
+		"plugin/sqlstrikes"}, public...) {
 		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -55,6 +55,10 @@ var arrows = map[string][]string{
 	"ops": {"counter", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics", "internal/pause",
 		"internal/printable", "internal/reason"},
 
+	"internal/inbox": {"consumer"},
+	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
+		"internal/servertest"),
+
 	"internal/inspect": {"internal/broker", "internal/shell"},
 	"internal/reason":  {"internal/printable"},
 
@@ -96,7 +100,9 @@ var arrows = map[string][]string{
 		"internal/inspect", "internal/setting", "internal/shell"),
 
 	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
+	"plugin/pgstrikes":   {"consumer", "internal/inbox"},
 	"plugin/promstrikes": {"consumer"},
+	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},
 	"examples":           nil,
 	"examples/...":       public,
 

@@ -19,7 +19,8 @@ const (
 
 // tools are modules of the command and of the tests. No program that imports the library may get them.
 var tools = []string{
-	"github.com/creack/pty", "github.com/prometheus/client_golang",
+	"github.com/creack/pty", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/lib/pq",
+	"github.com/prometheus/client_golang",
 	"github.com/rivo/uniseg", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3",
 	"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/urfave/cli/v3", "golang.org/x/term",
 	"golang.org/x/tools",

@@ -21,6 +21,8 @@ type child struct {
 	log   string
 	done  chan struct{}
 	err   error // how it ended; valid once done is closed
+
+	succeeded bool // it ended with status 0; valid once done is closed
 }
 
 // startChild runs args with exactly env, its output appended to NAME.log in dir.
@@ -36,7 +38,12 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	cmd.Dir, cmd.Env = dir.path, env
 	cmd.Stdout, cmd.Stderr = log, log
 	detach(cmd)
+	runAs(cmd, dir.user)
 	if err := cmd.Start(); err != nil {
+		if dir.user != 0 && errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w: the user nobody, who is to run it, does not reach %s; chmod o+x the directories above it",
+				err, dir.path)
+		}
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	c := &child{name: name, group: cmd.Process.Pid, log: logPath, done: make(chan struct{})}
@@ -44,7 +51,7 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	go func() {
 		defer close(c.done)
 		if c.err = cmd.Wait(); c.err == nil {
-			c.err = errors.New("exit status 0")
+			c.succeeded, c.err = true, errors.New("exit status 0")
 		}
 		// Only a guard that died refuses the news, and then watched says so.
 		_ = dir.unwatch(c.group)

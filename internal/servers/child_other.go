@@ -12,6 +12,10 @@ const supported = false
 
 func detach(*exec.Cmd) {}
 
+const nobody = 0
+
+func runAs(*exec.Cmd, int) {}
+
 func signalGroup(int, syscall.Signal) error { return errors.ErrUnsupported }
 
 const (

@@ -1,5 +1,5 @@
-// Package servers starts RabbitMQ and Redis as private children of this
-// process, for the demo and for the integration tests.
+// Package servers starts RabbitMQ, Redis, PostgreSQL and MariaDB as private
+// children of this process, for the demo and for the integration tests.
 //
 // A private server listens on free loopback ports only, reads no
 // configuration of the machine's own servers, and keeps everything it writes

@@ -29,6 +29,7 @@ exit 1`
 // remove the directory.
 type workdir struct {
 	path  string
+	user  int // of its children; 0: that of this process
 	ports []int
 	kept  []io.Closer
 	guard *exec.Cmd

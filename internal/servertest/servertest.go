@@ -1,5 +1,5 @@
-// Package servertest gives tests a RabbitMQ and a Redis, those at AMQP_URL and REDIS_URL or private ones, and programs
-// of the project.
+// Package servertest gives tests a RabbitMQ and a Redis, those at AMQP_URL and REDIS_URL or private ones, a private
+// PostgreSQL and MariaDB, and programs of the project.
 //
 // A test that needs a server which is not installed fails.
 package servertest
@@ -33,13 +33,20 @@ var (
 	store = &shared[*servers.Redis]{start: func(ctx context.Context) (*servers.Redis, error) {
 		return servers.StartRedis(ctx, servers.RedisOptions{})
 	}}
+	postgres = &shared[*servers.Database]{start: func(ctx context.Context) (*servers.Database, error) {
+		return servers.StartPostgreSQL(ctx, servers.DatabaseOptions{})
+	}}
+	maria = &shared[*servers.Database]{start: func(ctx context.Context) (*servers.Database, error) {
+		return servers.StartMariaDB(ctx, servers.DatabaseOptions{})
+	}}
 )
 
 // Run runs the tests, deletes their queues, stops the shared servers and looks for leaked goroutines. TestMain exits
 // with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
-	err := errors.Join(deleteLeftovers(), broker.close(), store.close(), programs.close())
+	err := errors.Join(deleteLeftovers(), broker.close(), store.close(), postgres.close(), maria.close(),
+		programs.close())
 	http.DefaultClient.CloseIdleConnections() // to a server that other tests share
 
 	if code == 0 { // after a failure, leaks are no news
@@ -212,6 +219,18 @@ func StoreURL(t testing.TB) string {
 		return u
 	}
 	return store.get(t).URL
+}
+
+// PostgreSQL is the address of the shared PostgreSQL, HOST:PORT. Its user postgres needs no password.
+func PostgreSQL(t testing.TB) string {
+	t.Helper()
+	return postgres.get(t).Addr
+}
+
+// MariaDB is the address of the shared MariaDB, HOST:PORT. Its user root needs no password. There is no database yet.
+func MariaDB(t testing.TB) string {
+	t.Helper()
+	return maria.get(t).Addr
 }
 
 // Broker starts a RabbitMQ for this test alone, whatever AMQP_URL is.

@@ -1,0 +1,76 @@
+package inbox
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Database is a kind of database: its SQL, its limits and its errors.
+type Database struct {
+	name      string
+	schema    string
+	longestID int                     // in bytes
+	insert    string                  // of a mark: it reports one row if the mark is new
+	ends      bool                    // insert takes the milliseconds after which an idle transaction is ended, or NULL
+	forget    string                  // some old marks of a queue
+	ago       func(time.Duration) any // for forget
+
+	code  func(error) string // of the server's error; empty: it is not the server's
+	hints map[string]string  // what to do, by code
+
+	// passing are codes, or their beginnings, of errors that go by: another transaction or the server is the cause.
+	passing []string
+}
+
+// passes reports whether err is one that goes by, whatever the message is.
+func (db *Database) passes(err error) bool {
+	code := db.code(err)
+	if code == "" {
+		return false
+	}
+	return slices.ContainsFunc(db.passing, func(p string) bool { return strings.HasPrefix(code, p) })
+}
+
+// undone are the texts of drivers, pgx and lib/pq, whose COMMIT was carried out as a ROLLBACK, because the work had
+// passed over an error.
+var undone = []string{
+	"commit unexpectedly resulted in rollback", "could not complete operation in a failed transaction",
+}
+
+// endedByWork reports whether err says that the work has ended the transaction itself. The second text is of pgx.
+func endedByWork(err error) bool {
+	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "tx is closed")
+}
+
+// refused reports whether a COMMIT failed because of the work: a constraint that is checked last, an error of the
+// database that the work passed over, or an end of the transaction by the work. Other failures go by, or leave the
+// COMMIT undecided.
+func (db *Database) refused(err error) bool {
+	if db.code(err) != "" {
+		return !db.passes(err)
+	}
+	return endedByWork(err) || slices.ContainsFunc(undone, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
+}
+
+// explain adds to an error what to do about it.
+func (db *Database) explain(err error) error {
+	if hint := db.hints[db.code(err)]; hint != "" {
+		return fmt.Errorf("%w; %s", err, hint)
+	}
+	return err
+}
+
+// stateOf returns the SQLSTATE of PostgreSQL's drivers.
+func stateOf(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}

@@ -1,0 +1,46 @@
+package inbox
+
+import "time"
+
+// PostgreSQLSchema makes the table, and changes nothing if it is there.
+const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS strikes_inbox (
+	queue bytea NOT NULL,
+	id bytea NOT NULL,
+	generation bytea NOT NULL,
+	done timestamptz NOT NULL DEFAULT now(),
+	fence bigint NOT NULL,
+	PRIMARY KEY (queue, id, generation)
+);
+CREATE INDEX IF NOT EXISTS strikes_inbox_done ON strikes_inbox (queue, done);
+`
+
+// PostgreSQL 13 or later.
+var PostgreSQL = &Database{
+	name:      "PostgreSQL",
+	longestID: 2000, // an entry of an index has 2704 bytes at most, by its documentation
+	// The function in FROM is called before the row is inserted. NULL leaves the server's own timeout.
+	insert: `INSERT INTO strikes_inbox (queue, id, generation, fence)
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint
+FROM set_config('idle_in_transaction_session_timeout',
+	coalesce($5::text, current_setting('idle_in_transaction_session_timeout')), true)
+ON CONFLICT DO NOTHING`,
+	ends: true,
+	forget: `DELETE FROM strikes_inbox WHERE ctid = ANY(ARRAY(
+SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - $2::text::interval LIMIT 1000))`,
+	ago:  func(d time.Duration) any { return seconds(d) + " seconds" },
+	code: stateOf,
+	hints: map[string]string{
+		"42P01": "create the table with Schema",
+		"25006": "the database is read-only: connect to the primary",
+	},
+	passing: []string{
+		"08",    // connection
+		"40",    // serialization failure, deadlock
+		"53",    // out of disk, memory or connections
+		"55P03", // lock_timeout
+		"57P",   // the server or an administrator ends the connection
+		"58",    // system error
+		"25P03", // idle_in_transaction_session_timeout
+		"25006", // read-only
+	},
+}
