@@ -8,33 +8,33 @@ import (
 // mostUnanswered is how often a step may be tried in vain within a second; the backoff begins at 25 ms and doubles.
 const mostUnanswered = 10
 
-// checkAttempt is I8 and I9, and of I2 that each failed attempt has a cause.
+// checkAttempt checks the rules answered and free, and of causes that each failed attempt has a cause.
 func (m *model) checkAttempt(a *attempt) {
 	story := func() string { return m.storyOf(a) }
 	if !a.began.IsZero() && !a.first && !a.granted() {
-		m.violated("I8", "%s ran again without a START that said so: %s", a.id, story())
+		m.violated("answered", "%s ran again without a START that said so: %s", a.id, story())
 	}
 	if why := m.unfounded(a); why != "" {
-		m.violated("I8", "%s: %s: %s", a.id, why, story())
+		m.violated("answered", "%s: %s: %s", a.id, why, story())
 	}
 	if n := a.spun(); n > mostUnanswered {
-		m.violated("I8", "%s: one step was tried %d times in a second without an answer", a.id, n)
+		m.violated("answered", "%s: one step was tried %d times in a second without an answer", a.id, n)
 	}
 	_, failed := a.answered(StepFail, "")
 	asked := len(a.steps)+len(a.written) > 0
 	if a.outcome == OK && a.first && !a.overdue() && asked && !failed {
-		m.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
+		m.violated("free", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
 	if e, ok := a.decidedAs(DeadLetter); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected {
 		if e.Failures+e.Crashes == e.Limit-1 && m.reversed(a.id) { // its tombstone was there before
 			m.report.Mistaken++
 		} else {
-			m.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit,
+			m.violated("causes", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit,
 				story())
 		}
 	}
 	if failed && !a.overdue() && !a.lateResponse() && (a.outcome == OK || a.outcome == Cancelled) {
-		m.violated("I2", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
+		m.violated("causes", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
 	}
 }
 

@@ -8,21 +8,22 @@ import (
 
 // Invariants in the order in which they are reported, each with what it says.
 var Invariants = []struct{ Name, Text string }{
-	{"I1", "what was confirmed was handled or dead-lettered, and nothing was acked that was not handled"},
-	{"I2", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
-	{"I3", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
-	{"I4", "an attempt was counted once"},
-	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless " +
-		"message was dead-lettered"},
+	{"lost", "what was confirmed was handled or dead-lettered, and nothing was acked that was not handled"},
+	{"causes", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
+	{"bound", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
+	{"once", "an attempt was counted once"},
+	{"isolated", "an isolated attempt had no handler beside it but abandoned ones; a crash was counted only against such " +
+		"an attempt, and reversed if its process lived on"},
+	{"innocents", "no message whose handler always succeeds was dead-lettered"},
 	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to " +
 		"its BEGUN"},
-	{"I6", "nothing was handled before what was published before it"},
-	{"I7", "an attempt changed nothing but its own count and open attempt"},
-	{"I8", "without the store's answer nothing was decided, and nothing spun"},
-	{"I9", "a success at the first delivery cost no step"},
-	{"I10", "every key expires, and only what is decided was left"},
-	{"I11", "the queue was drained in time"},
-	{"I12", "nothing was both acked and dead-lettered, nor dead-lettered twice"},
+	{"order", "nothing was handled before what was published before it"},
+	{"own", "an attempt changed nothing but its own count and open attempt"},
+	{"answered", "without the store's answer nothing was decided, and nothing spun"},
+	{"free", "a success at the first delivery cost no step"},
+	{"expiry", "every key expires, and only what is decided was left"},
+	{"drained", "the queue was drained in time"},
+	{"settled", "nothing was both acked and dead-lettered, nor dead-lettered twice"},
 	{"pause", "no attempt began on a process that had heard of a pause, or must have"},
 	{"skip", "a skipped message was dead-lettered at its next step, with the operator's reason"},
 }

@@ -83,30 +83,30 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		name, want string
 		spoil      func(h *history)
 	}{
-		{"acked and not handled", "I1", func(h *history) {
+		{"acked and not handled", "lost", func(h *history) {
 			h.change(Ended, "p-1", func(e *Event) { e.Outcome = Cancelled })
 		}},
-		{"neither handled nor dead-lettered", "I1", func(h *history) {
+		{"neither handled nor dead-lettered", "lost", func(h *history) {
 			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
 		}},
-		{"counted and not failed", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
-		{"a tombstone before the limit", "I2", func(h *history) {
+		{"counted and not failed", "causes", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
+		{"a tombstone before the limit", "causes", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
 		}},
-		{"too old too early", "I2", func(h *history) {
+		{"too old too early", "causes", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.MaxAge = time.Minute })
 			h.last().Cause, h.last().Age = "too-old", time.Minute
 		}},
-		{"too old and retried", "I3", func(h *history) {
+		{"too old and retried", "bound", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries, e.Plan.MaxAge = 2, time.Minute })
 			h.last().State, h.last().Age = "", time.Minute+1
 		}},
-		{"retried more often than its handler allowed", "I3", func(h *history) {
+		{"retried more often than its handler allowed", "bound", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
 			h.change(Ended, "p-3", func(e *Event) { e.AtMost = 2 })
 			h.last().State = ""
 		}},
-		{"a dead letter without a cause", "I2", func(h *history) {
+		{"a dead letter without a cause", "causes", func(h *history) {
 			*h = (*h)[:len(*h)-1]
 			h.delivery("b", 3, "p-4", true, Failed)
 			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
@@ -114,52 +114,52 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 				Code: ReplyExhausted})
 			h.settle("c", 4, DeadLetter)
 		}},
-		{"a run too many", "I3", func(h *history) {
+		{"a run too many", "bound", func(h *history) {
 			for _, token := range []string{"p-4", "p-5", "p-6"} {
 				h.delivery("b", 4, token, true, Failed)
 			}
 		}},
-		{"counts that are not those of the tokens", "I4", func(h *history) { h.last().Failures = 3 }},
-		{"beside an isolated attempt", "I5", func(h *history) {
+		{"counts that are not those of the tokens", "once", func(h *history) { h.last().Failures = 3 }},
+		{"beside an isolated attempt", "isolated", func(h *history) {
 			h.before(Ended, "p-3", Event{Kind: Began, ID: "a", Copy: "a.1", Token: "p-4", Process: 1, Session: 1, Tag: 9})
 		}},
-		{"a crash of an attempt that was not isolated", "I5", func(h *history) { h.crash("p-2") }},
-		{"a crash counted by FAIL", "I5", func(h *history) { h.crash("p-3") }},
-		{"handled before its predecessor was done", "I6", func(h *history) {
+		{"a crash of an attempt that was not isolated", "isolated", func(h *history) { h.crash("p-2") }},
+		{"a crash counted by FAIL", "isolated", func(h *history) { h.crash("p-3") }},
+		{"handled before its predecessor was done", "order", func(h *history) {
 			h.change(Published, "b", func(e *Event) { e.Seq = 0 })
 		}},
-		{"the record deleted", "I7", func(h *history) {
+		{"the record deleted", "own", func(h *history) {
 			h.write("p-3", StepEnd, "ended", &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"}, nil)
 		}},
-		{"the count of another changed", "I7", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
-		{"the open attempt of another closed", "I7", func(h *history) {
+		{"the count of another changed", "own", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
+		{"the open attempt of another closed", "own", func(h *history) {
 			h.before(Written, "p-3", Event{
 				Kind: Written, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail, Before: &Record{OpenToken: "x",
 					TTL: 1}, Record: &Record{TTL: 1},
 			})
 		}},
-		{"the fence set back", "I7", func(h *history) { h.last().Fence = 4 }},
-		{"one message taken for two", "I7", func(h *history) { h.last().Duplicate = true }},
-		{"ran again without leave", "I8", func(h *history) { h.without(Stepped, "p-3") }},
-		{"dead-lettered without leave", "I8", func(h *history) {
+		{"the fence set back", "own", func(h *history) { h.last().Fence = 4 }},
+		{"one message taken for two", "own", func(h *history) { h.last().Duplicate = true }},
+		{"ran again without leave", "answered", func(h *history) { h.without(Stepped, "p-3") }},
+		{"dead-lettered without leave", "answered", func(h *history) {
 			h.change(Stepped, "p-3", func(e *Event) {
 				if e.Step == StepFail {
 					e.Code = ""
 				}
 			})
 		}},
-		{"a step for a first success", "I9", func(h *history) {
+		{"a step for a first success", "free", func(h *history) {
 			h.add(Event{Kind: Stepped, ID: "a", Token: "p-1", Process: 1, Session: 1, Step: StepEnd, Code: "ended"})
 		}},
-		{"a record without a TTL", "I10", func(h *history) { h.last().TTL = 0 }},
-		{"not drained", "I11", func(h *history) { h.add(Event{Kind: Undrained, Err: "a.1 was never settled"}) }},
-		{"settled twice", "I12", func(h *history) {
+		{"a record without a TTL", "expiry", func(h *history) { h.last().TTL = 0 }},
+		{"not drained", "drained", func(h *history) { h.add(Event{Kind: Undrained, Err: "a.1 was never settled"}) }},
+		{"settled twice", "settled", func(h *history) {
 			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: Ack, Err: UnknownTag})
 		}},
-		{"settled with basic.reject", "I12", func(h *history) {
+		{"settled with basic.reject", "settled", func(h *history) {
 			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: "basic.reject", Accepted: false})
 		}},
-		{"delivered after its ack", "I12", func(h *history) {
+		{"delivered after its ack", "settled", func(h *history) {
 			h.add(Event{Kind: Delivered, ID: "a", Copy: "a.1", Process: 1, Session: 1, Tag: 9})
 		}},
 		{"began after its process heard of a pause", "pause", func(h *history) {

@@ -24,22 +24,22 @@ func (m *model) tooOld(r Record) bool {
 	return m.plan.MaxAge > 0 && r.Failures+r.Crashes > 0 && r.Age > m.plan.MaxAge
 }
 
-// checkEarly is I2 and I3 of what ends retries below the limit: neither too early nor too late.
+// checkEarly checks the rules causes and bound of what ends retries below the limit: neither too early nor too late.
 func (m *model) checkEarly(a *attempt, msg *message, e Event) {
 	was, is := e.before(), *e.Record
 	if is.Cause == causeTooOld && was.State != ReplyExhausted && is.State == ReplyExhausted && !m.tooOld(is) {
-		m.violated("I2", "%s took %s for too old, at %v of %v: %s", e.Step, e.ID, is.Age, m.plan.MaxAge, m.story(msg))
+		m.violated("causes", "%s took %s for too old, at %v of %v: %s", e.Step, e.ID, is.Age, m.plan.MaxAge, m.story(msg))
 	}
 	counted := e.Step == StepFail && is.Failures > was.Failures || e.Step == StepStart && is.Crashes > was.Crashes
 	if !counted || is.State != "" || msg.moves > 0 { // the step may be of a delivery whose copy is judged instead
 		return
 	}
 	if m.tooOld(is) {
-		m.violated("I3", "%s is too old, at %v of %v, and is retried: %s", e.ID, is.Age, m.plan.MaxAge, m.story(msg))
+		m.violated("bound", "%s is too old, at %v of %v, and is retried: %s", e.ID, is.Age, m.plan.MaxAge, m.story(msg))
 	}
 	heard := !a.ended.IsZero() && a.ended.Before(a.until.Add(abandonedAfter))
 	if counts := is.Failures + is.Crashes; e.Step == StepFail && heard && a.atMost > 0 && counts >= a.atMost {
-		m.violated("I3", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts, a.atMost,
+		m.violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts, a.atMost,
 			m.story(msg))
 	}
 }

@@ -10,8 +10,8 @@ import (
 // else runs, so no other message's kill can be counted against the undecided one.
 const answerWithin = 2 * time.Second
 
-// checkIsolated is I5: what runs isolated has no other handler beside it, or none but abandoned ones if it was opened
-// so.
+// checkIsolated checks that what runs isolated has no other handler beside it, or none but abandoned ones if it was
+// opened so.
 func (m *model) checkIsolated(a *attempt) {
 	if a.began.IsZero() || !a.isolated() && !a.beside() {
 		return
@@ -25,7 +25,7 @@ func (m *model) checkIsolated(a *attempt) {
 			earlier, later = x, a
 		}
 		if later.isolated() || !m.leftBehind(earlier, later.began) {
-			m.violated("I5", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id,
+			m.violated("isolated", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id,
 				m.storyOf(later), m.storyOf(earlier))
 			return
 		}
@@ -35,7 +35,7 @@ func (m *model) checkIsolated(a *attempt) {
 // before compares two times, of which the second may be zero: never.
 func before(a, b time.Time) bool { return b.IsZero() || a.Before(b) }
 
-// checkGate is I5: while an isolated attempt is undecided, its process begins no other attempt that took a START.
+// checkGate checks that a process begins no other attempt that took a START while an isolated one is undecided.
 func (m *model) checkGate(a *attempt) {
 	if !a.askedIsolated() {
 		return
@@ -44,7 +44,7 @@ func (m *model) checkGate(a *attempt) {
 		for _, x := range a.process.runs {
 			_, started := x.answered(StepStart, ReplyRun)
 			if x != a && started && x.began.After(s.from) && x.began.Before(s.to) {
-				m.violated("I5", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a),
+				m.violated("isolated", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a),
 					m.storyOf(x))
 				return
 			}
@@ -87,7 +87,7 @@ func begins(e Event) bool { return e.Step == StepBegun }
 
 func closes(e Event) bool { return e.Step == StepEnd || e.Step == StepFail }
 
-// checkCrashCounted is I5, at the step that counts a crash.
+// checkCrashCounted checks the rule isolated at the step that counts a crash.
 func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	a.crashed = true
 	senderGone := e.Late || !by.session.gone.IsZero()
@@ -112,7 +112,7 @@ func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 		why = "it had not crashed"
 	}
 	if why != "" {
-		m.violated("I5", "a crash of %s was counted, but %s: %s", e.ID, why, m.storyOf(a))
+		m.violated("isolated", "a crash of %s was counted, but %s: %s", e.ID, why, m.storyOf(a))
 	}
 }
 
@@ -139,9 +139,9 @@ func (m *model) checkBegan(a *attempt) {
 	}
 }
 
-// checkCrashes is I5 of what the end shows. A crash is counted against the message that killed its process. If another
-// handler ran when the process died, the kill may have been its own. The store must have left the message undecided for
-// longer than the lock is held.
+// checkCrashes checks the rule isolated in what the end shows. A crash is counted against the message that killed its
+// process. If another handler ran when the process died, the kill may have been its own. The store must have left the
+// message undecided for longer than the lock is held.
 func (m *model) checkCrashes() {
 	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
 		msg := m.messages[id]
@@ -174,13 +174,13 @@ func (m *model) checkCrash(a *attempt) {
 	}
 	switch {
 	case !m.died(a) && !m.sessionLost(a) && !a.left() && !remote:
-		m.violated("I5", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
 	case ended:
-		m.violated("I5", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
 	case a.beside():
-		m.violated("I5", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
 	case !a.askedIsolated() && !m.died(a):
-		m.violated("I5", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
 	}
 }
 
@@ -199,14 +199,14 @@ func (m *model) checkKiller(a *attempt) {
 		m.report.Undecided = append(m.report.Undecided, a.id+": "+m.storyOf(a)+", beside "+m.storyOf(other))
 		return
 	}
-	m.violated("I5", "a crash was counted against %s, which did not run in the process, and %s did: %s, beside %s",
+	m.violated("isolated", "a crash was counted against %s, which did not run in the process, and %s did: %s, beside %s",
 		a.id, other.id, m.storyOf(a), m.storyOf(other))
 }
 
-// checkHarmless is I5: a message whose handler always succeeds is not dead-lettered for the kills of others.
+// checkHarmless checks that a message whose handler always succeeds is not dead-lettered for the kills of others.
 func (m *model) checkHarmless(msg *message) {
 	if len(msg.dead) > 0 && msg.harmless() {
-		m.violated("I5", "%s was to %s, and was dead-lettered: %s", msg.id, msg.do, m.story(msg))
+		m.violated("innocents", "%s was to %s, and was dead-lettered: %s", msg.id, msg.do, m.story(msg))
 	}
 }
 

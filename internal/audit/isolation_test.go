@@ -37,7 +37,7 @@ func TestKillsOfOthers(t *testing.T) {
 		name  string
 		lasts time.Duration
 		other Event
-		want  int // violations of I5
+		want  int // violations of isolated
 		left  int // listed as undecided
 	}{
 		{"the lock was let go after one try", 300 * time.Millisecond, Event{ID: Kill}, 1, 0},
@@ -48,7 +48,7 @@ func TestKillsOfOthers(t *testing.T) {
 		h := healthy()
 		h.undecided(9, try, tc.lasts, tc.other)
 		r := Check(h)
-		if f := r.Violations["I5"]; f.Count != tc.want || len(r.Undecided) != tc.left {
+		if f := r.Violations["isolated"]; f.Count != tc.want || len(r.Undecided) != tc.left {
 			t.Errorf("%s: %d violations, %d undecided, want %d and %d: %s", tc.name, f.Count, len(r.Undecided), tc.want, tc.left,
 				f.Example)
 		}
@@ -66,7 +66,7 @@ func TestAnAnswerOpensTheGate(t *testing.T) {
 			At:   began.Add(time.Minute + 250500*time.Microsecond),
 		})
 		h.without(Kept, Succeed)
-		if f := Check(h).Violations["I5"]; f.Count > 0 {
+		if f := Check(h).Violations["isolated"]; f.Count > 0 {
 			t.Errorf("%s was answered: %s", step, f.Example)
 		}
 	}
@@ -86,7 +86,7 @@ func TestAbandonedHandlersRun(t *testing.T) {
 			abandoned.Kind, abandoned.Outcome, abandoned.At = Ended, TimedOut, e.At.Add(-tc.returned)
 			h.add(abandoned)
 		})
-		if f := Check(h).Violations["I5"]; f.Count != tc.want {
+		if f := Check(h).Violations["isolated"]; f.Count != tc.want {
 			t.Errorf("returned %v before: %d violations, want %d: %s", tc.returned, f.Count, tc.want, f.Example)
 		}
 	}
@@ -101,7 +101,7 @@ func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 			h.isolated(Kill, fmt.Sprintf("m%d-1", i), 9+i)
 			h.change(Stepped, fmt.Sprintf("m%d-1", i), func(e *Event) { e.Isolated, e.Beside = !beside, beside })
 		}
-		if f := Check(h).Violations["I3"]; f.Count > 0 == beside {
+		if f := Check(h).Violations["bound"]; f.Count > 0 == beside {
 			t.Errorf("beside an abandoned handler %v: %+v", beside, f)
 		}
 	}

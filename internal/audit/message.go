@@ -8,21 +8,21 @@ import (
 // UnknownTag is the Err of a settlement of a delivery that was settled before.
 const UnknownTag = "unknown delivery tag"
 
-// checkDelivered is I12: a message that is settled is not delivered.
+// checkDelivered checks that a message that is settled is not delivered.
 func (m *model) checkDelivered(e Event) {
 	if settled := m.copies[e.Copy].settled; settled != "" {
-		m.violated("I12", "%s was delivered after its %s", e.Copy, settled)
+		m.violated("settled", "%s was delivered after its %s", e.Copy, settled)
 	}
 }
 
 // checkSettlement checks what reached the broker.
 func (m *model) checkSettlement(msg *message, e Event) {
 	if e.Decision != Ack && e.Decision != Requeue && e.Decision != DeadLetter {
-		m.violated("I12", "%s was settled with %s", e.Copy, e.Decision)
+		m.violated("settled", "%s was settled with %s", e.Copy, e.Decision)
 	}
 	if !e.Accepted {
 		if e.Err == UnknownTag {
-			m.violated("I12", "delivery tag %d was settled twice", e.Tag)
+			m.violated("settled", "delivery tag %d was settled twice", e.Tag)
 		}
 		return
 	}
@@ -51,33 +51,33 @@ func (a *attempt) goesOn() bool {
 	})
 }
 
-// checkFinished is I3 of a message that was moved: once the success of a copy is in the store, none is handled again.
+// checkFinished checks that no copy is handled again, once the success of one that was moved is in the store.
 // It is not promised if two messages share the id, if a consumer has no delay queues, or if the store or the broker
 // forgot.
 func (m *model) checkFinished(msg *message, a *attempt) {
 	if !msg.finished.IsZero() && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 && !m.plan.Mixed {
-		m.violated("I3", "%s was handled after the success of a copy was recorded: %s", msg.id, m.storyOf(a))
+		m.violated("bound", "%s was handled after the success of a copy was recorded: %s", msg.id, m.storyOf(a))
 	}
 }
 
-// checkSettled is I1 and I8: what is acked was handled, and what is dead-lettered was exhausted in the store's words.
+// checkSettled checks that what is acked was handled, and what is dead-lettered was exhausted in the store's words.
 // The attempts are those of the delivery.
 func (m *model) checkSettled(e Event, attempts []*attempt) {
 	msg := m.message(e.ID)
 	switch e.Decision {
 	case Ack:
 		if !slices.ContainsFunc(attempts, func(a *attempt) bool { return a.outcome == OK || a.goesOn() }) {
-			m.violated("I1", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
+			m.violated("lost", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
 		}
 	case DeadLetter:
 		excused := msg.id == "" || e.Cause == Rejected || e.Kind == Settled && (msg.rejected || msg.mistaken)
 		if !excused && !slices.ContainsFunc(attempts, (*attempt).exhausted) {
-			m.violated("I8", "%s was dead-lettered without an answer: %s", e.ID, m.story(msg))
+			m.violated("answered", "%s was dead-lettered without an answer: %s", e.ID, m.story(msg))
 		}
 	}
 }
 
-// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm.
+// checkLoss checks the rule lost. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm.
 // One that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six kills of 4.0.5,
 // decided on 8 ms before), and so may one that follows the broker's start before the dead-letter queue has a leader (20
 // of 8,183 in 13 starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until the other
@@ -89,7 +89,7 @@ func (m *model) checkLoss(msg *message) {
 	case m.dropped(msg):
 		m.report.Dropped++
 	default:
-		m.violated("I1", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do,
+		m.violated("lost", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do,
 			len(msg.runs))
 	}
 }
@@ -107,13 +107,13 @@ func (m *model) checkDeadLetters(msg *message) {
 		return
 	}
 	if reason := msg.dead[0].Outcome; reason != Rejected {
-		m.violated("I2", "%s was dead-lettered by the broker itself: %s", msg.id, reason)
+		m.violated("causes", "%s was dead-lettered by the broker itself: %s", msg.id, reason)
 		return
 	}
 	m.checkCauses(msg, m.now)
 }
 
-// checkCauses is I2: a dead letter has as many failed attempts as the limit. They are those of the store's replies, and
+// checkCauses checks that a dead letter has as many failed attempts as the limit: those of the store's replies, and
 // those in its records.
 func (m *model) checkCauses(msg *message, at time.Time) {
 	if msg.id == "" || msg.rejected || msg.mistaken || msg.skipped || msg.early {
@@ -132,7 +132,7 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 		}
 	}
 	if causes < m.limit() {
-		m.violated("I2", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(),
+		m.violated("causes", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(),
 			m.story(msg))
 	}
 }
@@ -164,7 +164,7 @@ func (a *attempt) counted() bool {
 	return failed || a.kind != 0
 }
 
-// checkRuns is I3: the bound, and that each run but one has a reason for not being the only one. That one need not be
+// checkRuns checks the bound, and that each run but one has a reason for not being the only one. That one need not be
 // the last to begin: a consumer whose session was lost without its knowledge may run what it has for a while. A message
 // without an id runs again if the broker forgot that it had delivered it.
 func (m *model) checkRuns(msg *message) {
@@ -184,10 +184,10 @@ func (m *model) checkRuns(msg *message) {
 		}
 	}
 	if unexplained > max(msg.copies, 1)+msg.forgets {
-		m.violated("I3", "%s (%s) ran again with no reason: %s", msg.id, msg.do, m.story(msg))
+		m.violated("bound", "%s (%s) ran again with no reason: %s", msg.id, msg.do, m.story(msg))
 	}
 	if most := m.bound(msg, returned); len(msg.runs) > most {
-		m.violated("I3", "%s (%s) ran %d times, at most %d are allowed (%d returns, %d losses of the store, %d copies): %s",
+		m.violated("bound", "%s (%s) ran %d times, at most %d are allowed (%d returns, %d losses of the store, %d copies): %s",
 			msg.id, msg.do, len(msg.runs), most, returned, len(m.losses), msg.copies, m.story(msg))
 	}
 }
@@ -230,7 +230,7 @@ func (m *model) returns(a *attempt, until time.Time) int {
 	return 0
 }
 
-// checkOnce is I12. An ack counts if its session did not end before the broker had surely taken it.
+// checkOnce checks the rule settled. An ack counts if its session did not end before the broker had surely taken it.
 func (m *model) checkOnce(msg *message) {
 	if len(msg.dead) == 0 || msg.copies > 1 {
 		return
@@ -242,11 +242,11 @@ func (m *model) checkOnce(msg *message) {
 			sent++
 		}
 		if e, ok := a.decidedAs(Ack); ok && forGood && !m.upset(e.At, m.now) {
-			m.violated("I12", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
+			m.violated("settled", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
 		}
 	}
 	if len(msg.dead) > 1 && msg.moves == 0 && (sent > 1 || len(m.upsets) == 0 &&
 		m.report.FaultsByKind[BrokerRestart] == 0) {
-		m.violated("I12", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
+		m.violated("settled", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
 	}
 }

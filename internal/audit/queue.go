@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// checkDrained is I11.
+// checkDrained checks that the queue was drained in time.
 func (m *model) checkDrained() {
 	var quiet, drained time.Time
 	for _, e := range m.quiet {
@@ -16,7 +16,7 @@ func (m *model) checkDrained() {
 		case Drained:
 			drained = e.At
 		default:
-			m.violated("I11", "not drained: %s", e.Err)
+			m.violated("drained", "not drained: %s", e.Err)
 		}
 	}
 	took := drained.Sub(quiet)
@@ -24,16 +24,16 @@ func (m *model) checkDrained() {
 	switch {
 	case m.plan.Complete: // the schedule says how long it waits
 	case quiet.IsZero() || drained.IsZero():
-		m.violated("I11", "the queue was never seen drained")
+		m.violated("drained", "the queue was never seen drained")
 	case took > m.plan.DrainWithin:
-		m.violated("I11", "it took %v to drain the queue, and may take %v", took, m.plan.DrainWithin)
+		m.violated("drained", "it took %v to drain the queue, and may take %v", took, m.plan.DrainWithin)
 	}
 }
 
-// checkOrder is I6, where order is promised.
+// checkOrder checks the order, where it is promised.
 func (m *model) checkOrder() {
 	if !m.plan.Ordered {
-		m.report.Unchecked = append(m.report.Unchecked, "I6")
+		m.report.Unchecked = append(m.report.Unchecked, "order")
 		return
 	}
 	lanes := map[string][]*published{}
@@ -53,7 +53,7 @@ func (m *model) checkLane(inOrder []*published) {
 	for _, c := range inOrder {
 		for _, run := range c.of.runs {
 			if run.copy == c.name && before != nil && run.began.Before(m.done(before)) && !run.inLostSession() {
-				m.violated("I6", "%s was handled before %s was done", c.name, before.name)
+				m.violated("order", "%s was handled before %s was done", c.name, before.name)
 				break
 			}
 		}

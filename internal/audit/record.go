@@ -18,7 +18,7 @@ func (m *model) checkWritten(a *attempt, e Event) {
 	m.checkStep(a, msg, e)
 	if e.Record == nil {
 		if e.Before != nil {
-			m.violated("I7", "%s deleted the record", e.Step)
+			m.violated("own", "%s deleted the record", e.Step)
 		}
 		return
 	}
@@ -39,14 +39,14 @@ func (m *model) checkStep(a *attempt, msg *message, e Event) {
 		a.countable = a.countable || (!a.session.gone.IsZero() || m.died(a)) && !a.innocent
 	case StepFail:
 		if !m.failing(a) {
-			m.violated("I2", "a failure of %s was counted, which had not failed: %s", e.ID, m.storyOf(a))
+			m.violated("causes", "a failure of %s was counted, which had not failed: %s", e.ID, m.storyOf(a))
 		}
 		if a.times(StepFail) > 1 && e.Record == nil {
-			m.violated("I4", "a failure of %s was counted again", e.ID)
+			m.violated("once", "a failure of %s was counted again", e.ID)
 		}
 		before := e.Before != nil && e.Before.Duplicate
 		if e.Record != nil && e.Record.Duplicate && !before && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 {
-			m.violated("I7", "%s is one message, and was taken for two", e.ID)
+			m.violated("own", "%s is one message, and was taken for two", e.ID)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (a *attempt) times(step string) (n int) {
 	return n
 }
 
-// checkRecord is I4 and I10: a record counts each of its tokens once, and expires.
+// checkRecord checks that a record counts each of its tokens once, and expires.
 func (m *model) checkRecord(msg *message, ttl time.Duration, when string) {
 	failures, crashes := 0, 0
 	for token, kind := range msg.kinds {
@@ -71,15 +71,15 @@ func (m *model) checkRecord(msg *message, ttl time.Duration, when string) {
 			crashes++
 		}
 		if a := m.attempts[token]; a != nil && a.id != msg.id {
-			m.violated("I7", "the record of %s has attempt %s, which was one at %s", msg.id, token, a.id)
+			m.violated("own", "the record of %s has attempt %s, which was one at %s", msg.id, token, a.id)
 		}
 	}
 	if r := msg.record; !msg.unique || failures != r.Failures || crashes != r.Crashes {
-		m.violated("I4", "%s: the record of %s counts %d failures and %d crashes: %s", when, msg.id, r.Failures, r.Crashes,
+		m.violated("once", "%s: the record of %s counts %d failures and %d crashes: %s", when, msg.id, r.Failures, r.Crashes,
 			m.story(msg))
 	}
 	if ttl <= 0 {
-		m.violated("I10", "%s: the record of %s does not expire", when, msg.id)
+		m.violated("expiry", "%s: the record of %s does not expire", when, msg.id)
 	}
 }
 
@@ -90,10 +90,10 @@ func (m *model) checkChange(a *attempt, msg *message, e Event) {
 	msg.early = msg.early || m.isEarly(a, e)
 	if e.Record.State == ReplyExhausted && was.State != ReplyExhausted && was.State != "skip" && counts < m.limit() &&
 		e.Limit > 0 && !m.isEarly(a, e) {
-		m.violated("I2", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
+		m.violated("causes", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
 	}
 	if e.Record.Fence < was.Fence {
-		m.violated("I7", "%s set the fence of %s from %d back to %d", e.Step, e.ID, was.Fence, e.Record.Fence)
+		m.violated("own", "%s set the fence of %s from %d back to %d", e.Step, e.ID, was.Fence, e.Record.Fence)
 	}
 }
 
@@ -105,7 +105,7 @@ func (e Event) before() Record {
 	return *e.Before
 }
 
-// checkTouched is I7: an attempt changes nothing but its own count and open attempt.
+// checkTouched checks that an attempt changes nothing but its own count and open attempt.
 func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	was, is := e.before(), *e.Record
 	// history, of which a new use of the id takes nothing over
@@ -128,18 +128,18 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 		return of
 	}
 	if !maps.Equal(others(was.Tokens), others(is.Tokens)) {
-		m.violated("I7", "%s of one attempt at %s changed the count of another", e.Step, e.ID)
+		m.violated("own", "%s of one attempt at %s changed the count of another", e.Step, e.ID)
 	}
 	if was.OpenToken == is.OpenToken || was.OpenToken == by.token {
 		return
 	}
 	switch {
 	case e.Step != StepStart:
-		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
+		m.violated("own", "%s changed the open attempt of another at %s", e.Step, e.ID)
 	case was.OpenReserved: // its handler does not begin any more
 	case !e.Isolated && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff):
 		// there copies open one to wait for each other
-		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
+		m.violated("own", "START replaced an open attempt at %s that may still run", e.ID)
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 	before, _ := kinds(e.before().Tokens)
 	if (e.Step == StepFail || e.Step == StepEnd) && msg.kinds[e.Token] == 'c' {
-		m.violated("I5", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
+		m.violated("isolated", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
 	}
 	for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {
 		a, kind := m.attempts[token], msg.kinds[token]
@@ -166,7 +166,7 @@ func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 	}
 }
 
-// checkTrace is I7 of what the end shows: a failure that was counted is in the record.
+// checkTrace checks that a failure that was counted is in the record.
 func (m *model) checkTrace(msg *message) {
 	for _, a := range msg.attempts {
 		n := 0
@@ -176,10 +176,10 @@ func (m *model) checkTrace(msg *message) {
 			}
 		}
 		if n > 1 {
-			m.violated("I4", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
+			m.violated("once", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
 		}
 		if e, ok := a.answered(StepFail, ReplyRequeue); ok && m.remembered(msg, e.At) && !msg.has(a.token) {
-			m.violated("I7", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
+			m.violated("own", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
 		}
 	}
 }
@@ -197,20 +197,20 @@ func (msg *message) has(token string) bool {
 	return kind == 'f' || kind == 'e' && msg.copies > 1
 }
 
-// checkKept is I4 and I10 of what the end shows. What is left undecided must come from an attempt that could not know:
+// checkKept checks the rules once and expiry in what the end shows. What is left undecided must come from an attempt that could not know:
 // its session was lost, its process died, or the store did not answer it.
 func (m *model) checkKept() {
 	for _, e := range m.kept {
 		if e.ID == "" {
 			if e.TTL <= 0 {
-				m.violated("I10", "key %q does not expire", e.Key)
+				m.violated("expiry", "key %q does not expire", e.Key)
 			}
 			continue
 		}
 		msg := m.messages[e.ID]
 		m.checkRecord(msg, e.TTL, "the end")
 		if counted := e.Record.Failures + e.Record.Crashes; counted > m.limit() {
-			m.violated("I4", "%s has %d failed attempts, and the limit is %d: %s", msg.id, counted, m.limit(), m.story(msg))
+			m.violated("once", "%s has %d failed attempts, and the limit is %d: %s", msg.id, counted, m.limit(), m.story(msg))
 		}
 		for token, kind := range msg.kinds {
 			if a := m.attempts[token]; a != nil && (kind == 'f' || kind == 'c') {
@@ -223,7 +223,7 @@ func (m *model) checkKept() {
 		open := e.Record.OpenToken
 		ofTheDead := open != "" && m.attempts[open] == nil // killed between START and what it recorded
 		if msg.copies < 2 && !ofTheDead && !slices.ContainsFunc(msg.attempts, m.unsure) {
-			m.violated("I10", "%s is decided, and its record is live: %s", e.ID, m.story(msg))
+			m.violated("expiry", "%s is decided, and its record is live: %s", e.ID, m.story(msg))
 		}
 	}
 }

@@ -68,20 +68,20 @@ func TestRemoteRules(t *testing.T) {
 		name, want string // want is empty: nothing is violated
 		spoil      func(h *history)
 	}{
-		{"not a request", "I3", func(h *history) { // each is a handler that ended, and ran again
+		{"not a request", "bound", func(h *history) { // each is a handler that ended, and ran again
 			for i := range *h {
 				(*h)[i].Remote = false
 			}
 		}},
 		{"a response that was not sent", "", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
-		{"a response that was sent", "I3", func(h *history) {
+		{"a response that was sent", "bound", func(h *history) {
 			h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK })
 			h.change(Decided, "p-2", func(e *Event) { e.Decision = Ack })
 		}},
-		{"a crash beside another request", "I5", func(h *history) {
+		{"a crash beside another request", "isolated", func(h *history) {
 			h.change(Kept, Kill, func(e *Event) { e.Record.Tokens = ";p-1=c;p-4=c" })
 		}},
-		{"a crash of a request that ended well", "I5", func(h *history) {
+		{"a crash of a request that ended well", "isolated", func(h *history) {
 			h.change(Ended, "p-3", func(e *Event) { e.Outcome = Failed })
 			h.change(Decided, "p-3", func(e *Event) { e.Decision = Retry })
 		}},
@@ -90,7 +90,7 @@ func TestRemoteRules(t *testing.T) {
 			h.without(Ended, "p-2")
 			h.change(Decided, "p-2", func(e *Event) { e.Decision = "not-counted" })
 		}},
-		{"a step for a first success", "I9", func(h *history) {
+		{"a step for a first success", "free", func(h *history) {
 			h.without(Began, "p-2")
 			h.without(Ended, "p-2")
 			h.without(Decided, "p-2")
@@ -99,13 +99,13 @@ func TestRemoteRules(t *testing.T) {
 			h.add(Event{Kind: Published, ID: Succeed, Do: Succeed, Seq: 2, Outcome: Undecided})
 			h.post(Succeed, "p-7", false, OK, Ack)
 		}},
-		{"another first delivery without a copy", "I8", func(h *history) { h.post(Succeed, "p-7", false, OK, Ack) }},
-		{"a killer posted too often", "I3", func(h *history) {
+		{"another first delivery without a copy", "answered", func(h *history) { h.post(Succeed, "p-7", false, OK, Ack) }},
+		{"a killer posted too often", "bound", func(h *history) {
 			for i := range 3 {
 				h.post(Kill, fmt.Sprintf("p-9%d", i), true, Crashed, "crash")
 			}
 		}},
-		{"another beside the isolated one", "I5", func(h *history) {
+		{"another beside the isolated one", "isolated", func(h *history) {
 			h.change(Ended, "p-1", func(e *Event) { e.At = e.At.Add(time.Minute) })
 			h.without(Decided, "p-1")
 		}},
@@ -139,7 +139,7 @@ func TestLateResponse(t *testing.T) {
 		began := h[len(h)-3].At
 		h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-7", Process: 1, Session: 1, Step: StepFail, Code: ReplyRequeue,
 			At: began.Add(tc.after)})
-		if f := Check(h).Violations["I2"]; f.Count != tc.want {
+		if f := Check(h).Violations["causes"]; f.Count != tc.want {
 			t.Errorf("after %v: %+v", tc.after, f)
 		}
 	}
