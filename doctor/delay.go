@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -65,12 +64,12 @@ func changedByPolicy(b broker.Bucket, policy amqp.Table) (keys []string) {
 	for _, argument := range []string{
 		broker.ArgDeadLetterKey, broker.ArgExpires, broker.ArgMaxLength, broker.ArgMaxLengthBytes,
 	} {
-		key := strings.TrimPrefix(argument, "x-")
+		key := broker.PolicyKey(argument)
 		if _, set := policy[key]; set {
 			keys = append(keys, key)
 		}
 	}
-	key := strings.TrimPrefix(broker.ArgTTL, "x-")
+	key := broker.PolicyKey(broker.ArgTTL)
 	if ttl, set := policy[key]; set && broker.Integer(ttl) < b.TTL.Milliseconds() {
 		keys = append(keys, key)
 	}

@@ -35,7 +35,7 @@ func examined(t *testing.T) inspect.Facts {
 	dead.Name, dead.Policy, dead.Args = "q.dlq", amqp.Table{}, broker.DeadLetterArguments()
 	return inspect.Facts{
 		Product: "RabbitMQ", API: api,
-		Description: broker.Description{Queue: queue, Policies: broker.Policies{Known: true}},
+		Description: broker.Description{Queue: queue},
 		Exchange: inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
 			Bindings: []broker.Binding{toQueue("q.dlq")}},
 		Known:  inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys(),
@@ -107,7 +107,7 @@ func TestOnePolicyFixesAll(t *testing.T) {
 	f.Args = amqp.Table{broker.ArgType: "quorum", "x-max-length": int64(9)}
 	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7,
-		Definition: amqp.Table{"message-ttl": int64(5)}}}
+		Definition: broker.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
 	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
 		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
@@ -132,9 +132,9 @@ func TestNoCommand(t *testing.T) {
 		{"no API", changes(without(broker.ArgDeadLetterExchange), func(f *inspect.Facts) {
 			f.API = nil
 		}), inspect.CodeNoDeadLetterExchange},
-		{"policies not known", changes(without(broker.ArgDeadLetterExchange), func(f *inspect.Facts) {
-			f.Policies.Known = false
-		}), inspect.CodeNoDeadLetterExchange},
+		{"policy not known", changes(without(broker.ArgDeadLetterExchange), func(f *inspect.Facts) {
+			f.PolicyKnown = false
+		}), inspect.CodeDeadLetterUnproven},
 		{"by argument", changes(with(broker.ArgDeliveryLimit, int64(5))), inspect.CodeLimitLow},
 		{"by argument and a lower policy", changes(with(broker.ArgDeliveryLimit, int64(5)),
 			policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
@@ -182,7 +182,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{broker.ArgType: "quorum", broker.ArgDeliveryLimit: int64(5000)}
 	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
-	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.Policy}}
+	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: broker.Table(f.Policy)}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
 	found := patient{f}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
 	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
@@ -209,9 +209,10 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 	f.Args = amqp.Table{broker.ArgType: "classic"}
 	f.Type = "classic"
 	f.Policies.User = []broker.Policy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3,
-		Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
+		Definition: broker.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
 	// the API does not show it yet
-	f.Policies.Describe(broker.ListedQueue{Type: "classic", Policy: amqp.Table{}}, &f.Queue)
+	f.Type, f.PolicyKnown = "classic", true
+	f.Policies.Apply(&f.Queue)
 	line := commands(f)[inspect.CodeNoDeadLetterExchange]
 	for _, want := range []string{
 		`"definition":{"dead-letter-exchange":"q.dlx","max-length":5,"overflow":"reject-publish"}`, `"priority":4`,
@@ -268,7 +269,7 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 	matching := func(definition amqp.Table) func(*inspect.Facts) {
 		return func(f *inspect.Facts) {
 			f.Policies.User = []broker.Policy{{Name: "all", Pattern: "^q", ApplyTo: "all", Priority: 7,
-				Definition: definition}}
+				Definition: broker.Table(definition)}}
 			f.PolicyName, f.Policy = "all", definition
 		}
 	}
@@ -306,7 +307,7 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		}, ""},
 		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
 			f.Policies.Operator = []broker.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all",
-				Definition: amqp.Table{"message-ttl": int64(60000)}}}
+				Definition: broker.Table{"message-ttl": int64(60000)}}}
 		}), "", nil, "keeps messages for 60000 ms"},
 		"the dead-letter queue is there": {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`,
 			`bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},

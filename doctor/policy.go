@@ -52,14 +52,14 @@ func (p patient) loopByPolicy() bool {
 // some keys and with others. Its pattern matches no other queue, and the policies in force on others stay. ok is
 // false if the present policy is not known, or if an operator's policy undoes the change.
 func (p patient) setPolicy(q broker.Queue, without []string, set amqp.Table) (s Step, ok bool) {
-	if p.API == nil || !p.Policies.Known || !q.PolicyKnown || len(set) == 0 {
+	if p.API == nil || !q.PolicyKnown || len(set) == 0 {
 		return Step{}, false
 	}
 	pattern := "^" + regexp.QuoteMeta(q.Name) + "$"
 	definition, priority := amqp.Table{}, 0
 	for _, have := range p.Policies.User {
 		if have.Name == q.PolicyName {
-			definition = maps.Clone(have.Definition)
+			definition = broker.Merge(amqp.Table(have.Definition))
 		}
 		priority = max(priority, have.Priority)
 	}
@@ -80,7 +80,7 @@ func (p patient) setPolicy(q broker.Queue, without []string, set amqp.Table) (s 
 		}
 	}
 	body := map[string]any{"pattern": pattern, "apply-to": "queues", "priority": priority + 1, "definition": definition}
-	return p.step(nil, request{"PUT", body, []string{"policies", p.VHost, name}},
+	return p.step(nil, broker.Request{Method: "PUT", Body: body, Path: []string{"policies", p.VHost, name}},
 		"set the policy %q for the queue %q alone: %s", name, q.Name, pairs(definition)), true
 }
 
@@ -129,9 +129,9 @@ func readRarely(q broker.Queue) bool {
 
 // planned is a dead-letter queue as declareQueue declares it, with the policy that it would get.
 func (p patient) planned(name string) broker.Queue {
-	q := broker.Queue{VHost: p.VHost, Version: p.Version, Name: name}
-	p.Policies.Describe(broker.ListedQueue{Type: broker.Quorum, Durable: true, Arguments: broker.DeadLetterArguments(),
-		Policy: amqp.Table{}}, &q)
+	q := broker.Queue{VHost: p.VHost, Version: p.Version, Name: name, PolicyKnown: true,
+		Declared: broker.Declared{Type: broker.Quorum, Durable: true, Args: broker.DeadLetterArguments()}}
+	p.Policies.Apply(&q)
 	return q
 }
 

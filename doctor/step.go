@@ -15,21 +15,14 @@ type Step struct {
 	text    string
 	declare func(*amqp.Channel) error // nil: only the management API can
 	api     *broker.API               // nil: it is not known
-	request request
-}
-
-// request is a step as a request to the management API.
-type request struct {
-	method string
-	body   any
-	path   []string
+	request broker.Request
 }
 
 // String says what the step does, such as `declare the quorum queue "orders.dlq"`.
 func (s Step) String() string { return s.text }
 
 // Curl is the step as a line for a shell; empty if the management API is not known.
-func (s Step) Curl() string { return s.api.Curl(s.request.method, s.request.body, s.request.path...) }
+func (s Step) Curl() string { return s.api.Curl(s.request) }
 
 // Do takes the step: over AMQP, or through the management API what AMQP cannot.
 func (s Step) Do(ctx context.Context, conn *amqp.Connection) error {
@@ -37,7 +30,7 @@ func (s Step) Do(ctx context.Context, conn *amqp.Connection) error {
 	if s.declare != nil {
 		err = broker.OnChannel(ctx, conn, s.declare)
 	} else {
-		err = s.api.Send(ctx, s.request.method, s.request.body, s.request.path...)
+		err = s.api.Send(ctx, s.request)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.text, err)
@@ -46,13 +39,14 @@ func (s Step) Do(ctx context.Context, conn *amqp.Connection) error {
 }
 
 // step returns a step of the plan for p.
-func (p patient) step(declare func(*amqp.Channel) error, r request, format string, args ...any) Step {
+func (p patient) step(declare func(*amqp.Channel) error, r broker.Request, format string, args ...any) Step {
 	return Step{fmt.Sprintf(format, args...), declare, p.API, r}
 }
 
 func (p patient) declareExchange(name, kind string) Step {
 	return p.step(func(ch *amqp.Channel) error { return ch.ExchangeDeclare(name, kind, true, false, false, false, nil) },
-		request{"PUT", map[string]any{"type": kind, "durable": true}, []string{"exchanges", p.VHost, name}},
+		broker.Request{Method: "PUT", Body: map[string]any{"type": kind, "durable": true},
+			Path: []string{"exchanges", p.VHost, name}},
 		"declare the %s exchange %q", kind, name)
 }
 
@@ -61,7 +55,8 @@ func (p patient) declareQueue(name string) Step {
 	return p.step(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(name, true, false, false, false, args)
 		return err
-	}, request{"PUT", map[string]any{"durable": true, "arguments": args}, []string{"queues", p.VHost, name}},
+	}, broker.Request{Method: "PUT", Body: map[string]any{"durable": true, "arguments": args},
+		Path: []string{"queues", p.VHost, name}},
 		"declare the quorum queue %q", name)
 }
 
@@ -71,13 +66,14 @@ func (p patient) bind(queue, exchange, key string) Step {
 		text += fmt.Sprintf(" with the key %q", key)
 	}
 	return p.step(func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, nil) },
-		request{"POST", map[string]any{"routing_key": key}, []string{"bindings", p.VHost, "e", exchange, "q", queue}},
+		broker.Request{Method: "POST", Body: map[string]any{"routing_key": key},
+			Path: []string{"bindings", p.VHost, "e", exchange, "q", queue}},
 		"%s", text)
 }
 
 // unbind removes the binding that ends a loop.
 func (p patient) unbind(l inspect.Loop) Step {
-	return p.step(nil, request{"DELETE", nil, []string{"bindings", p.VHost, "e", l.Exchange(),
-		"q", p.Name, l.Last.Properties}},
+	return p.step(nil, broker.Request{Method: "DELETE", Path: []string{"bindings", p.VHost, "e", l.Exchange(), "q", p.Name,
+		l.Last.Properties}},
 		"remove the binding of the queue %q to the exchange %q", p.Name, l.Exchange())
 }

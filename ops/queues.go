@@ -253,9 +253,9 @@ func graph(ctx context.Context, api *broker.API, vhost string) (inspect.Graph, e
 	for _, b := range bindings {
 		from[b.Source] = append(from[b.Source], b)
 	}
-	for name, x := range exchanges {
+	for _, x := range exchanges {
 		alternate, _ := x.Arguments["alternate-exchange"].(string)
-		g.Exchanges[name] = inspect.Exchange{Exists: broker.Yes, Kind: x.Type, Bindings: from[name], Bound: true,
+		g.Exchanges[x.Name] = inspect.Exchange{Exists: broker.Yes, Kind: x.Type, Bindings: from[x.Name], Bound: true,
 			Alternate: alternate}
 	}
 	return g, nil

@@ -2,10 +2,8 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -33,14 +31,3 @@ func (c *API) Alarms(ctx context.Context) ([]Alarm, error) {
 type alarmsError []Alarm
 
 func (e alarmsError) Error() string { return fmt.Sprintf("alarms are on: %v", []Alarm(e)) }
-
-// alarmed reads the alarms from the reply of a health check that failed.
-func alarmed(body io.Reader) error {
-	var says struct {
-		Alarms alarmsError `json:"alarms"`
-	}
-	if err := json.NewDecoder(io.LimitReader(body, mostBytes)).Decode(&says); err != nil || len(says.Alarms) == 0 {
-		return errors.New("it does not serve requests now")
-	}
-	return says.Alarms
-}

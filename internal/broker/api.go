@@ -1,9 +1,8 @@
-// Package management reads the HTTP API of a broker's management plugin. It knows what AMQP cannot report: policies,
-// bindings, consumers, and rates.
 package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	// ErrNotFound says that the API replied 404.
+	// ErrNoObject says that the API replied 404.
 	ErrNoObject = errors.New("not found")
 
 	// ErrDenied says that the API rejects its user, or hides what was asked: give the user the tag management and access
@@ -43,14 +43,15 @@ func (loginError) Error() string {
 }
 func (loginError) Unwrap() error { return ErrDenied }
 
-// Client reads the API of one broker. It is safe for concurrent use.
+// API reads the HTTP API of a broker's management plugin. It knows what AMQP cannot report: policies, bindings,
+// consumers, and rates. It is safe for concurrent use.
 type API struct {
 	base           string // without user, password and trailing slash
 	user, password string
 	client         *http.Client
 }
 
-// New returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client means
+// NewAPI returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client means
 // one that keeps no connections, because the API is asked at a start and then rarely. An error never quotes the URL,
 // which may hold a password.
 func NewAPI(base string, client *http.Client) (*API, error) {
@@ -72,38 +73,38 @@ func NewAPI(base string, client *http.Client) (*API, error) {
 	return c, nil
 }
 
-// get decodes the reply to GET /api/<segments> into out.
-func (c *API) get(ctx context.Context, out any, query string, segments ...string) error {
-	return c.ask(ctx, http.MethodGet, nil, query, segments, func(where string, body io.Reader) error {
-		decoder := json.NewDecoder(io.LimitReader(body, mostBytes))
-		decoder.UseNumber()
-		if err := decoder.Decode(out); err != nil {
-			return fmt.Errorf("GET %s: the reply is not the JSON expected: %w", where, err)
-		}
-		return nil
-	})
+// Request is one to /api/<Path>.
+type Request struct {
+	Method string
+	Body   any // nil: none
+	Path   []string
+	query  string
 }
 
-// Send makes the request that Curl writes.
-func (c *API) Send(ctx context.Context, method string, body any, segments ...string) error {
-	return c.ask(ctx, method, body, "", segments, func(string, io.Reader) error { return nil })
+// get decodes the reply to GET /api/<path> into out.
+func (c *API) get(ctx context.Context, out any, query string, path ...string) error {
+	return c.ask(ctx, Request{Method: http.MethodGet, Path: path, query: query}, mostBytes, out)
 }
 
-// ask sends a request to /api/<segments>. Its error has neither the password nor the URL's query.
-func (c *API) ask(ctx context.Context, method string, body any, query string, segments []string,
-	read func(string, io.Reader) error) error {
+// Send makes a request whose reply says nothing.
+func (c *API) Send(ctx context.Context, r Request) error { return c.ask(ctx, r, 0, nil) }
+
+// ask sends a request, and decodes most bytes of the reply into out unless it is nil. Its error has neither the
+// password nor the URL's query.
+func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	where := c.base + "/api" + escape(segments)
+	where := c.base + "/api" + escape(r.Path)
+	failed := func(err error) error { return fmt.Errorf("%s %s: %w", r.Method, where, err) }
 	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
+	if r.Body != nil {
+		text, err := json.Marshal(r.Body)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", method, where, err)
+			return failed(err)
 		}
 		content = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, where+query, content)
+	req, err := http.NewRequestWithContext(ctx, r.Method, where+r.query, content)
 	if err != nil {
 		return errors.New("the URL of the management API is invalid")
 	}
@@ -111,50 +112,72 @@ func (c *API) ask(ctx context.Context, method string, body any, query string, se
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.client.Do(req)
 	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
-			err = failed.Err
+		var quotes *url.Error
+		if errors.As(err, &quotes) {
+			err = quotes.Err
 		}
-		return fmt.Errorf("%s %s: %w", method, where, err)
+		return failed(err)
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent:
-		return read(where, res.Body)
+	default:
+		return failed(c.refusal(res))
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, most)).Decode(out); err != nil {
+		return failed(fmt.Errorf("the reply is not the JSON expected: %w", err))
+	}
+	return nil
+}
+
+// refusal is why the API refuses a request. RabbitMQ 4 says the same of an unknown user and a wrong password.
+func (c *API) refusal(res *http.Response) error {
+	var says struct {
+		Reason string      `json:"reason"`
+		Alarms alarmsError `json:"alarms"`
+	}
+	why := ErrDenied
+	if json.NewDecoder(io.LimitReader(res.Body, mostBytes)).Decode(&says) == nil && says.Reason != "Not management user" {
+		why = errLogin
+	}
+	switch res.StatusCode {
 	case http.StatusNotFound:
-		return fmt.Errorf("%s %s: %w", method, where, ErrNoObject)
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s %s: %s: user %q: %w", method, where, res.Status, c.user, denial(res))
+		return ErrNoObject
+	case http.StatusForbidden:
+		return fmt.Errorf("%s: user %q: %w", res.Status, c.user, ErrDenied)
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s: user %q: %w", res.Status, c.user, why)
 	case http.StatusServiceUnavailable:
-		return fmt.Errorf("%s %s: %s: %w", method, where, res.Status, alarmed(res.Body))
+		if len(says.Alarms) > 0 {
+			return fmt.Errorf("%s: %w", res.Status, says.Alarms)
+		}
+		return fmt.Errorf("%s: it does not serve requests now", res.Status)
 	case http.StatusBadRequest:
-		return fmt.Errorf("%s %s: %s: %s", method, where, res.Status, reasonOf(res.Body))
+		return fmt.Errorf("%s: %s", res.Status, cmp.Or(says.Reason, "it gives no reason"))
 	}
-	return fmt.Errorf("%s %s: %s", method, where, res.Status)
+	return errors.New(res.Status)
 }
 
-// reasonOf is why the API refuses a request.
-func reasonOf(body io.Reader) string {
-	var says struct {
-		Reason string `json:"reason"`
+// Curl returns a request as a line for a shell, without data if it has no body. The shell reads the password from
+// RABBITMQ_PASSWORD: curl would ask for it, and take the next pasted line for the answer. A nil client returns an
+// empty line.
+func (c *API) Curl(r Request) string {
+	if c == nil {
+		return ""
 	}
-	if err := json.NewDecoder(io.LimitReader(body, mostBytes)).Decode(&says); err != nil || says.Reason == "" {
-		return "it gives no reason"
+	data := ""
+	if r.Body != nil {
+		content, err := json.Marshal(r.Body)
+		if err != nil {
+			return ""
+		}
+		data = " -H 'content-type: application/json' -d " + shell.Quote(string(content))
 	}
-	return says.Reason
-}
-
-// denial tells a wrong login from a user who may do nothing. RabbitMQ 4 says the same of an unknown user and a wrong
-// password.
-func denial(res *http.Response) error {
-	var says struct {
-		Reason string `json:"reason"`
-	}
-	err := json.NewDecoder(io.LimitReader(res.Body, mostBytes)).Decode(&says)
-	if err == nil && res.StatusCode == http.StatusUnauthorized && says.Reason != "Not management user" {
-		return errLogin
-	}
-	return ErrDenied
+	return fmt.Sprintf(`curl -fsS -u %s:"${RABBITMQ_PASSWORD:?}" -X %s%s %s`, shell.Quote(c.user), r.Method, data,
+		shell.Quote(c.base+"/api"+escape(r.Path)))
 }
 
 // escape joins path segments that may hold anything, "/" included. A plus sign is escaped because some versions read it
@@ -179,15 +202,40 @@ func (c *API) Serves(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-// integers makes the numbers of a table what AMQP would give.
-func integers(t amqp.Table) {
-	for k, v := range t {
+// object is a JSON object in a reply. RabbitMQ makes objects of Erlang lists of pairs, so it writes an empty one as
+// [] in some places: for example the channel_details of a consumer whose channel is closing. Such an object has the
+// zero T, or an empty map. Every field of a reply that holds an object has this type, or is a Table.
+type object[T any] struct{ is T }
+
+// UnmarshalJSON takes an object, [] or null. Null leaves the zero T.
+func (o *object[T]) UnmarshalJSON(data []byte) error {
+	if inside, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("[")); ok && bytes.Equal(bytes.TrimSpace(inside),
+		[]byte("]")) {
+		data = []byte("{}")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	return decoder.Decode(&o.is)
+}
+
+// Table is an object that AMQP would give as an amqp.Table. Its whole numbers are int64.
+type Table map[string]any
+
+// UnmarshalJSON takes an object, [] or null.
+func (t *Table) UnmarshalJSON(data []byte) error {
+	var o object[map[string]any]
+	if err := o.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	for k, v := range o.is {
 		if n, ok := v.(json.Number); ok {
 			if i, err := n.Int64(); err == nil {
-				t[k] = i
+				o.is[k] = i
 			} else {
-				t[k], _ = n.Float64()
+				o.is[k], _ = n.Float64()
 			}
 		}
 	}
+	*t = o.is
+	return nil
 }

@@ -4,115 +4,96 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Queue is a queue as the API shows it.
-type ListedQueue struct {
-	Name       string     `json:"name"`
-	Type       string     `json:"type"`
-	Durable    bool       `json:"durable"`
-	AutoDelete bool       `json:"auto_delete"`
-	Exclusive  bool       `json:"exclusive"`
-	Arguments  amqp.Table `json:"arguments"`
-
-	// Policy is the effective definition. It is nil for the first 2 to 10 s of a queue, and empty if no policy applies.
-	Policy         amqp.Table `json:"effective_policy_definition"`
-	PolicyName     string     `json:"policy"`
-	OperatorPolicy string     `json:"operator_policy"` // its name
-
-	Members []string `json:"members"` // of a quorum queue: the nodes with a replica
-	Online  []string `json:"online"`  // those of them where it is up
+// queueReply is a queue as the API shows it.
+type queueReply struct {
+	Name       string   `json:"name"`
+	Type       string   `json:"type"`
+	Durable    bool     `json:"durable"`
+	AutoDelete bool     `json:"auto_delete"`
+	Exclusive  bool     `json:"exclusive"`
+	Arguments  Table    `json:"arguments"`
+	PolicyName string   `json:"policy"`
+	Operator   string   `json:"operator_policy"` // its name
+	Policy     Table    `json:"effective_policy_definition"`
+	Members    []string `json:"members"`
+	Online     []string `json:"online"`
 }
 
 // queueColumns are those of a queueReply.
 const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy," +
 	"effective_policy_definition,members,online"
 
-// Queue returns a queue, or ErrNotFound.
-func (c *API) Queue(ctx context.Context, vhost, name string) (ListedQueue, error) {
+// queue has the policy that the API shows: none for the first 2 to 10 s of a queue, and an empty one if none applies.
+func (r queueReply) queue(vhost string) Queue {
+	return Queue{
+		Name: r.Name, VHost: vhost, Exclusive: r.Exclusive, Members: r.Members, Online: r.Online,
+		Declared:   Declared{Type: r.Type, Durable: r.Durable, AutoDelete: r.AutoDelete, Args: amqp.Table(r.Arguments)},
+		PolicyName: r.PolicyName, operatorName: r.Operator, Policy: amqp.Table(r.Policy), PolicyKnown: r.Policy != nil,
+	}
+}
+
+// Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject.
+func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	var reply queueReply
-	if err := c.get(ctx, &reply, "?columns="+queueColumns, "queues", vhost, name); err != nil {
-		return ListedQueue{}, err
-	}
-	return reply.queue(), nil
+	err := c.get(ctx, &reply, "?columns="+queueColumns, "queues", vhost, name)
+	reply.Name = name
+	return reply.queue(vhost), err
 }
 
-// largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.
-const largestMessage = 256 << 20
-
-// Next reads the next message of a queue, as the API shows it: JSON with the body in base64, on one line. Unless it
-// takes the message off, the message returns to the head.
-func (c *API) Next(ctx context.Context, vhost, queue string, takeOff bool) (message []byte, err error) {
-	mode := "ack_requeue_true"
-	if takeOff {
-		mode = "ack_requeue_false"
-	}
-	body := map[string]any{"count": 1, "ackmode": mode, "encoding": "base64"}
-	err = c.ask(ctx, http.MethodPost, body, "", []string{"queues", vhost, queue, "get"},
-		func(where string, reply io.Reader) error {
-			var messages []json.RawMessage
-			if err := json.NewDecoder(io.LimitReader(reply, largestMessage)).Decode(&messages); err != nil {
-				return fmt.Errorf("POST %s: the reply is not the JSON expected: %w", where, err)
-			}
-			if len(messages) != 1 {
-				return fmt.Errorf("POST %s: %w: no message came", where, ErrNoObject)
-			}
-			var line bytes.Buffer
-			if err := json.Compact(&line, messages[0]); err != nil {
-				return fmt.Errorf("POST %s: %w", where, err)
-			}
-			message = line.Bytes()
-			return nil
-		})
-	return message, err
-}
-
-// queueReply is a Queue with its objects as the API writes them. Its fields hide those of Queue from the decoder.
-type queueReply struct {
-	ListedQueue
-	Arguments object[amqp.Table] `json:"arguments"`
-	Policy    object[amqp.Table] `json:"effective_policy_definition"`
-}
-
-func (r queueReply) queue() ListedQueue {
-	q := r.ListedQueue
-	q.Arguments, q.Policy = r.Arguments.is, r.Policy.is
-	integers(q.Arguments)
-	integers(q.Policy)
-	return q
-}
-
-// queuesPage is how many queues one reply lists; the API allows 500.
-const queuesPage = 500
-
-// Queues lists the queues of a virtual host.
+// Queues lists the queues of a virtual host with the policies in force.
 func (c *API) Queues(ctx context.Context, vhost string) ([]Queue, error) {
 	policies, err := c.Policies(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
-	var all []Queue
+	listed, err := c.List(ctx, vhost)
+	all := make([]Queue, len(listed))
+	for i, l := range listed {
+		all[i] = l.Queue
+		policies.Apply(&all[i])
+	}
+	return all, err
+}
+
+// Listed is a queue of a virtual host, with its load.
+type Listed struct {
+	Queue
+	Load
+}
+
+// queuesPage is how many queues one reply lists; the API allows 500.
+const queuesPage = "500"
+
+// List lists the queues of a virtual host with their loads and the policies that the API shows.
+func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
+	var all []Listed
 	for page := 1; ; page++ {
 		var reply struct {
-			Items []queueReply `json:"items"`
-			Pages int          `json:"page_count"`
+			Items []struct {
+				queueReply
+				loadReply
+			} `json:"items"`
+			Pages int `json:"page_count"`
 		}
-		query := "?page=" + strconv.Itoa(page) + "&page_size=" + strconv.Itoa(queuesPage)
+		query := "?page=" + strconv.Itoa(page) + "&page_size=" + queuesPage + "&columns=" + queueColumns + "," + loadColumns
 		if err := c.get(ctx, &reply, query, "queues", vhost); err != nil {
 			return nil, err
 		}
-		for _, item := range reply.Items {
-			have := item.queue()
-			q := Queue{Name: have.Name, VHost: vhost}
-			policies.Describe(have, &q)
-			all = append(all, q)
+		for _, have := range reply.Items {
+			all = append(all, Listed{have.queue(vhost), have.load()})
 		}
 		if page >= reply.Pages {
 			return all, nil
@@ -120,102 +101,124 @@ func (c *API) Queues(ctx context.Context, vhost string) ([]Queue, error) {
 	}
 }
 
-// Exchange is an exchange as the API shows it.
-type Exchange struct {
-	Type      string     `json:"type"`
-	Arguments amqp.Table `json:"arguments"`
-	Policy    string     `json:"policy"` // its name
-}
-
-// Exchange returns an exchange, or ErrNotFound.
-func (c *API) Exchange(ctx context.Context, vhost, name string) (Exchange, error) {
-	var reply exchangeReply
-	err := c.get(ctx, &reply, "?columns=type,arguments,policy", "exchanges", vhost, name)
-	return reply.exchange(), err
-}
-
-// exchangeReply is an Exchange with its object as the API writes it.
-type exchangeReply struct {
-	Exchange
-	Arguments object[amqp.Table] `json:"arguments"`
-}
-
-func (r exchangeReply) exchange() Exchange {
-	x := r.Exchange
-	x.Arguments = r.Arguments.is
-	return x
-}
-
-// Binding is a binding as the API shows it.
-type Binding struct {
-	Source          string     `json:"source"`
-	Destination     string     `json:"destination"`
-	DestinationType string     `json:"destination_type"` // "queue" or "exchange"
-	Key             string     `json:"routing_key"`
-	Arguments       amqp.Table `json:"arguments"`
-	Properties      string     `json:"properties_key"` // its name among those with the same source and destination
-}
-
-// Bindings returns the bindings from an exchange.
-func (c *API) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, error) {
-	return c.bindings(ctx, "", "exchanges", vhost, exchange, "bindings", "source")
-}
-
-// BindingsTo returns the bindings to a queue, with that of the default exchange.
-func (c *API) BindingsTo(ctx context.Context, vhost, queue string) ([]Binding, error) {
-	return c.bindings(ctx, "", "queues", vhost, queue, "bindings")
-}
-
-func (c *API) bindings(ctx context.Context, query string, segments ...string) ([]Binding, error) {
-	var reply []struct {
-		Binding
-		Arguments object[amqp.Table] `json:"arguments"`
+// Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
+func (c *API) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
+	var reply struct {
+		Items []queueReply `json:"items"`
 	}
-	if err := c.get(ctx, &reply, query, segments...); err != nil {
+	query := url.Values{
+		"page": {"1"}, "page_size": {queuesPage}, "columns": {"name"}, "use_regex": {"true"},
+		"name": {"^" + regexp.QuoteMeta(prefix)},
+	}
+	if err := c.get(ctx, &reply, "?"+query.Encode(), "queues", vhost); err != nil {
 		return nil, err
 	}
-	all := make([]Binding, len(reply))
-	for i, b := range reply {
-		all[i] = b.Binding
-		all[i].Arguments = b.Arguments.is
+	var names []string
+	for _, q := range reply.Items {
+		if strings.HasPrefix(q.Name, prefix) {
+			names = append(names, q.Name)
+		}
 	}
-	return all, nil
+	return names, nil
 }
 
-// Consumer is a consumer as the API shows it.
-type Consumer struct {
-	Tag      string `json:"consumer_tag"`
-	Acks     bool   `json:"ack_required"`
-	Prefetch int64  `json:"prefetch_count"`
-	Channel  object[struct {
-		Connection string `json:"connection_name"`
-	}] `json:"channel_details"`
+// largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.
+const largestMessage = 256 << 20
 
-	Arguments object[map[string]any] `json:"arguments"`
-
-	RawTimeout any `json:"consumer_timeout"` // in ms; "undefined"; absent before RabbitMQ 4.0
+// Next reads the next message of a queue, as the API shows it: JSON with the body in base64, on one line. Unless it
+// takes the message off, the message returns to the head.
+func (c *API) Next(ctx context.Context, vhost, queue string, takeOff bool) ([]byte, error) {
+	mode := "ack_requeue_true"
+	if takeOff {
+		mode = "ack_requeue_false"
+	}
+	get := Request{
+		Method: http.MethodPost, Path: []string{"queues", vhost, queue, "get"},
+		Body: map[string]any{"count": 1, "ackmode": mode, "encoding": "base64"},
+	}
+	var messages []json.RawMessage
+	if err := c.ask(ctx, get, largestMessage, &messages); err != nil {
+		return nil, err
+	}
+	if len(messages) != 1 {
+		return nil, fmt.Errorf("the next message of queue %q: %w", queue, ErrNoObject)
+	}
+	var line bytes.Buffer
+	err := json.Compact(&line, messages[0])
+	return line.Bytes(), err
 }
 
-// Connection is the name of its connection; empty if its channel is closing.
-func (c Consumer) Connection() string { return c.Channel.is.Connection }
+// Load is the work of a queue now. Its numbers are up to 5 s old.
+type Load struct {
+	Ready     int // messages in the queue
+	Unacked   int // messages that consumers hold
+	Consumers int
 
-// Priority is its x-priority; 0 if it has none.
-func (c Consumer) Priority() int64 {
-	n, _ := c.Arguments.is[ArgPriority].(json.Number)
-	priority, _ := n.Int64()
-	return priority
+	// DeadLettering is how many rejected messages a quorum queue keeps until its dead-letter route takes them
+	// (at-least-once). It is up to 10 s old. AMQP counts them nowhere: they are neither ready nor unacked.
+	DeadLettering int
+
+	// Messages a second: published to the queue, handed to consumers, acked by them.
+	In, Out, Acked float64
+
+	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its
+	// start, and again some time after the queue was last used. It excludes what expired or was purged.
+	Taken int64
 }
 
-// Timeout is the consumer timeout; 0 if it is not known.
-func (c Consumer) Timeout() time.Duration {
-	n, _ := c.RawTimeout.(json.Number)
-	ms, _ := n.Int64()
-	return Milliseconds(ms)
+// Load returns the load of a queue. It is an error if the API is that of another broker than the one conn leads to. It
+// is ErrNotFound if the API knows no such queue; a queue that was declared a few seconds ago may be unknown to it.
+func (c *API) Load(ctx context.Context, conn *amqp.Connection, queue string) (Load, error) {
+	if err := c.Serves(ctx, conn); err != nil {
+		return Load{}, fmt.Errorf("management API: %w", err)
+	}
+	l, err := c.load(ctx, conn.Config.Vhost, queue)
+	if errors.Is(err, ErrNoObject) {
+		return l, fmt.Errorf("%w: %q in virtual host %q", ErrNotFound, queue, conn.Config.Vhost)
+	}
+	if err != nil {
+		return l, fmt.Errorf("management API: %w", err)
+	}
+	return l, nil
 }
 
-// Milliseconds is n ms, or the longest duration.
-func Milliseconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
+func (c *API) load(ctx context.Context, vhost, queue string) (Load, error) {
+	var reply loadReply
+	// without a column that exists, the reply is []
+	err := c.get(ctx, &reply, "?columns=name,"+loadColumns, "queues", vhost, queue)
+	return reply.load(), err
+}
+
+// loadColumns are those of a loadReply.
+const loadColumns = "messages_ready,messages_unacknowledged,messages_dlx,consumers,message_stats"
+
+// loadReply is a load as the API shows it. What never happened is absent.
+type loadReply struct {
+	Ready     int `json:"messages_ready"`
+	Unacked   int `json:"messages_unacknowledged"`
+	DLX       int `json:"messages_dlx"`
+	Consumers int `json:"consumers"`
+	Stats     object[struct {
+		In           object[rate] `json:"publish_details"`
+		Out          object[rate] `json:"deliver_get_details"`
+		AckRate      object[rate] `json:"ack_details"`
+		Acked        int64        `json:"ack"`
+		GotNoAck     int64        `json:"get_no_ack"`
+		DeliverNoAck int64        `json:"deliver_no_ack"`
+	}] `json:"message_stats"`
+}
+
+type rate struct {
+	Rate float64 `json:"rate"`
+}
+
+func (l loadReply) load() Load {
+	s := l.Stats.is
+	return Load{
+		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers,
+		In: s.In.is.Rate, Out: s.Out.is.Rate, Acked: s.AckRate.is.Rate,
+		Taken: s.Acked + s.GotNoAck + s.DeliverNoAck,
+	}
 }
 
 // State is the content of a queue and its consumers, as of a few seconds ago.
@@ -229,9 +232,36 @@ type State struct {
 	Consumers  []Consumer `json:"consumer_details"`
 }
 
-// State returns the state of a queue, or ErrNotFound.
+// State returns the state of a queue, or ErrNoObject.
 func (c *API) State(ctx context.Context, vhost, queue string) (State, error) {
 	var s State
 	err := c.get(ctx, &s, "", "queues", vhost, queue)
 	return s, err
+}
+
+// Consumer is a consumer as the API shows it.
+type Consumer struct {
+	Tag       string `json:"consumer_tag"`
+	Acks      bool   `json:"ack_required"`
+	Prefetch  int64  `json:"prefetch_count"`
+	Arguments Table  `json:"arguments"`
+	Channel   object[struct {
+		Connection string `json:"connection_name"`
+	}] `json:"channel_details"`
+
+	RawTimeout any `json:"consumer_timeout"` // in ms; "undefined"; absent before RabbitMQ 4.0
+}
+
+// Connection is the name of its connection; empty if its channel is closing.
+func (c Consumer) Connection() string { return c.Channel.is.Connection }
+
+// Priority is its x-priority; 0 if it has none.
+func (c Consumer) Priority() int64 { return Integer(c.Arguments[ArgPriority]) }
+
+// Timeout is the consumer timeout; 0 if it is not known.
+func (c Consumer) Timeout() time.Duration { return Milliseconds(Integer(c.RawTimeout)) }
+
+// Milliseconds is n ms, or the longest duration.
+func Milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -50,18 +51,18 @@ func TestManagementQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ListedQueue{Type: "quorum", Durable: true, Arguments: amqp.Table{"x-delivery-limit": int64(7),
-		"x-overflow": "drop-head"}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want := Queue{Name: "orders", VHost: "/", Declared: Declared{Type: "quorum", Durable: true,
+		Args: amqp.Table{"x-delivery-limit": int64(7), "x-overflow": "drop-head"}}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Queue{})); diff != "" {
 		t.Error(diff)
 	}
 	got, err = m.Queue(context.Background(), "a+b", "c d/%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = ListedQueue{Type: "classic", AutoDelete: true, Arguments: amqp.Table{},
-		Policy: amqp.Table{"delivery-limit": int64(50)}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want = Queue{Name: "c d/%", VHost: "a+b", PolicyKnown: true, Policy: amqp.Table{"delivery-limit": int64(50)},
+		Declared: Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{}}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Queue{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -120,8 +121,8 @@ func TestDenial(t *testing.T) {
 	} {
 		code, body, _ := strings.Cut(answer, " ")
 		status, _ := strconv.Atoi(code)
-		got := denial(&http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
-		if got != want || !errors.Is(got, ErrDenied) { //nolint:errorlint // which of the two
+		got := (&API{}).refusal(&http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
+		if errors.Is(got, errLogin) != (want == errLogin) || !errors.Is(got, ErrDenied) { //nolint:errorlint // which
 			t.Errorf("%s: %v", answer, got)
 		}
 	}

@@ -17,7 +17,7 @@ type Description struct {
 }
 
 // Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs
-// the configure permission on the queue. It returns queueinfo.ErrNotFound, or an error of the connection.
+// the configure permission on the queue. It returns ErrNotFound, or an error of the connection.
 func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
 	d := Description{Queue: Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}}
 	found, _, err := FindQueue(ctx, conn, name)
@@ -55,7 +55,9 @@ func (d *Description) ask(ctx context.Context, conn *amqp.Connection, api *API) 
 	if d.Policies, err = api.Policies(ctx, d.VHost); err != nil {
 		return err
 	}
-	d.Policies.Describe(q, &d.Queue)
+	q.Version = d.Version
+	d.Queue = q
+	d.Policies.Apply(&d.Queue)
 	return nil
 }
 

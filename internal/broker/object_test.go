@@ -98,6 +98,7 @@ func askAll(t *testing.T, m *API) error {
 		"State":       func() error { _, err := m.State(ctx, "/", "q"); return err },
 		"load":        func() error { _, err := m.load(ctx, "/", "q"); return err },
 		"List":        func() error { _, err := m.List(ctx, "/"); return err },
+		"Names":       func() error { _, err := m.Names(ctx, "/", "q"); return err },
 		"Bindings":    func() error { _, err := m.Bindings(ctx, "/", "x"); return err },
 		"BindingsTo":  func() error { _, err := m.BindingsTo(ctx, "/", "q"); return err },
 		"AllBindings": func() error { _, err := m.AllBindings(ctx, "/"); return err },
@@ -124,9 +125,9 @@ func TestRepliesKeepTheirObjects(t *testing.T) {
 	bindings, _ := m.BindingsTo(ctx, "/", "q")
 	exchanges, _ := m.Exchanges(ctx, "/")
 	policies, _ := m.Policies(ctx, "/")
-	got := fmt.Sprintln(q.Arguments, q.Policy, state.Consumers[0].Connection(), load.In, load.Taken, listed[0].Args,
+	got := fmt.Sprintln(q.Args, q.Policy, state.Consumers[0].Connection(), load.In, load.Taken, listed[0].Args,
 		listed[0].Policy, listed[0].In,
-		bindings[0].Arguments, exchanges["x"].Arguments, policies.User[0].Definition)
+		bindings[0].Arguments, exchanges[0].Arguments, policies.User[0].Definition)
 	const want = "map[x-delivery-limit:7] map[max-length:5] c 1 3 map[a:1] map[max-length:5] 1 map[a:1] map[a:1] " +
 		"map[max-length:5]\n"
 	if got != want {

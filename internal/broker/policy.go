@@ -39,11 +39,11 @@ var foreign = map[string][]string{
 
 // Policy is a policy as the API shows it.
 type Policy struct {
-	Name       string     `json:"name"`
-	Pattern    string     `json:"pattern"`
-	ApplyTo    string     `json:"apply-to"`
-	Priority   int        `json:"priority"`
-	Definition amqp.Table `json:"definition"`
+	Name       string `json:"name"`
+	Pattern    string `json:"pattern"`
+	ApplyTo    string `json:"apply-to"`
+	Priority   int    `json:"priority"`
+	Definition Table  `json:"definition"`
 }
 
 // Keys returns the keys of the definition, sorted.
@@ -112,19 +112,19 @@ func candidates(all []Policy, queue, kind string) []Policy {
 
 // inForce picks the policy that applies: the only candidate, or the one whose name the API shows for the queue. The API
 // shows a change up to 10 s late, the policies themselves immediately.
-func inForce(all []Policy, queue, kind, shown string, asShown bool) (Policy, bool) {
-	some := candidates(all, queue, kind)
+func inForce(all []Policy, q Queue, shown string) (Policy, bool) {
+	some := candidates(all, q.Name, q.Type)
 	if len(some) == 1 {
 		return some[0], true
 	}
 	i := slices.IndexFunc(some, func(p Policy) bool { return p.Name == shown })
-	if i < 0 || !asShown {
+	if i < 0 || !q.PolicyKnown {
 		return Policy{}, false
 	}
 	return some[i], true
 }
 
-// Join merges a policy and an operator's policy as RabbitMQ does. Measured on 3.10.8, 4.0.5 and 4.3.6.
+// JoinPolicies merges a policy and an operator's policy as RabbitMQ does. Measured on 3.10.8, 4.0.5 and 4.3.6.
 func JoinPolicies(user, operator amqp.Table) amqp.Table {
 	out := Merge(user, operator)
 	for k := range operator {
@@ -141,55 +141,30 @@ func JoinPolicies(user, operator amqp.Table) amqp.Table {
 	return out
 }
 
-// Policies are those of a virtual host. The zero value says that they are not known.
-type Policies struct {
-	Known          bool
-	User, Operator []Policy
-}
+// Policies are those of a virtual host.
+type Policies struct{ User, Operator []Policy }
 
 // Policies returns the policies of a virtual host, and those of operators.
-func (c *API) Policies(ctx context.Context, vhost string) (Policies, error) {
-	user, err := c.UserPolicies(ctx, vhost)
-	if err != nil {
-		return Policies{}, err
+func (c *API) Policies(ctx context.Context, vhost string) (p Policies, err error) {
+	if p.User, err = c.UserPolicies(ctx, vhost); err == nil {
+		err = c.get(ctx, &p.Operator, "", "operator-policies", vhost)
 	}
-	operator, err := c.policies(ctx, "operator-policies", vhost)
-	return Policies{Known: err == nil, User: user, Operator: operator}, err
+	return p, err
 }
 
 // UserPolicies returns the policies of a virtual host.
-func (c *API) UserPolicies(ctx context.Context, vhost string) ([]Policy, error) {
-	return c.policies(ctx, "policies", vhost)
+func (c *API) UserPolicies(ctx context.Context, vhost string) (all []Policy, err error) {
+	err = c.get(ctx, &all, "", "policies", vhost)
+	return all, err
 }
 
-func (c *API) policies(ctx context.Context, kind, vhost string) ([]Policy, error) {
-	var reply []struct {
-		Policy
-		Definition object[amqp.Table] `json:"definition"`
-	}
-	if err := c.get(ctx, &reply, "", kind, vhost); err != nil {
-		return nil, err
-	}
-	all := make([]Policy, len(reply))
-	for i, p := range reply {
-		all[i] = p.Policy
-		all[i].Definition = p.Definition.is
-		integers(all[i].Definition)
-	}
-	return all, nil
-}
-
-// Describe adds what the API says of a queue, and the policies in force on it.
-func (p Policies) Describe(have ListedQueue, q *Queue) {
-	q.Exclusive = have.Exclusive
-	q.Declared = Declared{Type: have.Type, Durable: have.Durable, AutoDelete: have.AutoDelete,
-		Args: have.Arguments}
-	q.Members, q.Online = have.Members, have.Online
-	shown := have.Policy != nil
-	user, sure := inForce(p.User, q.Name, have.Type, have.PolicyName, shown)
-	operator, alsoSure := inForce(p.Operator, q.Name, have.Type, have.OperatorPolicy, shown)
-	if q.PolicyKnown = sure && alsoSure; q.PolicyKnown {
-		q.PolicyName, q.OperatorPolicy = user.Name, operator.Definition
-		q.Policy = JoinPolicies(user.Definition, operator.Definition)
+// Apply sets the policies in force on a queue that the API has shown.
+func (p Policies) Apply(q *Queue) {
+	user, sure := inForce(p.User, *q, q.PolicyName)
+	operator, alsoSure := inForce(p.Operator, *q, q.operatorName)
+	q.PolicyName, q.Policy, q.PolicyKnown = "", nil, sure && alsoSure
+	if q.PolicyKnown {
+		q.PolicyName, q.OperatorPolicy = user.Name, amqp.Table(operator.Definition)
+		q.Policy = JoinPolicies(amqp.Table(user.Definition), q.OperatorPolicy)
 	}
 }

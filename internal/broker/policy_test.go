@@ -10,7 +10,7 @@ import (
 
 func TestPolicyInForce(t *testing.T) {
 	p := func(name, pattern string, priority int, keys ...string) Policy {
-		out := Policy{Name: name, Pattern: pattern, ApplyTo: "queues", Priority: priority, Definition: amqp.Table{}}
+		out := Policy{Name: name, Pattern: pattern, ApplyTo: "queues", Priority: priority, Definition: Table{}}
 		for _, k := range keys {
 			out.Definition[k] = name
 		}
@@ -49,12 +49,9 @@ func TestPolicyInForce(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			q := ListedQueue{Type: "quorum", PolicyName: strings.Trim(tt.shown, "-")}
-			if tt.shown != "-" {
-				q.Policy = amqp.Table{}
-			}
-			f := Queue{Name: tt.queue}
-			Policies{Known: true, User: tt.all}.Describe(q, &f)
+			f := Queue{Name: tt.queue, Declared: Declared{Type: "quorum"}, PolicyName: strings.Trim(tt.shown, "-"),
+				PolicyKnown: tt.shown != "-"}
+			Policies{User: tt.all}.Apply(&f)
 			got := f.PolicyName
 			if !f.PolicyKnown {
 				got = "?"

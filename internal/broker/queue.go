@@ -1,14 +1,13 @@
-// Package queueinfo says what a queue is: its type and arguments, its limits, where a requeued message goes, its depth,
-// and what the headers of a message say about its deaths and its generation.
-//
-// It asks AMQP. Package management adds what only the management API knows. Facts about RabbitMQ were measured on
-// single nodes of
-// 3.10.8, 4.0.5 and 4.3.6.
+// Package broker connects to RabbitMQ, and says what a queue is: its type and arguments, its limits, where a requeued
+// message goes, its depth; and what the headers of a message say about its deaths and its generation. It asks AMQP, and
+// the management API what only that knows. Facts about RabbitMQ were measured on single nodes of 3.10.8, 4.0.5 and
+// 4.3.6.
 package broker
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -44,6 +43,7 @@ type Queue struct {
 	PolicyKnown bool       // false: a policy may apply that is not known
 
 	OperatorPolicy amqp.Table // the part of Policy that an operator set
+	operatorName   string     // of its policy, as the API shows it
 
 	Members, Online []string // nodes with a replica of a quorum queue, and those where it is up; empty: not known
 }
@@ -56,29 +56,28 @@ func (q Queue) Down() []string {
 // Majority is how many members the queue needs to take or deliver a message.
 func (q Queue) Majority() int { return len(q.Members)/2 + 1 }
 
+// PolicyKey is the key of a policy that sets the same as an argument of a queue.
+func PolicyKey(arg string) string { return strings.TrimPrefix(arg, "x-") }
+
 // Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter
 // settings.
-func (q Queue) Text(arg, key string) (string, bool) {
+func (q Queue) Text(arg string) (string, bool) {
 	if s, ok := q.Args[arg].(string); ok {
 		return s, true
 	}
-	s, ok := q.Policy[key].(string)
+	s, ok := q.Policy[PolicyKey(arg)].(string)
 	return s, ok
 }
 
 // DeadLetterExchange is the exchange that rejected messages go to, and whether there is one.
-func (q Queue) DeadLetterExchange() (string, bool) {
-	return q.Text(ArgDeadLetterExchange, "dead-letter-exchange")
-}
+func (q Queue) DeadLetterExchange() (string, bool) { return q.Text(ArgDeadLetterExchange) }
 
 // DeadLetterKey is the routing key of dead letters. Without one they keep their own.
-func (q Queue) DeadLetterKey() (string, bool) {
-	return q.Text(ArgDeadLetterKey, "dead-letter-routing-key")
-}
+func (q Queue) DeadLetterKey() (string, bool) { return q.Text(ArgDeadLetterKey) }
 
 // DeadLetterStrategy is "at-least-once", "at-most-once", or empty, which means at most once.
 func (q Queue) DeadLetterStrategy() string {
-	s, _ := q.Text(ArgStrategy, "dead-letter-strategy")
+	s, _ := q.Text(ArgStrategy)
 	return s
 }
 
@@ -104,9 +103,9 @@ func (q Queue) DropsHead() bool {
 }
 
 // Smaller is a number that argument and policy may set: the smaller one applies.
-func (q Queue) Smaller(arg, key string) (int64, bool) {
+func (q Queue) Smaller(arg string) (int64, bool) {
 	a, byArg := q.Args[arg].(int64)
-	p, byPolicy := q.Policy[key].(int64)
+	p, byPolicy := q.Policy[PolicyKey(arg)].(int64)
 	switch {
 	case byArg && byPolicy:
 		return min(a, p), true
@@ -117,17 +116,17 @@ func (q Queue) Smaller(arg, key string) (int64, bool) {
 }
 
 // TTL is the time in ms after which a message in the queue expires.
-func (q Queue) TTL() (int64, bool) { return q.Smaller(ArgTTL, "message-ttl") }
+func (q Queue) TTL() (int64, bool) { return q.Smaller(ArgTTL) }
 
 // Expires is the time in ms after which the queue is deleted if it has no consumer.
-func (q Queue) Expires() (int64, bool) { return q.Smaller(ArgExpires, "expires") }
+func (q Queue) Expires() (int64, bool) { return q.Smaller(ArgExpires) }
 
 // MaxLength is how many messages the queue holds.
-func (q Queue) MaxLength() (int64, bool) { return q.Smaller(ArgMaxLength, "max-length") }
+func (q Queue) MaxLength() (int64, bool) { return q.Smaller(ArgMaxLength) }
 
 // Limited reports whether the queue holds a limited number of messages or bytes.
 func (q Queue) Limited() bool {
-	_, byBytes := q.Smaller(ArgMaxLengthBytes, "max-length-bytes")
+	_, byBytes := q.Smaller(ArgMaxLengthBytes)
 	_, byMessages := q.MaxLength()
 	return byBytes || byMessages
 }
@@ -137,7 +136,7 @@ func (q Queue) LengthText() string {
 	n, set := q.MaxLength()
 	switch {
 	case !set:
-		n, _ = q.Smaller(ArgMaxLengthBytes, "max-length-bytes")
+		n, _ = q.Smaller(ArgMaxLengthBytes)
 		return fmt.Sprintf("%d bytes", n)
 	case n == 1:
 		return "1 message"
@@ -159,5 +158,5 @@ func (q Queue) DeliveryLimit() (int64, bool) {
 	if byArg && byPolicy && !q.Version.Before(4, 0) && min(arg, policy) < 0 {
 		return max(arg, policy), true
 	}
-	return q.Smaller(ArgDeliveryLimit, "delivery-limit")
+	return q.Smaller(ArgDeliveryLimit)
 }

@@ -103,16 +103,16 @@ func (g Gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
 
 // askQueue asks the API. It returns nil for a queue that does not exist.
 func (g Gatherer) askQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
-	have, err := g.api.Queue(ctx, f.VHost, name)
+	q, err := g.api.Queue(ctx, f.VHost, name)
 	if errors.Is(err, broker.ErrNoObject) {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
 	if err != nil {
 		return nil, err
 	}
-	q := &broker.Queue{Version: f.Version, VHost: f.VHost, Name: name}
-	f.Policies.Describe(have, q)
-	return q, nil
+	q.Version = f.Version
+	f.Policies.Apply(&q)
+	return &q, nil
 }
 
 // readQueue is askQueue over AMQP.

@@ -36,9 +36,8 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		v, _ := broker.ParseVersion(rabbit)
-		have := Facts{Product: "RabbitMQ", Description: broker.Description{Queue: broker.Queue{Version: v, Name: "q"}}}
-		broker.Policies{}.Describe(q, &have.Queue)
-		have.Policy, have.PolicyKnown = q.Policy, q.Policy != nil
+		q.Version = v
+		have := Facts{Product: "RabbitMQ", Description: broker.Description{Queue: q}}
 		for _, found := range Judge(All, have, Need{Queue: "q", MaxRetries: retries, Ordered: len(text)%2 == 0}) {
 			if found.Code == "" || found.Seen == "" || found.Impact == "" || found.Fix == "" {
 				t.Errorf("%s: %+v is incomplete", text, found)

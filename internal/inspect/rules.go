@@ -119,9 +119,8 @@ func lifetimeRule(f Facts, _ Need) []Finding {
 // orderRule looks for what would break strict order.
 func orderRule(f Facts, need Need) []Finding {
 	var out []Finding
-	if kind, _ := f.Text(broker.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
-		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, broker.ArgDelayedRetry,
-			"delayed-retry-type")})
+	if kind, _ := f.Text(broker.ArgDelayedRetry); kind != "" && kind != "disabled" {
+		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, broker.ArgDelayedRetry)})
 		if need.Ordered {
 			x.Severity = Error
 		}
@@ -150,11 +149,11 @@ func managementRule(f Facts, _ Need) []Finding {
 }
 
 // unset says how to remove a setting of a queue.
-func unset(q broker.Queue, arg, key string) string {
+func unset(q broker.Queue, arg string) string {
 	if _, byArgument := q.Args[arg]; byArgument {
 		return "declare the queue again without " + arg
 	}
-	return fmt.Sprintf("remove %s from %s", key, policyText(q))
+	return fmt.Sprintf("remove %s from %s", broker.PolicyKey(arg), policyText(q))
 }
 
 // policyText names the policy; a definition without a name is an operator's.

@@ -60,7 +60,7 @@ func consumerTimeoutRule(f Facts, need Need) []Finding {
 		backoff = defaultBackoff
 	}
 	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
-	if ms, set := f.Smaller(broker.ArgConsumerTimeout, "consumer-timeout"); set && ms > 0 {
+	if ms, set := f.Smaller(broker.ArgConsumerTimeout); set && ms > 0 {
 		timeout = broker.Milliseconds(ms)
 	}
 	for _, c := range f.Vitals.Consumers {

@@ -15,7 +15,7 @@ import (
 // examined are sound facts with all that a close look sees.
 func examined() Facts {
 	f := sound()
-	f.Policies.Known, f.VHost = true, "a/b"
+	f.VHost = "a/b"
 	f.Vitals = &Vitals{Targets: []broker.Queue{{
 		Version: f.Version, VHost: f.VHost, Name: "q.dlq", Policy: amqp.Table{}, PolicyKnown: true,
 		Declared: broker.Declared{Type: "quorum", Durable: true, Args: broker.DeadLetterArguments()},
@@ -101,8 +101,8 @@ func TestJudgeClosely(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := acks(10)
-	short.RawTimeout = json.Number("60000")
-	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all",
+	short.RawTimeout = float64(60000)
+	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: broker.Table{"ha-mode": "all",
 		"max-length": int64(5)}}
 	tests := []struct {
 		name string
@@ -217,7 +217,7 @@ func TestJudgeClosely(t *testing.T) {
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
 		{"foreign policy for a classic queue", changes(classic, policies(broker.Policy{Name: "p", ApplyTo: "queues",
-			Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
+			Definition: broker.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
 		{"no foreign policy for a classic queue", changes(classic, policies(lazyHA)), plain, ""},
 		{"foreign policy that matches others",
 			changes(policies(broker.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},

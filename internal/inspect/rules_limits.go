@@ -9,13 +9,13 @@ func limitsRule(f Facts, _ Need) []Finding {
 	}
 	var out []Finding
 	if ms, set := f.TTL(); set {
-		out = append(out, Say("message-ttl", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgTTL, "message-ttl")}))
+		out = append(out, Say("message-ttl", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgTTL)}))
 	}
 	if f.Limited() && f.DropsHead() {
 		out = append(out, Say(CodeDropsHead, Vars{"length": f.LengthText()}))
 	}
 	if ms, set := f.Expires(); set {
-		out = append(out, Say("expires", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgExpires, "expires")}))
+		out = append(out, Say("expires", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgExpires)}))
 	}
 	return out
 }

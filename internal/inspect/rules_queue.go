@@ -53,8 +53,7 @@ func queueTTL(f Facts, q broker.Queue) []Finding {
 	if !set || q.Type == "" || f.passes(q.Name) {
 		return nil
 	}
-	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name),
-		"unset": unset(q, broker.ArgTTL, "message-ttl")})}
+	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)})}
 }
 
 // passes reports whether dead letters come back to f through the queue of that name.

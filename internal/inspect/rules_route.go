@@ -111,14 +111,13 @@ func strategyRule(f Facts, need Need) []Finding {
 // conflictRule looks for an argument that hides a policy's dead-letter setting.
 func conflictRule(f Facts, _ Need) []Finding {
 	var out []Finding
-	for _, s := range []struct{ arg, key string }{
-		{broker.ArgDeadLetterExchange, "dead-letter-exchange"}, {broker.ArgDeadLetterKey, "dead-letter-routing-key"},
-	} {
-		byArgument, a := f.Args[s.arg].(string)
-		byPolicy, p := f.Policy[s.key].(string)
+	for _, arg := range []string{broker.ArgDeadLetterExchange, broker.ArgDeadLetterKey} {
+		key := broker.PolicyKey(arg)
+		byArgument, a := f.Args[arg].(string)
+		byPolicy, p := f.Policy[key].(string)
 		if a && p && byArgument != byPolicy {
 			out = append(out, Say("dead-letter-conflict", Vars{
-				"arg": s.arg, "key": s.key, "argument": quoted(byArgument), "other": quoted(byPolicy),
+				"arg": arg, "key": key, "argument": quoted(byArgument), "other": quoted(byPolicy),
 				"policy": policyText(f.Queue),
 			}))
 		}
