@@ -116,9 +116,10 @@ var arrows = map[string][]string{
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
 	"integration/internal/faults": {"integration/internal/fleet", "integration/internal/rig", "internal/audit",
 		"internal/pause"},
-	"integration/lab": {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
+	"integration/internal/work": {"consumer", "internal/audit", "internal/pause"},
+	"integration/lab":           {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
 	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/audit", "internal/broker",
-		"integration/internal/...")...),
+		"integration/internal/...", "integration/lab/ways")...),
 	"internal/audit": nil, // shares nothing with what it judges
 }
 

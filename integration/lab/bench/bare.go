@@ -49,32 +49,6 @@ func (t *trial) serve(ctx context.Context, conn *amqp.Connection, prefetch int, 
 	return errors.Join(workers.Wait(), err, ch.Close())
 }
 
-// eachDelivery returns a worker that calls settle for every delivery.
-func eachDelivery(settle func(*amqp.Delivery) error) worker {
-	return func(deliveries <-chan amqp.Delivery) error {
-		for d := range deliveries {
-			if err := settle(&d); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// ackEach is the loop of every tutorial.
-func ackEach(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.serve(ctx, conn, prefetch, eachDelivery(func(d *amqp.Delivery) error {
-		if err := t.tally.handle(d); err != nil {
-			return err
-		}
-		if err := d.Ack(false); err != nil {
-			return err
-		}
-		t.tally.settle(1)
-		return nil
-	}))
-}
-
 const (
 	ackRun  = prefetch / 2
 	ackIdle = 5 * time.Millisecond

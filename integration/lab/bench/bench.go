@@ -192,12 +192,12 @@ func (b *bench) close(ctx context.Context) error {
 func (b *bench) removeKeys(ctx context.Context) error {
 	const page = 10_000
 	for cursor := uint64(0); ; {
-		keys, next, err := b.plain.Scan(ctx, cursor, b.name+":*", page).Result()
+		keys, next, err := b.plain.Scan(ctx, cursor, b.name+"*", page).Result()
 		if err == nil && len(keys) > 0 {
 			err = b.plain.Unlink(ctx, keys...).Err()
 		}
 		if err != nil {
-			return fmt.Errorf("removing the keys %s:*: %w", b.name, err)
+			return fmt.Errorf("removing the keys %s*: %w", b.name, err)
 		}
 		if cursor = next; cursor == 0 {
 			return nil

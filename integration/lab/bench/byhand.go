@@ -3,132 +3,48 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
-// counterTTL is how long a counter by hand lives, as those of strikes do.
-const counterTTL = 7 * 24 * time.Hour
-
-// countByHand counts failures with INCR and EXPIRE, in one round trip, and leaves the counters to expire.
-func countByHand(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.serve(ctx, conn, prefetch, t.counting(ctx, false))
-}
-
-// countByHandOrdered keeps the order with a prefetch of 1: a failed message comes back before the next one is sent.
-func countByHandOrdered(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.serve(ctx, conn, 1, t.counting(ctx, false))
-}
-
-// countByHandDel also deletes the counter on every success, so that an id may be used again.
-func countByHandDel(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.serve(ctx, conn, prefetch, t.counting(ctx, true))
-}
-
-func (t *trial) counting(ctx context.Context, clearing bool) worker {
-	return eachDelivery(func(d *amqp.Delivery) error {
-		key := t.name + ":" + t.spec.Queue + ":" + d.MessageId
-		if t.tally.handle(d) != nil {
-			return t.failByHand(ctx, d, key)
-		}
-		if clearing {
-			if err := t.plain.Del(ctx, key).Err(); err != nil {
+// byHand is a loop with a way of the comparison. Prefetch is that of its consumer.
+func byHand(way *ways.Way, prefetch int) loop {
+	return func(ctx context.Context, t *trial, _ *amqp.Connection) error {
+		consuming, stop := t.untilDone(ctx)
+		defer stop()
+		err := way.Work(consuming, &ways.Client{
+			Spec: ways.Spec{Way: way.Name, Queue: t.spec.Queue, AMQP: t.amqpURL, Redis: t.redisURL, Processes: 1,
+				Concurrency: t.workers, Prefetch: prefetch},
+			Handle: func(d *amqp.Delivery) error {
+				err := t.tally.handle(d)
+				if err != nil && t.tally.last(d) { // before the message can be delivered again
+					return errLast
+				}
 				return err
-			}
-		}
-		if err := d.Ack(false); err != nil {
+			},
+			Settled: func(handled error) {
+				if handled == nil || handled == errLast { //nolint:errorlint // it is never wrapped
+					t.tally.settle(1)
+				}
+			},
+		})
+		return errors.Join(err, ctx.Err())
+	}
+}
+
+// errLast is the failure of a message's last attempt.
+var errLast = errors.New("no such product in the catalogue, for the last time")
+
+// incrAndDel also deletes the counter on every success, so that an id may be used again.
+func incrAndDel() *ways.Way {
+	incr := *ways.Find("incr")
+	incr.Work = ways.ByHandToo(ways.Incr, func(ctx context.Context, s *ways.Session, d *amqp.Delivery) error {
+		if err := s.Store.Del(ctx, ways.CounterKey(s, d)).Err(); err != nil {
 			return err
 		}
-		t.tally.settle(1)
-		return nil
+		return d.Ack(false)
 	})
-}
-
-func (t *trial) failByHand(ctx context.Context, d *amqp.Delivery, key string) error {
-	var failures *redis.IntCmd
-	_, err := t.plain.Pipelined(ctx, func(p redis.Pipeliner) error {
-		failures = p.Incr(ctx, key)
-		p.Expire(ctx, key, counterTTL)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if failures.Val() <= retries {
-		return d.Nack(false, true)
-	}
-	if err := d.Nack(false, false); err != nil {
-		return err
-	}
-	t.tally.settle(1)
-	return nil
-}
-
-// deliveryLimit leaves the count to a quorum queue with x-delivery-limit. It rejects: RabbitMQ 4.3 does not count a
-// nack.
-func deliveryLimit(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.serve(ctx, conn, prefetch, eachDelivery(func(d *amqp.Delivery) error {
-		err := t.tally.handle(d)
-		final := err == nil || t.tally.last(d) // read before the message can be delivered again
-		if err == nil {
-			err = d.Ack(false)
-		} else {
-			err = d.Reject(true)
-		}
-		if err == nil && final {
-			t.tally.settle(1)
-		}
-		return err
-	}))
-}
-
-// retriesHeader is where republish counts.
-const retriesHeader = "x-retries"
-
-// republish publishes a failed message anew, with its count in a header, and acks the old one once the broker has
-// confirmed the new one. It publishes on a connection of its own, as a program should.
-func republish(ctx context.Context, t *trial, conn *amqp.Connection) (err error) {
-	publishing, err := t.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeConnection(publishing)) }()
-	out, err := publishing.Channel()
-	if err != nil {
-		return err
-	}
-	if err := out.Confirm(false); err != nil {
-		return err
-	}
-	return t.serve(ctx, conn, prefetch, eachDelivery(func(d *amqp.Delivery) error {
-		retried, _ := d.Headers[retriesHeader].(int32)
-		err := t.tally.handle(d)
-		switch {
-		case err == nil:
-			err = d.Ack(false)
-			t.tally.settle(1)
-		case retried >= retries:
-			err = d.Nack(false, false)
-			t.tally.settle(1)
-		default:
-			err = t.republishOne(ctx, out, d, retried+1)
-		}
-		return err
-	}))
-}
-
-func (t *trial) republishOne(ctx context.Context, out *amqp.Channel, d *amqp.Delivery, retry int32) error {
-	confirm, err := out.PublishWithDeferredConfirm("", t.spec.Queue, true, false, amqp.Publishing{
-		Headers: amqp.Table{retriesHeader: retry}, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body,
-	})
-	if err != nil {
-		return err
-	}
-	if ok, err := confirm.WaitContext(ctx); err != nil || !ok {
-		return errors.Join(fmt.Errorf("publishing message %s again: confirmed: %v", d.MessageId, ok), err)
-	}
-	return d.Ack(false)
+	return &incr
 }

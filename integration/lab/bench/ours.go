@@ -66,19 +66,25 @@ func (t *trial) consume(ctx context.Context, conn *amqp.Connection, c consumer.C
 			return err
 		}
 	}
-	consuming, stop := context.WithCancel(ctx)
+	consuming, stop := t.untilDone(ctx)
 	defer stop()
-	go func() {
-		select {
-		case <-t.tally.done:
-		case <-consuming.Done():
-		}
-		stop()
-	}()
 	if err := c.Consume(consuming, conn); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// untilDone returns a context that ends when all messages are settled.
+func (t *trial) untilDone(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-t.tally.done:
+		case <-ctx.Done():
+		}
+		stop()
+	}()
+	return ctx, stop
 }
 
 // settlements counts the settled messages.

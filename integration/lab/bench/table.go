@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -56,17 +57,17 @@ func table() []row {
 	queues := topology.Spec{DelayQueues: true}
 	return []row{
 		{contest: success, name: strikes, measure: consuming(consume)},
-		{contest: success, name: "bare, ack each", measure: consuming(ackEach), goal: both(1.25, 0)},
+		{contest: success, name: "bare, ack each", measure: consuming(byHand(ways.Find("bare"), prefetch)), goal: both(1.25, 0)},
 		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple), goal: both(.85, 0)},
 		{contest: success, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 
 		{contest: failing, name: strikes, measure: consuming(consume)},
-		{contest: failing, name: handINCR, measure: consuming(countByHand), goal: both(1.2, 10)},
-		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(countByHandDel),
+		{contest: failing, name: handINCR, measure: consuming(byHand(ways.Find("incr"), prefetch)), goal: both(1.2, 10)},
+		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(byHand(incrAndDel(), prefetch)),
 			goal: both(2, 10)},
-		{contest: failing, name: "the broker's delivery limit", measure: consuming(deliveryLimit), only: topology.Quorum,
+		{contest: failing, name: "the broker's delivery limit", measure: consuming(byHand(ways.Find("delivery-limit"), prefetch)), only: topology.Quorum,
 			spec: limited, goal: both(.7, 10)},
-		{contest: failing, name: "republish with a count in a header", measure: consuming(republish), goal: both(2.5, 10)},
+		{contest: failing, name: "republish with a count in a header", measure: consuming(byHand(ways.Find("copy-ack"), prefetch)), goal: both(2.5, 10)},
 		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
 		{contest: failing, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 
@@ -76,7 +77,7 @@ func table() []row {
 		{contest: ordered, name: "strikes, HoldLanes", measure: consuming(consumeHoldingLanes), spec: single, sound: true},
 
 		{contest: orderedFailing, name: strikes, measure: consuming(consumeInPlace), spec: single},
-		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(countByHandOrdered),
+		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(byHand(ways.Find("incr"), 1)),
 			spec: single, goal: goal{2.9, 4, 10}},
 
 		{contest: pushing, name: strikes, measure: posting(pushStrikes)},

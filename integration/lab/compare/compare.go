@@ -27,6 +27,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -41,9 +42,9 @@ type config struct {
 }
 
 func parseFlags(args []string) (config, error) {
-	c := config{types: []string{classic, quorum}, parts: []string{inOrder, withKiller, underFaults, speed}}
-	for _, w := range ways {
-		c.only = append(c.only, w.name)
+	c := config{types: []string{ways.Classic, ways.Quorum}, parts: []string{inOrder, withKiller, underFaults, speed}}
+	for _, w := range ways.All {
+		c.only = append(c.only, w.Name)
 	}
 	f := flag.NewFlagSet("compare", flag.ContinueOnError)
 	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a "+
@@ -75,12 +76,12 @@ func list(to *[]string) func(string) error {
 
 func (c config) validate() error {
 	for _, name := range c.only {
-		if findWay(name) == nil {
-			return fmt.Errorf("-only: no way %q; want some of %s", name, wayNames())
+		if ways.Find(name) == nil {
+			return fmt.Errorf("-only: no way %q; -h lists them", name)
 		}
 	}
 	for _, kind := range c.types {
-		if kind != classic && kind != quorum {
+		if kind != ways.Classic && kind != ways.Quorum {
 			return fmt.Errorf("-type is %q: classic, quorum or both", kind)
 		}
 	}
@@ -169,8 +170,8 @@ func (l *lab) fill(ctx context.Context, out io.Writer) error {
 	l.head(out)
 	for _, kind := range l.types {
 		for _, name := range l.only {
-			w := findWay(name)
-			if w.only != "" && w.only != kind || w.from > 0 && known.Before(4, w.from) {
+			w := ways.Find(name)
+			if w.Only != "" && w.Only != kind || w.From > 0 && known.Before(4, w.From) {
 				notApplicable(out, w, kind)
 				continue
 			}
@@ -192,7 +193,7 @@ type cell struct {
 	rates    *rates
 }
 
-func (l *lab) cell(ctx context.Context, w *way, kind string) (all cell, err error) {
+func (l *lab) cell(ctx context.Context, w *ways.Way, kind string) (all cell, err error) {
 	all.verdicts = map[string]*verdict{}
 	for _, p := range l.runs(l.kinds) {
 		if !slices.Contains(l.parts, p.name) {
@@ -200,7 +201,7 @@ func (l *lab) cell(ctx context.Context, w *way, kind string) (all cell, err erro
 		}
 		began := time.Now()
 		v, err := l.play(ctx, w, kind, p)
-		fmt.Fprintf(os.Stderr, "compare: %s, %s, %s: %.0f s\n", w.name, kind, p.name, time.Since(began).Seconds())
+		fmt.Fprintf(os.Stderr, "compare: %s, %s, %s: %.0f s\n", w.Name, kind, p.name, time.Since(began).Seconds())
 		if err != nil {
 			return all, fmt.Errorf("part %s: %w", p.name, err)
 		}

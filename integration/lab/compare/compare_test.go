@@ -17,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -41,7 +43,7 @@ func TestCompare(t *testing.T) {
 		defer broker.Close()
 		url = broker.URL
 	}
-	args := []string{"-type", quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s", "-amqp", url}
+	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s", "-amqp", url}
 	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
 	maps.Copy(rows, small(t, append(args, "-only", "delivery-limit,strikes", "-parts", "killer,faults")))
 	const lost, innocents = 2, 7
@@ -101,7 +103,7 @@ func TestPlan(t *testing.T) {
 	n := map[string]int{}
 	for i, j := range jobs {
 		n[j.Do]++
-		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == audit.Fail) != (j.Times >= 1 && j.Times <= retries) {
+		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == audit.Fail) != (j.Times >= 1 && j.Times <= ways.Retries) {
 			t.Errorf("message %d: %+v", i+1, j)
 		}
 	}
@@ -113,13 +115,13 @@ func TestPlan(t *testing.T) {
 func TestFlakyJobsSucceedAtLast(t *testing.T) {
 	servertest.Long(t)
 	dir := t.TempDir()
-	j := job{Seq: 1, Do: audit.Fail, Times: 2}
+	j := work.Job{Seq: 1, Do: audit.Fail, Times: 2}
 	for i, want := range []bool{false, false, true, true} {
-		if got := j.run(dir) == nil; got != want {
+		if got := do(j, dir) == nil; got != want {
 			t.Errorf("attempt %d: succeeded %v, want %v", i+1, got, want)
 		}
 	}
-	if err := j.run(filepath.Join(dir, "missing")); errors.Is(err, context.Canceled) || err == nil {
+	if err := do(j, filepath.Join(dir, "missing")); errors.Is(err, context.Canceled) || err == nil {
 		t.Errorf("a count that cannot be written: %v", err)
 	}
 }

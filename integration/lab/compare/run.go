@@ -11,10 +11,15 @@ import (
 	"slices"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 // part is one run of a way with consumer processes, from which some columns come.
@@ -65,18 +70,43 @@ func (c config) runs(kinds []faults.Kind) []part {
 	return all
 }
 
+// mix says what the messages of a run do.
+type mix struct {
+	fail, poison    float64 // shares of the messages
+	killers         int
+	fastest, spread int // milliseconds
+}
+
+// plan lays out the jobs of a run. Those that fail some times succeed within the ways.Retries.
+func plan(n int, m mix, rnd *rand.Rand) []work.Job {
+	jobs := make([]work.Job, n)
+	for i := range jobs {
+		jobs[i] = work.Job{Seq: i + 1, Do: audit.Succeed, Ms: m.fastest + rnd.IntN(m.spread+1)}
+		switch at := rnd.Float64(); {
+		case at < m.poison:
+			jobs[i].Do = audit.Poison
+		case at < m.poison+m.fail:
+			jobs[i].Do, jobs[i].Times = audit.Fail, 1+rnd.IntN(ways.Retries)
+		}
+	}
+	for _, i := range rnd.Perm(n / 2)[:min(m.killers, n/2)] { // with neighbours behind them
+		jobs[i].Do, jobs[i].Times = audit.Kill, 0
+	}
+	return jobs
+}
+
 // run is one part of one cell.
 type run struct {
 	lab      *lab
 	part     part
-	queues   *queues
+	queues   *ways.Queues
 	fleet    *fleet.Fleet
 	faults   *faults.Injector
 	log      *audit.Log
 	dir      string
 	progress *audit.Progress
 
-	jobs      []job
+	jobs      []work.Job
 	published int
 }
 
@@ -84,7 +114,7 @@ type run struct {
 const left audit.Kind = "left"
 
 // play runs a part and returns what the judge sees.
-func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict, err error) {
+func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v verdict, err error) {
 	if err := l.store.Flush(ctx); err != nil {
 		return v, err
 	}
@@ -93,10 +123,10 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 		return v, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir), queues: newQueues(l.broker, w, kind, "compare-"+p.name,
+	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir), queues: ways.NewQueues(l.broker, w, kind, "compare-"+p.name,
 		retryWait)}
 	if p.order {
-		r.queues.main["x-single-active-consumer"] = true
+		r.queues.Main["x-single-active-consumer"] = true
 	}
 	rnd := rand.New(rand.NewPCG(l.seed, 1)) //nolint:gosec // to be repeated
 	r.jobs = plan(p.messages, p.mix, rnd)
@@ -105,10 +135,10 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 		return v, err
 	}
 	defer func() { err = errors.Join(err, r.log.Close()) }()
-	if err := r.queues.declare(); err != nil {
+	if err := r.queues.Declare(); err != nil {
 		return v, err
 	}
-	defer func() { err = errors.Join(err, r.queues.remove()) }()
+	defer func() { err = errors.Join(err, r.queues.Remove()) }()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	r.fleet = &fleet.Fleet{Rest: restartAfter, Fail: fail}
@@ -116,7 +146,7 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 	if err := r.seat(ctx, w); err != nil {
 		return v, err
 	}
-	r.faults = &faults.Injector{Log: r.log, Fleet: r.fleet, Broker: l.broker, Queues: r.queues.names(), Store: l.store,
+	r.faults = &faults.Injector{Log: r.log, Fleet: r.fleet, Broker: l.broker, Queues: r.queues.Names(), Store: l.store,
 		Say: func(string, ...any) {}, Rnd: rnd}
 	if err := r.all(ctx, due); err != nil {
 		return v, errors.Join(err, context.Cause(ctx))
@@ -126,17 +156,17 @@ func (l *lab) play(ctx context.Context, w *way, kind string, p part) (v verdict,
 		return v, err
 	}
 	if l.keep != "" {
-		err = os.CopyFS(filepath.Join(l.keep, w.name+"-"+kind+"-"+p.name), os.DirFS(dir))
+		err = os.CopyFS(filepath.Join(l.keep, w.Name+"-"+kind+"-"+p.name), os.DirFS(dir))
 	}
-	return judge(events, w.mostAttempts()), err
+	return judge(events, w.MostAttempts()), err
 }
 
 // seat gives the fleet a seat for each process.
-func (r *run) seat(ctx context.Context, w *way) error {
-	of := spec{
-		Way: w.name, Queue: r.queues.name, History: r.dir, Processes: r.part.processes, Concurrency: r.part.concurrency,
+func (r *run) seat(ctx context.Context, w *ways.Way) error {
+	of := spec{History: r.dir, Spec: ways.Spec{
+		Way: w.Name, Queue: r.queues.Name, Processes: r.part.processes, Concurrency: r.part.concurrency,
 		Prefetch: r.part.prefetch, Order: r.part.order, Wait: retryWait,
-	}
+	}}
 	for range of.Processes {
 		s, err := r.fleet.NewSeat(ctx, r.lab.broker, r.lab.store, nil)
 		if err != nil {
@@ -155,7 +185,7 @@ func (r *run) seat(ctx context.Context, w *way) error {
 func (r *run) all(ctx context.Context, due []faults.Fault) error {
 	declared := time.Now()
 	for _, j := range r.jobs {
-		r.log.Write(audit.Event{Kind: audit.Published, ID: j.id(), Seq: j.Seq, Do: j.Do, Outcome: audit.Confirmed})
+		r.log.Write(audit.Event{Kind: audit.Published, ID: j.ID(), Seq: j.Seq, Do: j.Do, Outcome: audit.Confirmed})
 	}
 	if err := r.publishUpTo(ctx, len(r.jobs)/(len(due)+1)); err != nil {
 		return err
@@ -200,7 +230,11 @@ func (r *run) trouble(ctx context.Context, f faults.Fault, n int) error {
 func (r *run) publishUpTo(ctx context.Context, n int) error {
 	some := r.jobs[r.published:n]
 	r.published = n
-	return r.queues.publish(ctx, some)
+	all := make([]publisher.Message, len(some))
+	for i, j := range some {
+		all[i] = publisher.Message{Key: r.queues.Name, Publishing: amqp.Publishing{MessageId: j.ID(), Body: j.Body()}}
+	}
+	return r.queues.Publish(ctx, all)
 }
 
 // drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the
@@ -214,7 +248,7 @@ func (r *run) drain(ctx context.Context) (bool, error) {
 		}
 		if over {
 			_ = r.fleet.Stop() // one that hangs was killed
-			ready, _, err := r.queues.depths()
+			ready, _, err := r.queues.Depths()
 			if err != nil || ready == 0 {
 				return true, err
 			}
@@ -231,16 +265,28 @@ func (r *run) drained() (bool, error) {
 	if err := r.progress.Update(); err != nil {
 		return false, err
 	}
-	ready, dead, err := r.queues.depths()
+	ready, dead, err := r.queues.Depths()
 	accounted := len(r.progress.Done)+dead >= len(r.jobs)
 	return ready == 0 && (accounted || time.Since(r.progress.Last) > r.part.idle), err
+}
+
+// take takes everything out of the queues and writes it down. It returns how many messages there were.
+func (r *run) take() (n int, err error) {
+	return n, r.queues.Take(func(d *amqp.Delivery, dead bool) {
+		n++
+		e := audit.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
+		if dead {
+			e.Kind = audit.Dead
+		}
+		r.log.Write(e)
+	})
 }
 
 // collect writes down where the messages are. A dead letter, or one in a queue with a TTL, may be on its way.
 func (r *run) collect(ctx context.Context) error {
 	end := time.Now().Add(r.part.idle)
 	for found := len(r.progress.Done); ; {
-		n, err := r.queues.collect(r.log)
+		n, err := r.take()
 		if err != nil {
 			return err
 		}

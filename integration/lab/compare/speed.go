@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,7 +9,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 const (
@@ -27,16 +29,16 @@ type rates struct {
 }
 
 // measure takes the medians of some rounds. The ratio is taken within a round, so that other load weighs on both.
-func (l *lab) measure(ctx context.Context, w *way, kind string, messages int) (r rates, err error) {
+func (l *lab) measure(ctx context.Context, w *ways.Way, kind string, messages int) (r rates, err error) {
 	var all [4][]float64
 	for range rounds {
 		var got [3]float64
 		for i, of := range []struct {
-			way     *way
+			way     *ways.Way
 			failing int
-		}{{findWay("bare"), 0}, {w, 0}, {w, 10}} {
+		}{{ways.Find("bare"), 0}, {w, 0}, {w, 10}} {
 			if got[i], err = l.rate(ctx, of.way, kind, messages, of.failing); err != nil {
-				return r, fmt.Errorf("%s, %d %% failing: %w", of.way.name, of.failing, err)
+				return r, fmt.Errorf("%s, %d %% failing: %w", of.way.Name, of.failing, err)
 			}
 		}
 		for i, x := range []float64{got[1], got[2], got[1] / got[0], got[2] / got[0]} {
@@ -49,38 +51,39 @@ func (l *lab) measure(ctx context.Context, w *way, kind string, messages int) (r
 func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // rate measures one round: from the first attempt until every message was handled.
-func (l *lab) rate(ctx context.Context, w *way, kind string, messages, failing int) (perSecond float64, err error) {
+func (l *lab) rate(ctx context.Context, w *ways.Way, kind string, messages, failing int) (perSecond float64, err error) {
 	if err := l.store.Flush(ctx); err != nil {
 		return 0, err
 	}
-	q := newQueues(l.broker, w, kind, "compare-speed", 0)
-	if err := q.declare(); err != nil {
+	q := ways.NewQueues(l.broker, w, kind, "compare-speed", 0)
+	if err := q.Declare(); err != nil {
 		return 0, err
 	}
 	defer func() {
-		if e := q.remove(); err == nil {
+		if e := q.Remove(); err == nil {
 			err = e
 		}
 	}()
-	jobs := make([]job, messages)
-	for i := range jobs {
-		jobs[i] = job{Seq: i + 1, Do: audit.Succeed}
+	all := make([]publisher.Message, messages)
+	for i := range all {
+		j := work.Job{Seq: i + 1, Do: audit.Succeed}
 		if failing > 0 && i%(100/failing) == 0 {
-			jobs[i].Do = audit.Fail
+			j.Do = audit.Fail
 		}
+		all[i] = publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: j.ID(), Body: j.Body()}}
 	}
-	if err := q.publish(ctx, jobs); err != nil {
+	if err := q.Publish(ctx, all); err != nil {
 		return 0, err
 	}
 	limited, stop := context.WithTimeout(ctx, speedWithin)
 	defer stop()
-	m := &meter{left: messages, over: stop, acksAll: w.name == "bare", tried: make([]bool, messages+1),
+	m := &meter{left: messages, over: stop, acksAll: w.Name == "bare", tried: make([]bool, messages+1),
 		done: make([]bool, messages+1)}
-	c := &client{way: w, handle: m.handle, spec: spec{
-		Way: w.name, Queue: q.name, AMQP: l.broker.URL, Redis: l.store.URL, Processes: 1,
+	c := &ways.Client{Handle: m.handle, Spec: ways.Spec{
+		Way: w.Name, Queue: q.Name, AMQP: l.broker.URL, Redis: l.store.URL, Processes: 1,
 		Concurrency: speedConcurrency, Prefetch: speedPrefetch,
 	}}
-	if err := w.work(limited, c); err != nil {
+	if err := w.Work(limited, c); err != nil {
 		return 0, err
 	}
 	if m.left > 0 {
@@ -100,8 +103,8 @@ type meter struct {
 }
 
 func (m *meter) handle(d *amqp.Delivery) error {
-	var j job
-	if err := json.Unmarshal(d.Body, &j); err != nil {
+	j, err := work.Read(d.Body)
+	if err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -119,7 +122,7 @@ func (m *meter) handle(d *amqp.Delivery) error {
 		}
 	}
 	if fails {
-		return errJob
+		return work.ErrJob
 	}
 	return nil
 }

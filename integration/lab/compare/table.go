@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
 // column is a figure of some parts.
@@ -79,12 +81,12 @@ func row(out io.Writer, name, kind string, of []column, text func(column) string
 	fmt.Fprintln(out, strings.TrimRight(line, " "))
 }
 
-func notApplicable(out io.Writer, w *way, kind string) {
-	fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.name, kind)
+func notApplicable(out io.Writer, w *ways.Way, kind string) {
+	fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.Name, kind)
 }
 
-func (c *cell) print(out io.Writer, of []column, w *way, kind string) {
-	row(out, w.name, kind, of, func(of column) string { return of.value(c) })
+func (c *cell) print(out io.Writer, of []column, w *ways.Way, kind string) {
+	row(out, w.Name, kind, of, func(of column) string { return of.value(c) })
 }
 
 func rate(perSecond, ratio float64) string { return fmt.Sprintf("%.0f (%.2f)", perSecond, ratio) }

@@ -2,44 +2,78 @@ package compare
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
+// spec is what a consumer process is told.
+type spec struct {
+	ways.Spec
+	History string
+	Number  int
+}
+
 // runWorker is a consumer process. It writes down what a handler does before it does it.
 func runWorker(ctx context.Context, s spec) error {
+	way := ways.Find(s.Way)
+	if way == nil {
+		return fmt.Errorf("no way %q", s.Way)
+	}
 	log, err := audit.Append(s.History, s.Number)
 	if err != nil {
 		return err
 	}
-	c := &client{
-		spec: s, way: findWay(s.Way), handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) },
-		copies: func(d *amqp.Delivery, copied string) {
-			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: copyOf(d)})
+	c := &ways.Client{
+		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) },
+		Copies: func(d *amqp.Delivery, copied string) {
+			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
 		},
 	}
-	if c.way == nil {
-		return fmt.Errorf("no way %q", s.Way)
-	}
-	return errors.Join(c.way.work(ctx, c), log.Close())
+	return errors.Join(way.Work(ctx, c), log.Close())
 }
 
 func handle(log *audit.Log, dir string, d *amqp.Delivery) error {
-	var j job
-	if err := json.Unmarshal(d.Body, &j); err != nil {
+	j, err := work.Read(d.Body)
+	if err != nil {
 		return err
 	}
-	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: copyOf(d)})
-	err := j.run(dir)
+	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
+	err = do(j, dir)
 	e := audit.Event{Kind: audit.Ended, ID: d.MessageId, Outcome: audit.OK}
 	if err != nil {
 		e.Outcome = audit.Failed
 	}
 	log.Write(e)
 	return err
+}
+
+// do does a job. Nothing cancels it.
+func do(j work.Job, dir string) error {
+	return j.Run(context.Background(), func() (int, error) { return countFailure(filepath.Join(dir, j.ID())) }, nil)
+}
+
+// countFailure counts a run of a message in a file that all processes share, and returns which one this is.
+func countFailure(name string) (int, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600) //nolint:gosec // in the history's own directory
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	if _, err := file.Write([]byte{'x'}); err != nil {
+		return 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return int(info.Size()), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
@@ -22,7 +23,7 @@ const batch = 100
 
 // producer publishes the jobs, through a proxy of its own, and again what is undecided: that may make two of one.
 type producer struct {
-	jobs    []job
+	jobs    []work.Job
 	broker  *rig.Broker
 	log     *audit.Log
 	link    fleet.Links
@@ -58,12 +59,10 @@ func (p *producer) run(ctx context.Context) error {
 
 // publish publishes jobs until each is confirmed.
 func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, to int) error {
-	left := make([]publisher.Message, 0, to-from)
-	seqs := make(map[string]int, to-from)
-	for i := from; i < to; i++ {
-		m := publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprintf("m%06d", i+1),
-			Body: p.jobs[i].body()}}
-		left, seqs[m.MessageId] = append(left, m), i+1
+	left, of := make([]publisher.Message, 0, to-from), map[string]work.Job{}
+	for _, j := range p.jobs[from:to] {
+		m := publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: j.ID(), Body: j.Body()}}
+		left, of[m.MessageId] = append(left, m), j
 	}
 	for len(left) > 0 {
 		errs := make([]error, len(left))
@@ -76,10 +75,9 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 		}
 		var again []publisher.Message
 		for i, m := range left {
-			seq := seqs[m.MessageId]
-			j := p.jobs[seq-1]
+			j := of[m.MessageId]
 			p.log.Write(audit.Event{
-				Kind: audit.Published, ID: m.MessageId, Seq: seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]),
+				Kind: audit.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]),
 				Err: text(errs[i]),
 			})
 			if errs[i] != nil {

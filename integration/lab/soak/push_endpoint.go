@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -42,8 +43,8 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client has gone
 	}
-	var j job
-	if err := json.Unmarshal(body, &j); err != nil {
+	j, err := work.Read(body)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
@@ -66,7 +67,7 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from
 	// anything.
 	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
-	err = j.run(r.Context(), number, func() bool { return false })
+	err = j.Run(r.Context(), func() (int, error) { return number, nil }, func() bool { return false })
 	if r.Context().Err() != nil || !stop() {
 		return
 	}
@@ -85,7 +86,7 @@ func hungUp(after, timeout time.Duration) string {
 }
 
 // answer is the outcome of a job, and the response that says so. A panic is a 500, as with most servers of HTTP.
-func answer(j job, err error) (outcome string, status int) {
+func answer(j work.Job, err error) (outcome string, status int) {
 	switch {
 	case err == nil:
 		return audit.OK, http.StatusNoContent

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -127,11 +128,11 @@ func TestAnswer(t *testing.T) {
 		outcome string
 		status  int
 	}{
-		{audit.Succeed, nil, audit.OK, 204}, {audit.Reject, errJob, audit.Rejected, 422},
-		{audit.Panic, errJob, audit.Panicked, 500},
-		{audit.Poison, errJob, audit.Failed, 500},
+		{audit.Succeed, nil, audit.OK, 204}, {audit.Reject, work.ErrJob, audit.Rejected, 422},
+		{audit.Panic, work.ErrJob, audit.Panicked, 500},
+		{audit.Poison, work.ErrJob, audit.Failed, 500},
 	} {
-		if outcome, status := answer(job{Do: tc.do}, tc.err); outcome != tc.outcome || status != tc.status {
+		if outcome, status := answer(work.Job{Do: tc.do}, tc.err); outcome != tc.outcome || status != tc.status {
 			t.Errorf("%s: %s, %d", tc.do, outcome, status)
 		}
 	}

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -85,8 +85,7 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 }
 
 func lane(d amqp.Delivery) string {
-	var j job
-	_ = json.Unmarshal(d.Body, &j) // what cannot be read is rejected, in any lane
+	j, _ := work.Read(d.Body) // what cannot be read is rejected, in any lane
 	return strconv.Itoa(j.Lane)
 }
 
@@ -120,17 +119,17 @@ func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 
 func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
-	var j job
-	if err := json.Unmarshal(d.Body, &j); err != nil {
+	j, err := work.Read(d.Body)
+	if err != nil {
 		return consumer.Reject(err)
 	}
 	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()),
 		Redelivered: d.Redelivered}
 	w.log.Write(e)
 	defer w.isolate(ctx, attempt.Token)()
-	err := j.run(ctx, attempt.Number, func() bool { return w.isolated.Load() > 0 })
+	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil }, func() bool { return w.isolated.Load() > 0 })
 	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
-	if j.Do == audit.Panic && errors.Is(err, errJob) {
+	if j.Do == audit.Panic && errors.Is(err, work.ErrJob) {
 		e.Outcome = audit.Panicked
 		w.log.Write(e)
 		panic(err)

@@ -1,4 +1,4 @@
-package compare
+package ways
 
 import (
 	"context"
@@ -24,40 +24,44 @@ const (
 	redialAfter    = 100 * time.Millisecond
 )
 
-// spec is what a consumer process is told.
-type spec struct {
-	Way, Queue, AMQP, Redis, History string
-	Number, Processes                int
-	Concurrency, Prefetch            int
+// Spec says how to consume.
+type Spec struct {
+	Way, Queue, AMQP, Redis          string
+	Processes, Concurrency, Prefetch int
 	Order                            bool          // one message at a time
 	Wait                             time.Duration // before a retry, where the way can wait
 }
 
-// client consumes a queue with a way.
-type client struct {
-	spec
-	way    *way
-	handle func(*amqp.Delivery) error
-	copies func(d *amqp.Delivery, copied string) // is told of a copy before it is published; nil: nobody is
+// Client consumes a queue with a way.
+type Client struct {
+	Spec
+	Handle  func(*amqp.Delivery) error
+	Settled func(handled error)                   // is told of a delivery that was settled by hand; may be nil
+	Copies  func(d *amqp.Delivery, copied string) // is told of a copy before it is published; may be nil
 }
 
-func (c *client) dial(ctx context.Context) (*amqp.Connection, error) {
+func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
 	return consumer.Dialer(c.AMQP, amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})(ctx)
 }
 
-// onFailure settles a delivery whose handler failed.
-type onFailure func(context.Context, *session, *amqp.Delivery) error
+// Settle settles a delivery.
+type Settle func(context.Context, *Session, *amqp.Delivery) error
 
-// session is one connection of a way that is made by hand, and another one to publish on.
-type session struct {
-	*client
+// Session is one connection of a way that is made by hand, and another one to publish on.
+type Session struct {
+	*Client
+	Store   *redis.Client
 	in, out *amqp.Channel
-	store   *redis.Client
+	ok      Settle // after a success; nil: ack
+	fail    Settle // after a failure
 }
 
-// byHand consumes without strikes until ctx is done, with a new session whenever one ends.
-func byHand(fail onFailure) func(context.Context, *client) error {
-	return func(ctx context.Context, c *client) error {
+// ByHand consumes without strikes until ctx is done, with a new session whenever one ends.
+func ByHand(fail Settle) func(context.Context, *Client) error { return ByHandToo(fail, nil) }
+
+// ByHandToo is ByHand with what settles a delivery whose handler succeeded.
+func ByHandToo(fail, ok Settle) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
 		store, err := dialStore(c.Redis, c.Way)
 		if err != nil {
 			return err
@@ -65,14 +69,14 @@ func byHand(fail onFailure) func(context.Context, *client) error {
 		defer store.Close()
 		for ctx.Err() == nil {
 			// an error has ended the session, and what was not settled is redelivered
-			_ = c.serve(ctx, &session{client: c, store: store}, fail)
+			_ = c.serve(ctx, &Session{Client: c, Store: store, ok: ok, fail: fail})
 			pause.For(ctx, redialAfter)
 		}
 		return nil
 	}
 }
 
-func (c *client) serve(ctx context.Context, s *session, fail onFailure) error {
+func (c *Client) serve(ctx context.Context, s *Session) error {
 	in, err := c.dial(ctx)
 	if err != nil {
 		return err
@@ -98,7 +102,7 @@ func (c *client) serve(ctx context.Context, s *session, fail onFailure) error {
 	workers, running := errgroup.WithContext(ctx)
 	names := []string{c.Queue}
 	if c.Way == "side-queue" {
-		names = append(names, c.Queue+c.way.other)
+		names = append(names, c.Queue+sideEnding)
 	}
 	for _, name := range names {
 		deliveries, err := s.in.Consume(name, name, false, false, false, false, nil)
@@ -106,7 +110,7 @@ func (c *client) serve(ctx context.Context, s *session, fail onFailure) error {
 			return err
 		}
 		for range c.Concurrency {
-			workers.Go(func() error { return s.work(running, deliveries, fail) })
+			workers.Go(func() error { return s.work(running, deliveries) })
 		}
 	}
 	<-running.Done()
@@ -124,32 +128,38 @@ func hangUp(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(time.
 var errEnded = errors.New("the deliveries ended")
 
 // work handles deliveries until they end or one cannot be settled. What comes after the stop returns with the session.
-func (s *session) work(ctx context.Context, deliveries <-chan amqp.Delivery, fail onFailure) error {
+func (s *Session) work(ctx context.Context, deliveries <-chan amqp.Delivery) error {
 	for d := range deliveries {
 		if ctx.Err() != nil {
 			continue
 		}
-		err := s.handle(&d)
-		if err == nil {
+		handled, err := s.Handle(&d), error(nil)
+		switch {
+		case handled != nil:
+			err = s.fail(ctx, s, &d)
+		case s.ok != nil:
+			err = s.ok(ctx, s, &d)
+		default:
 			err = d.Ack(false)
-		} else {
-			err = fail(ctx, s, &d)
 		}
 		if err != nil {
 			return err
+		}
+		if s.Settled != nil {
+			s.Settled(handled)
 		}
 	}
 	return errEnded
 }
 
 // copy publishes a message again and waits until the broker has it.
-func (s *session) copy(ctx context.Context, queue string, d *amqp.Delivery) error {
+func (s *Session) copy(ctx context.Context, queue string, d *amqp.Delivery) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWithin) // else a stop would leave two of it
+	defer cancel()
 	confirm, err := s.out.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, s.again(d))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
-	defer cancel()
 	if ok, err := confirm.WaitContext(ctx); err != nil || !ok {
 		return errors.Join(fmt.Errorf("publishing message %s again: confirmed: %v", d.MessageId, ok), err)
 	}
@@ -157,16 +167,16 @@ func (s *session) copy(ctx context.Context, queue string, d *amqp.Delivery) erro
 }
 
 // again is a copy of a message with one more retry in its header.
-func (c *client) again(d *amqp.Delivery) amqp.Publishing {
+func (c *Client) again(d *amqp.Delivery) amqp.Publishing {
 	headers := maps.Clone(d.Headers)
 	if headers == nil {
 		headers = amqp.Table{}
 	}
 	headers[retriedHeader] = int32(retried(d) + 1) //nolint:gosec // a handful
-	copied := uuid.NewString()
-	headers[copyHeader] = copied
-	if c.copies != nil {
-		c.copies(d, copied)
+	if c.Copies != nil {
+		copied := uuid.NewString()
+		headers[copyHeader] = copied
+		c.Copies(d, copied)
 	}
 	return amqp.Publishing{Headers: headers, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body}
 }

@@ -1,8 +1,7 @@
-package compare
+package ways
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -11,20 +10,21 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
 const (
-	counterTTL  = 24 * time.Hour
+	counterTTL  = 7 * 24 * time.Hour
 	replyWithin = 300 * time.Millisecond // of the store
 	outageWait  = 100 * time.Millisecond // before a message returns that could not be counted
 )
 
-// incr counts a failure. While the store is away nothing is counted, and the message returns after a moment.
-func incr(ctx context.Context, s *session, d *amqp.Delivery) error {
+// Incr counts a failure. While the store is away nothing is counted, and the message returns after a moment.
+func Incr(ctx context.Context, s *Session, d *amqp.Delivery) error {
 	var failures *redis.IntCmd
-	key := s.Queue + ":" + d.MessageId
-	_, err := s.store.Pipelined(ctx, func(p redis.Pipeliner) error {
+	key := CounterKey(s, d)
+	_, err := s.Store.Pipelined(ctx, func(p redis.Pipeliner) error {
 		failures = p.Incr(ctx, key)
 		p.Expire(ctx, key, counterTTL)
 		return nil
@@ -33,8 +33,11 @@ func incr(ctx context.Context, s *session, d *amqp.Delivery) error {
 		pause.For(ctx, outageWait)
 		return d.Nack(false, true)
 	}
-	return d.Nack(false, failures.Val() <= retries)
+	return d.Nack(false, failures.Val() <= Retries)
 }
+
+// CounterKey is the key of a message's counter by hand.
+func CounterKey(s *Session, d *amqp.Delivery) string { return s.Queue + ":" + d.MessageId }
 
 // dialStore returns the client of a way: with go-redis's own retries, or without.
 func dialStore(url, way string) (*redis.Client, error) {
@@ -52,7 +55,7 @@ func dialStore(url, way string) (*redis.Client, error) {
 // lanes are how many streams strikes keeps in order beside each other.
 const lanes = 16
 
-func requeueing(ctx context.Context, c *client) error {
+func requeueing(ctx context.Context, c *Client) error {
 	s := consumer.Consumer{Concurrency: c.Concurrency, Prefetch: c.Prefetch}
 	if c.Order {
 		s.Ordered, s.Retry, s.Prefetch = true, consumer.RetryRequeue, 1
@@ -61,7 +64,7 @@ func requeueing(ctx context.Context, c *client) error {
 }
 
 // ordering has one active process, so it alone gets the handlers of all.
-func ordering(ctx context.Context, c *client) error {
+func ordering(ctx context.Context, c *Client) error {
 	s := consumer.Consumer{Ordered: true}
 	if !c.Order {
 		s.Concurrency, s.Prefetch, s.Lane = c.Concurrency*c.Processes, c.Prefetch*c.Processes, lane
@@ -70,21 +73,20 @@ func ordering(ctx context.Context, c *client) error {
 }
 
 func lane(d amqp.Delivery) string {
-	var j job
-	_ = json.Unmarshal(d.Body, &j) // all of a run are whole
+	j, _ := work.Read(d.Body) // all of a run are whole
 	return strconv.Itoa(j.Seq % lanes)
 }
 
 // consume completes the settings of strikes and consumes until ctx is done.
-func (c *client) consume(ctx context.Context, s *consumer.Consumer) error {
+func (c *Client) consume(ctx context.Context, s *consumer.Consumer) error {
 	counts, err := counter.Dial(c.Redis, nil)
 	if err != nil {
 		return err
 	}
 	defer counts.Close()
-	s.Queue, s.Counter, s.MaxRetries = c.Queue, counts, retries
+	s.Queue, s.Counter, s.MaxRetries = c.Queue, counts, Retries
 	s.HandlerTimeout, s.DrainTimeout = handlerTimeout, drainTimeout
 	s.Backoff = func(failed int) time.Duration { return c.Wait << (failed - 1) }
-	s.Handler = func(_ context.Context, d amqp.Delivery) error { return c.handle(&d) }
+	s.Handler = func(_ context.Context, d amqp.Delivery) error { return c.Handle(&d) }
 	return s.Run(ctx, func(context.Context) (*amqp.Connection, error) { return c.dial(ctx) })
 }

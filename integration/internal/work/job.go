@@ -1,0 +1,105 @@
+// Package work is what the messages of the laboratory ask of their handlers.
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// Job is the body of a message: what its handler is to do.
+type Job struct {
+	Seq   int    `json:"seq,omitempty"` // place in the queue, from 1
+	Do    string `json:"do"`
+	Times int    `json:"times,omitempty"` // Fail: for so many attempts
+	Ms    int    `json:"ms"`              // takes so many milliseconds
+	Lane  int    `json:"lane,omitempty"`
+}
+
+// Read reads the body of a message.
+func Read(body []byte) (j Job, err error) {
+	err = json.Unmarshal(body, &j)
+	return j, err
+}
+
+// ID is the id of the message.
+func (j Job) ID() string { return fmt.Sprintf("m%06d", j.Seq) }
+
+// Body is the body of the message.
+func (j Job) Body() []byte {
+	b, err := json.Marshal(j)
+	if err != nil {
+		panic(err) // strings and ints
+	}
+	return b
+}
+
+// ErrJob is wrapped by what Run returns if the job is to fail.
+var ErrJob = errors.New("the job says so")
+
+const (
+	deafFor      = 3 * time.Second // longer than a consumer waits for a handler whose context is done
+	abandonedFor = 6 * time.Second // long enough for a suspect to get the isolation lock
+)
+
+// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message. An abandoned
+// handler asks whether an isolated one runs.
+func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func() bool) error {
+	if !pause.For(ctx, time.Duration(j.Ms)*time.Millisecond) {
+		return ctx.Err()
+	}
+	switch j.Do {
+	case audit.Succeed, audit.Slow:
+		return nil
+	case audit.Fail:
+		number, err := attempt()
+		if err == nil && number > j.Times {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("attempt %d of %d to fail: %w", number, j.Times, ErrJob), err)
+	case audit.Reject:
+		return consumer.Reject(ErrJob)
+	case audit.Hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case audit.Deaf:
+		<-ctx.Done()
+		pause.For(context.WithoutCancel(ctx), deafFor)
+		return ctx.Err()
+	case audit.Abandon:
+		<-ctx.Done()
+		return j.outlive(ctx, isolated)
+	case audit.Kill:
+		kill()
+	}
+	return ErrJob // Poison; Panic is left to the caller
+}
+
+// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is
+// over.
+func (j Job) outlive(ctx context.Context, isolated func() bool) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // the process stops, or lost its session
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonedFor)
+	defer cancel()
+	for !isolated() && pause.For(ctx, time.Millisecond) {
+	}
+	kill()
+	return nil
+}
+
+// kill ends this process. It does not return.
+func kill() {
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+		panic(err)
+	}
+	select {} // until the signal arrives
+}
