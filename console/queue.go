@@ -311,8 +311,6 @@ func noticeOf(n ops.Unseen) string {
 		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
 	case ops.LanesDenied:
 		return "The dead letters in blocked lanes could not be counted, so others may be missing unseen" + why
-	case ops.LocalClock:
-		return "The store's clock may not be read: times are by the clock of the console."
 	case ops.ManyRecords:
 		return fmt.Sprintf("There are more than %s records: only the newest were read.", digits(int64(n.Count)))
 	case ops.NoManagement, ops.NoRates:

@@ -3,16 +3,13 @@ package counter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-// scanned is how many members of an index the store examines in one round trip, which occupies it for 1 to 4 ms.
+// scanned is how many members of a set are searched at a time.
 const scanned = 3000
 
 // Admin reads and changes the data of a Counter: records, limits and the counts of a queue. It is for operators and
@@ -21,19 +18,16 @@ type Admin struct{ *client }
 
 // Now returns the time by the store's clock, which the times of records refer to.
 func (a *Admin) Now(ctx context.Context) (time.Time, error) {
-	if a.refuse != nil {
-		return time.Time{}, a.refuse
-	}
-	now, err := a.rdb.Time(ctx).Result()
+	now, _, err := a.load(ctx, Queue{})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("counter: time: %w", a.storeError(err))
+		return time.Time{}, fmt.Errorf("counter: time: %w", err)
 	}
-	return now.UTC(), nil
+	return now, nil
 }
 
 // Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values
-// that another program wrote to a record's key are among them, with StateForeign. Get scans the queue's index on the
-// server, a few thousand entries per round trip. A generation that succeeded within the last ten minutes is found only
+// that another program wrote to a record's key are among them, with StateForeign. Get reads the names in
+// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes is found only
 // if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
@@ -60,45 +54,25 @@ func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error
 	if err != nil {
 		return 0, fmt.Errorf("counter: forget, queue %q: %w", queue, err)
 	}
-	q := a.opts.queueKey(vhost, queue)
-	var deleted []*redis.IntCmd
-	_, err = a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		for _, m := range members {
-			deleted = append(deleted, tx.Del(ctx, q+"r:"+m))
-			tx.ZRem(ctx, q+"index", m)
-			tx.ZRem(ctx, q+"dead", m)
-		}
-		return nil
-	})
+	n, err := a.forget(ctx, Queue{vhost, queue}, members)
 	if err != nil {
 		return 0, fmt.Errorf("counter: forget, queue %q: %w: it may or may not be done; list the records, then try again",
-			queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
-	}
-	n := 0
-	for _, cmd := range deleted {
-		n += int(cmd.Val())
+			queue, err)
 	}
 	return n, nil
 }
 
 // generationsOf returns the index members of all generations of an id. The first generation needs no search.
 func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]string, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	members := []string{member(id, "")}
-	of := Message{VHost: vhost, Queue: queue}
-	k := a.opts.keys(of)
-	for _, set := range []string{k.index, k.dead} {
-		scan := a.rdb.ZScan(ctx, set, 0, hashID(id)+":*", scanned).Iterator()
-		for scan.Next(ctx) {
-			if m := scan.Val(); strings.Contains(m, ":") && !slices.Contains(members, m) { // every second value is a score
-				members = append(members, m)
-			}
+	for _, set := range []string{setIndex, setDead} {
+		found, err := a.namesIn(ctx, Queue{vhost, queue}, set, func(name string) bool {
+			return strings.HasPrefix(name, hashID(id)+":") && !slices.Contains(members, name)
+		})
+		if err != nil {
+			return nil, err
 		}
-		if err := scan.Err(); err != nil {
-			return nil, a.errorAt(of, err)
-		}
+		members = append(members, found...)
 	}
 	return members, nil
 }
@@ -114,31 +88,31 @@ func (a *Admin) readEach(ctx context.Context, vhost, queue string, members []str
 	if len(members) == 0 {
 		return nil
 	}
-	q := a.opts.queueKey(vhost, queue)
-	texts := make([]*redis.StringCmd, len(members))
-	ttls := make([]*redis.DurationCmd, len(members))
-	_, _ = a.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
-		for i, m := range members {
-			texts[i], ttls[i] = p.Get(ctx, q+"r:"+m), p.PTTL(ctx, q+"r:"+m)
+	now, docs, err := a.load(ctx, Queue{vhost, queue}, recordsOf(members)...)
+	if err != nil {
+		return err
+	}
+	for i, d := range docs {
+		if d.Data == "" && d.Err == nil { // it no longer exists
+			continue
 		}
-		return nil
-	})
-	for i, m := range members {
-		text, err := texts[i].Result()
-		if err != nil && strings.HasPrefix(err.Error(), wrongType) {
-			text, err = "", nil // it is no record either
+		r := parseRecord(Message{VHost: vhost, Queue: queue}, d.Data, 0)
+		if !d.Expires.IsZero() {
+			r.TTL = max(d.Expires.Sub(now), 0)
 		}
-		switch err = cmp.Or(err, ttls[i].Err()); {
-		case errors.Is(err, redis.Nil): // it no longer exists
-		case err != nil:
-			return a.errorAt(Message{VHost: vhost, Queue: queue}, err)
-		default:
-			r := parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0))
-			if r.State == StateForeign {
-				r.Key = q + "r:" + m
-			}
-			f(i, r)
+		if r.State == StateForeign {
+			r.Key = a.opts.queueKey(vhost, queue) + d.Name
 		}
+		f(i, r)
 	}
 	return nil
+}
+
+// recordsOf are the names of the records of members.
+func recordsOf(members []string) []string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = docRecord(m)
+	}
+	return names
 }

@@ -3,12 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -50,26 +45,40 @@ func (e AuditEntry) validate(queue string) error {
 	return nil
 }
 
+// fields are those of the document that keeps the entry.
+func (e AuditEntry) fields() map[string]string {
+	return map[string]string{"id": e.ID, "at": decimal(e.Time.UnixMilli()), "actor": e.Actor, "verb": e.Verb,
+		"subject": e.Subject, "reason": e.Reason, "result": e.Result, "count": decimal(e.Count)}
+}
+
+func parseAuditEntry(f map[string]string) AuditEntry {
+	return AuditEntry{ID: f["id"], Time: millis(f["at"]), Actor: f["actor"], Verb: f["verb"], Subject: f["subject"],
+		Reason: f["reason"], Result: f["result"], Count: number(f["count"])}
+}
+
 // Audit adds an entry to the audit log of a queue. The log keeps the last 1,000 entries, for 90 days after the last
 // one. After an error the entry may or may not be added.
 func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) error {
 	if err := e.validate(queue); err != nil {
 		return err
 	}
-	if a.refuse != nil {
-		return a.refuse
-	}
 	e = e.kept()
-	key := a.auditKey(vhost, queue)
-	_, err := a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: auditKept, Values: []any{
-			"actor", e.Actor, "verb", e.Verb, "subject", e.Subject, "reason", e.Reason, "result", e.Result, "count", e.Count,
-		}})
-		tx.PExpire(ctx, key, auditTTL)
-		return nil
+	// Entry n takes the place of entry n - 1,000.
+	err := a.insist(ctx, Queue{vhost, queue}, []string{docAudited}, func(now time.Time, docs []Doc) (Change, error) {
+		last := docs[0]
+		if last.Err != nil {
+			return Change{}, last.Err
+		}
+		n, expires := number(last.Data)+1, now.Add(auditTTL)
+		last.Data, last.Expires, e.ID, e.Time = decimal(n), expires, decimal(n), now
+		at := decimal(n % auditKept)
+		return Change{
+			Docs: []Doc{last, {Name: docAudit + at, Data: encodeFields(e.fields()), Any: true, Expires: expires}},
+			Sets: []Member{{Set: setAudit, Name: at, Score: n, Expires: expires}},
+		}, nil
 	})
 	if err != nil {
-		return fmt.Errorf("counter: audit, queue %q: %w", queue, a.auditError(vhost, queue, err))
+		return fmt.Errorf("counter: audit, queue %q: %w", queue, err)
 	}
 	return nil
 }
@@ -77,73 +86,49 @@ func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) er
 // AuditLog returns up to limit entries of the audit log of a queue, newest first: those older than the entry with the
 // ID before, or the last ones if before is empty.
 func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error) {
-	if err := checkPage(queue, before, limit); err != nil {
+	n, err := checkPage(queue, before, limit)
+	if err != nil {
 		return nil, err
 	}
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	from, more := "+", 0
-	if before != "" { // an exclusive range needs Redis 6.2
-		from, more = before, 1
+	of := Queue{vhost, queue}
+	found, err := a.store.Page(ctx, of, setAudit, Entry{Score: n}, limit)
+	names := make([]string, len(found))
+	for i, e := range found {
+		names[i] = docAudit + e.Name
 	}
-	entries, err := a.rdb.XRevRangeN(ctx, a.auditKey(vhost, queue), from, "-", int64(limit+more)).Result()
+	var docs []Doc
+	if err == nil && len(names) > 0 {
+		_, docs, err = a.load(ctx, of, names...)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("counter: audit log, queue %q: %w", queue, a.auditError(vhost, queue, err))
+		return nil, fmt.Errorf("counter: audit log, queue %q: %w", queue, err)
 	}
 	var out []AuditEntry
-	for _, e := range entries {
-		if e.ID != before && len(out) < limit {
-			out = append(out, parseAuditEntry(e))
+	for i, d := range docs {
+		// else a newer entry took its place meanwhile, or it expired
+		if e := parseAuditEntry(decodeFields(d.Data)); e.ID == decimal(found[i].Score) {
+			out = append(out, e)
 		}
 	}
 	return out, nil
 }
 
-func checkPage(queue, before string, limit int) error {
-	var err error
+// checkPage returns the number of the entry before which a page ends; 0: it begins with the last entry.
+func checkPage(queue, before string, limit int) (int64, error) {
+	n, err := int64(0), error(nil)
 	if limit < 1 || limit > auditKept {
 		err = setting.New("limit", limit, fmt.Sprintf("1 to %d", auditKept))
 	}
-	if _, ok := parseEntryID(before); before != "" && !ok {
-		err = setting.New("before", before, "the ID of an entry")
+	if before != "" {
+		if n = number(before); n < 1 {
+			err = setting.New("before", before, "the ID of an entry")
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("counter: audit log, queue %q: %w", queue, err)
+		return 0, fmt.Errorf("counter: audit log, queue %q: %w", queue, err)
 	}
-	return nil
+	return n, nil
 }
-
-func parseAuditEntry(m redis.XMessage) AuditEntry {
-	text := func(field string) string { s, _ := m.Values[field].(string); return s }
-	id, _ := parseEntryID(m.ID)
-	return AuditEntry{
-		ID: m.ID, Time: time.UnixMilli(id[0]).UTC(), Actor: text("actor"), Verb: text("verb"), Subject: text("subject"),
-		Reason: text("reason"), Result: text("result"), Count: number(text("count")),
-	}
-}
-
-// parseEntryID reads an entry's ID: its time in ms, and a number among those of that time.
-func parseEntryID(id string) (parts [2]int64, ok bool) {
-	ms, n, cut := strings.Cut(id, "-")
-	var err, errN error
-	parts[0], err = strconv.ParseInt(ms, 10, 64)
-	parts[1], errN = strconv.ParseInt(n, 10, 64)
-	return parts, cut && err == nil && errN == nil && parts[0] >= 0 && parts[1] >= 0
-}
-
-func entryIDBefore(a, b string) bool {
-	x, _ := parseEntryID(a)
-	y, _ := parseEntryID(b)
-	return slices.Compare(x[:], y[:]) < 0
-}
-
-func (a *Admin) auditError(vhost, queue string, err error) error {
-	if isForeign(err) {
-		return fmt.Errorf("%w: %q is no stream; inspect it with redis-cli TYPE, and remove it with DEL", ErrForeign,
-			a.auditKey(vhost, queue))
-	}
-	return a.storeError(err)
-}
-
-func (a *Admin) auditKey(vhost, queue string) string { return a.opts.queueKey(vhost, queue) + "audit" }

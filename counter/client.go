@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,16 +24,6 @@ var (
 	failLua string
 	//go:embed scripts/end.lua
 	endLua string
-	//go:embed scripts/moved.lua
-	movedLua string
-	//go:embed scripts/own.lua
-	ownLua string
-	//go:embed scripts/reset.lua
-	resetLua string
-	//go:embed scripts/skip.lua
-	skipLua string
-	//go:embed scripts/removed.lua
-	removedLua string
 )
 
 // step is a script that reads, decides and writes for each message. It begins with what all steps share.
@@ -46,28 +37,46 @@ func newStep(name, decide string) step {
 }
 
 var (
-	stepStart   = newStep("start", startLua)
-	stepBegun   = newStep("begun", begunLua)
-	stepFail    = newStep("fail", failLua)
-	stepEnd     = newStep("end", endLua)
-	stepMoved   = newStep("moved", movedLua)
-	stepOwn     = newStep("own", ownLua)
-	stepReset   = newStep("reset", resetLua)
-	stepSkip    = newStep("skip", skipLua)
-	stepRemoved = newStep("note removed", removedLua)
+	stepStart = newStep("start", startLua)
+	stepBegun = newStep("begun", begunLua)
+	stepFail  = newStep("fail", failLua)
+	stepEnd   = newStep("end", endLua)
 )
 
-// client sends steps and commands to the store. A Counter and its Admin share it.
+// client is what a Counter and its Admin share: the store, and on Redis also the scripts, which save round trips.
 type client struct {
-	rdb     redis.UniversalClient
-	cluster *redis.ClusterClient // rdb, if it is one
+	store  Store
+	lanes  laneStore
+	opts   Options
+	refuse error // why the client must not be used; nil: it may
+
+	rdb     redis.UniversalClient // nil: the store is no Redis, and takes every step through Load and Save
+	owned   bool                  // Dial opened rdb, so Close closes it
+	cluster *redis.ClusterClient  // rdb, if it is one
 	pipe    *pipeline
-	opts    Options
-	refuse  error // why the client must not be used; nil: it may
 	secrets []string
 }
 
-// step takes one step in one round trip, which it shares with the steps of other callers.
+// ruleOf is the function of package rules for a step of an attempt, with its other arguments.
+type ruleOf func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration)
+
+// take takes a step by its script, or where there is no Redis by its rule.
+func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit int, args ...any) (Reply, error) {
+	if c.rdb != nil || c.refuse != nil {
+		return c.step(ctx, s, a, limit, args...)
+	}
+	if err := checkAttempt(a); err != nil {
+		return Reply{}, err
+	}
+	a.Consumer = printable.Cut(a.Consumer, rules.MaxStoredID)
+	age := time.Duration(ageOf(a)) * time.Millisecond
+	return c.change(ctx, s.name, a.Message, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		a.Received = now.Add(-age)
+		return by(r, q, a, now)
+	})
+}
+
+// step takes one step by its script, in one round trip, which it shares with the steps of other callers.
 func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Reply, error) {
 	if c.refuse != nil {
 		return Reply{}, c.refuse

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -62,20 +63,83 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
 		return Control{}, err
 	}
-	keys := c.opts.controlKeys(vhost, queue)
-	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Consumer, rules.MaxStoredID), r.state(),
-		rules.PauseTTL.Milliseconds()).StringSlice()
-	if err == nil {
-		_ = c.reportWaiting(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
+	r.Consumer = printable.Cut(r.Consumer, rules.MaxStoredID)
+	read := c.storedControl
+	if c.rdb != nil {
+		read = c.scriptedControl
 	}
-	if err == nil && len(words) < 4 {
-		err = fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words))
-	}
+	control, err := read(ctx, Queue{vhost, queue}, r)
 	if err != nil {
-		return Control{}, fmt.Errorf("counter: control, queue %q: %w", queue, c.controlError(vhost, queue, err))
+		return Control{}, fmt.Errorf("counter: control, queue %q: %w", queue, err)
+	}
+	return control, nil
+}
+
+func (c *client) scriptedControl(ctx context.Context, of Queue, r Reader) (Control, error) {
+	keys := c.opts.controlKeys(of.VHost, of.Name)
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, r.Consumer, r.state(),
+		rules.PauseTTL.Milliseconds()).StringSlice()
+	switch {
+	case err != nil && isForeign(err):
+		return Control{}, fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one "+
+			"with DEL", ErrForeign, keys)
+	case err != nil:
+		return Control{}, c.storeError(err)
+	case len(words) < 4:
+		return Control{}, c.storeError(fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words)))
+	}
+	if text := r.Waiting.text(); text != "" && !r.Left { // after an error the next read reports it again
+		key := c.opts.queueKey(of.VHost, of.Name) + docWaiting + r.Token
+		_ = c.rdb.Set(ctx, key, text, waitingTTL).Err()
 	}
 	return parseControl(words), nil
 }
+
+// storedControl does what scripts/control.lua does, on any Store.
+func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control Control, err error) {
+	err = c.insist(ctx, of, []string{docPause}, func(now time.Time, docs []Doc) (change Change, err error) {
+		skips, err := c.store.Page(ctx, of, setSkips, Entry{}, skipsAnnounced)
+		if err != nil || docs[0].Err != nil {
+			return Change{}, cmp.Or(err, docs[0].Err)
+		}
+		control = Control{skips: map[string]bool{}}
+		for _, e := range skips {
+			if e.Score >= now.UnixMilli() {
+				control.skips[e.Name] = true
+			}
+		}
+		pause := docs[0]
+		fields := decodeFields(pause.Data)
+		if control.Paused, control.Note = fields["paused"] == "1", parseNote(fields); control.Paused {
+			pause.Expires = now.Add(rules.PauseTTL)
+			change.Docs = append(change.Docs, pause)
+		}
+		err = c.pages(ctx, of, setConsumers, Entry{}, page, func(found []Entry) error {
+			for _, e := range found {
+				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen) >= forgottenReader {
+					change.Sets = append(change.Sets, Member{Set: setConsumers, Name: e.Name, Gone: true})
+				}
+			}
+			return nil
+		})
+		waiting := Doc{Name: docWaiting + r.Token, Any: true}
+		if !r.Left {
+			change.Sets = append(change.Sets, Member{Set: setConsumers, Score: now.UnixMilli(),
+				Name: fmt.Sprintf("%d %s %s", flag(r.Stopped), r.Token, r.Consumer), Expires: now.Add(forgottenReader)})
+			waiting.Data, waiting.Expires = r.Waiting.text(), now.Add(waitingTTL)
+		}
+		change.Docs = append(change.Docs, waiting)
+		return change, err
+	})
+	return control, err
+}
+
+const (
+	// forgottenReader is how long a process that does not read is listed.
+	forgottenReader = time.Minute
+	// skipsAnnounced is how many skips a Control has: the newest, as the others were announced before.
+	skipsAnnounced = 100
+)
 
 func parseControl(words []string) Control {
 	c := Control{Paused: words[0] == "1", Note: Note{By: words[1], At: millis(words[2]), Why: words[3]}}
@@ -86,13 +150,4 @@ func parseControl(words []string) Control {
 		}
 	}
 	return c
-}
-
-// controlError distinguishes keys that another program wrote from a failed store.
-func (c *client) controlError(vhost, queue string, err error) error {
-	if isForeign(err) {
-		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL",
-			ErrForeign, c.opts.controlKeys(vhost, queue))
-	}
-	return c.storeError(err)
 }

@@ -125,7 +125,7 @@ func TestControlKeysExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute,
-			keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
+			keys[2]: skipAnnounced + time.Minute, c.opts.queueKey("/", "orders") + setAudit: auditTTL} {
 			if ttl := c.rdb.PTTL(t.Context(), key).Val(); ttl > want || ttl < want-30*time.Second {
 				t.Errorf("%s expires in %v, want %v", key, ttl, want)
 			}

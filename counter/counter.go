@@ -77,10 +77,7 @@ func (o Options) validate() error {
 
 // Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for concurrent use by
 // goroutines and processes.
-type Counter struct {
-	*client
-	owned bool // Dial opened rdb, so Close closes it
-}
+type Counter struct{ *client }
 
 // New returns a Counter that uses the caller's client. The caller closes the client.
 //
@@ -101,6 +98,7 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
+	c.store, c.lanes = redisStore{c}, redisLanes{c}
 	return &Counter{client: c}
 }
 
@@ -111,13 +109,7 @@ func (c *Counter) TTL() time.Duration { return c.opts.TTL }
 func (c *Counter) Admin() *Admin { return &Admin{c.client} }
 
 // Close closes the client if Dial opened it, and waits for the steps under way. After Dial these fail immediately.
-func (c *Counter) Close() error {
-	defer c.pipe.wait()
-	if !c.owned {
-		return nil
-	}
-	return c.rdb.Close()
-}
+func (c *Counter) Close() error { return c.store.Close() }
 
 // Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this
 // process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger
@@ -128,7 +120,10 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge),
+	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
+		return rules.Start(r, q, a, mode, limit, now)
+	}
+	return c.take(ctx, stepStart, a, by, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge),
 		crashArg(a))
 }
 
@@ -144,7 +139,7 @@ func checkLimit(limit int) error {
 // ReplyBegun. After ReplyGone the attempt is not open: call End, and begin another one. After an error it may or
 // may not be countable: call Begun again with the same token, or End.
 func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
-	return c.step(ctx, stepBegun, a, 0)
+	return c.take(ctx, stepBegun, a, rules.Begun, 0)
 }
 
 // Fail counts a failed attempt. The Reply's ReplyCode is ReplyRequeue or ReplyExhausted. After an error it may or may
@@ -153,7 +148,10 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	if err := checkFailure(f); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
+	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
+		return rules.Fail(r, q, a, f, now)
+	}
+	return c.take(ctx, stepFail, a, by, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
 		string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
 }
@@ -161,7 +159,9 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 // Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or
 // Fail that asked for the move. One call is enough, even if its reply is lost: the Start of the copy records the same.
 func (c *Counter) Moved(ctx context.Context, a Attempt, copyNumber int64) error {
-	_, err := c.step(ctx, stepMoved, a, 0, copyNumber)
+	_, err := c.change(ctx, "moved", a.Message, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Moved(r, q, copyNumber, now)
+	})
 	return err
 }
 
@@ -169,6 +169,9 @@ func (c *Counter) Moved(ctx context.Context, a Attempt, copyNumber int64) error 
 // acked; or it was stopped. If it was counted as a crash meanwhile, End reverses that. After an error it may or may not
 // be closed: call End again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
-	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), rules.KeepDone.Milliseconds())
+	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
+		return rules.End(r, q, a, succeeded, now)
+	}
+	_, err := c.take(ctx, stepEnd, a, by, 0, flag(succeeded), rules.KeepDone.Milliseconds())
 	return err
 }

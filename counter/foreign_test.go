@@ -47,7 +47,7 @@ func TestForeignValues(t *testing.T) {
 // A value of another type in place of a limit fails every step: the error names it, and clearing the limit removes it.
 func TestForeignLimit(t *testing.T) {
 	for _, c := range servers(t) {
-		key := c.Admin().overrideKey("/", "orders")
+		key := c.opts.queueKey("/", "orders") + docLimit
 		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type Finding struct {
 // does not warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or
 // three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
-	if c.refuse != nil {
+	if c.refuse != nil || c.rdb == nil {
 		return nil, c.refuse
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil {
@@ -48,7 +48,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 // is well. What the user may not ask is a finding too. After an error nothing is known. Clocks are not compared: times
 // are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
-	if a.refuse != nil {
+	if a.refuse != nil || a.rdb == nil {
 		return nil, a.refuse
 	}
 	if err := a.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {

@@ -9,20 +9,25 @@ import (
 // Holding returns the message for which a queue is paused; nil without an error if the queue is not paused, or for no
 // message.
 func (a *Admin) Holding(ctx context.Context, vhost, queue string) (*Holding, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
-	h, err := a.rdb.HGetAll(ctx, a.opts.controlKeys(vhost, queue)[0]).Result()
+	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
 	if err != nil {
-		return nil, fmt.Errorf("counter: holding, queue %q: %w", queue, a.controlError(vhost, queue, err))
+		return nil, fmt.Errorf("counter: holding, queue %q: %w", queue, err)
 	}
-	if h["paused"] != "1" || h["message"] == "" {
+	if h["paused"] != "1" {
 		return nil, nil //nolint:nilnil // none is no error
 	}
+	return holdingOf(h, Queue{vhost, queue}), nil
+}
+
+// holdingOf reads the message that holds a queue from the fields of its pause; nil: none does.
+func holdingOf(h map[string]string, of Queue) *Holding {
+	if h["message"] == "" {
+		return nil
+	}
 	return &Holding{
-		Message: Message{VHost: vhost, Queue: queue, ID: h["id"], Generation: h["generation"]},
+		Message: Message{VHost: of.VHost, Queue: of.Name, ID: h["id"], Generation: h["generation"]},
 		Cause:   Cause(h["cause"]), Since: millis(h["since"]), Only: h["only"] == "1",
-	}, nil
+	}
 }
 
 // HoldQueue pauses a queue for a message that cannot be counted, because it has no id. The Note says which consumer

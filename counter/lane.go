@@ -3,16 +3,12 @@ package counter
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -126,20 +122,18 @@ type BlockedPage struct {
 // LaneHash is the name of a lane in a BlockedPage.
 func LaneHash(lane string) string { return hashID(lane) }
 
-//go:embed scripts/lanes.lua
-var lanesLua string
-
-//go:embed scripts/lane_page.lua
-var lanePageLua string
-
-//go:embed scripts/lane.lua
-var laneLua string
-
-var (
-	ownLanes = redis.NewScript(lanesLua)
-	pageLane = redis.NewScript(lanePageLua)
-	stepLane = redis.NewScript(laneLua)
-)
+// laneStore keeps lanes. Redis does it in scripts of their own, until lanes are documents of a Store too.
+type laneStore interface {
+	own(ctx context.Context, of Queue, before, owner string) (OwnedLanes, error)
+	next(ctx context.Context, of Queue, after BlockedPage) (BlockedPage, error)
+	blocked(ctx context.Context, of Queue) (int, error)
+	step(ctx context.Context, s LaneStep) (LaneReply, error)
+	list(ctx context.Context, of Queue, skip, most int) (lanes []BlockedLane, read int, err error)
+	read(ctx context.Context, of Queue, lane string) (*LaneState, error)
+	note(ctx context.Context, of Queue, lane, act string, letters []LaneLetter) error
+	drop(ctx context.Context, of Queue, lane string, positions []Position) (left int, err error)
+	letters(ctx context.Context, of Queue, recent time.Duration) (Blocked, error)
+}
 
 // OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no
 // session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
@@ -155,24 +149,12 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {
 		return OwnedLanes{}, err
 	}
-	keys := c.opts.lanesKeys(vhost, queue)
-	reply, err := ownLanes.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), before, owner).Slice()
+	lanes, err := c.lanes.own(ctx, Queue{vhost, queue}, before, owner)
 	if err != nil {
-		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, c.laneError(keys, err))
+		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, err)
 	}
-	if len(reply) == 2 {
-		now, isText := reply[0].(string)
-		blocked, isNumber := reply[1].(int64)
-		if isText && isNumber {
-			return OwnedLanes{Owner: now, Blocked: int(blocked)}, nil
-		}
-	}
-	return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w: got %.80q, want the owner and a number", queue,
-		ErrReply, fmt.Sprint(reply))
+	return lanes, nil
 }
-
-// lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
-const lanesRenewed = 200
 
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
 // what the store keeps of these lanes. The pages together have each lane that is blocked from the first of them to the
@@ -181,19 +163,11 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 	if c.refuse != nil {
 		return BlockedPage{}, c.refuse
 	}
-	last := ""
-	if n := len(after.Lanes); n > 0 {
-		last = after.Lanes[n-1]
-	}
-	keys := c.opts.lanesKeys(vhost, queue)
-	reply, err := pageLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), lanesRenewed, after.since, last).StringSlice()
-	if err == nil && len(reply) == 0 {
-		err = fmt.Errorf("%w: got nothing, want a page", ErrReply)
-	}
+	next, err := c.lanes.next(ctx, Queue{vhost, queue}, after)
 	if err != nil {
-		return BlockedPage{}, fmt.Errorf("counter: blocked lanes, queue %q: %w", queue, c.laneError(keys, err))
+		return BlockedPage{}, fmt.Errorf("counter: blocked lanes, queue %q: %w", queue, err)
 	}
-	return BlockedPage{Lanes: reply[1:], Last: len(reply) <= lanesRenewed, since: reply[0]}, nil
+	return next, nil
 }
 
 // BlockedLanes returns how many lanes of a queue are blocked. It costs the same however many they are.
@@ -205,12 +179,11 @@ func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, e
 }
 
 func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	keys := c.opts.lanesKeys(vhost, queue)
-	n, err := c.rdb.ZCard(ctx, keys[0]).Result()
+	n, err := c.lanes.blocked(ctx, Queue{vhost, queue})
 	if err != nil {
-		return 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, c.laneError(keys, err))
+		return 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
 	}
-	return int(n), nil
+	return n, nil
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
@@ -221,28 +194,11 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	if err := s.validate(); err != nil {
 		return LaneReply{}, err
 	}
-	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
-	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number,
-		printable.Cut(s.Lane, maxLane), hashID(s.Lane),
-		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Position.Since, s.Position.Number,
-		s.Redelivered).Slice()
+	reply, err := c.lanes.step(ctx, s)
 	if err != nil {
-		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
+		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, err)
 	}
-	return parseLaneReply(reply)
-}
-
-func parseLaneReply(reply []any) (LaneReply, error) {
-	if len(reply) == 3 {
-		word, _ := reply[0].(string)
-		since, _ := reply[1].(string)
-		number, _ := reply[2].(string)
-		if v := laneCodes[word]; v != 0 {
-			return LaneReply{Code: v, Position: ParsePosition(since + "." + number)}, nil
-		}
-	}
-	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a reply and a position", ErrReply,
-		fmt.Sprint(reply))
+	return reply, nil
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.
@@ -256,26 +212,6 @@ func LaneName(lane string) string {
 	}
 	end := "~" + hashID(lane)
 	return printable.Cut(lane, maxLane-len(end)) + end
-}
-
-// lanesKeys are the keys of all lanes of a queue, and laneKeys those of one as well; scripts/lane.lua describes them.
-func (o Options) lanesKeys(vhost, queue string) []string {
-	q := o.queueKey(vhost, queue)
-	return []string{q + "lanes", q + "lanes:owner", q + "lanes:blocked"}
-}
-
-func (o Options) laneKeys(vhost, queue, lane string) []string {
-	q := o.queueKey(vhost, queue)
-	l := q + "lane:" + hashID(lane)
-	return append(o.lanesKeys(vhost, queue), q+"dead", l, l+":open", l+":letters", l+":names")
-}
-
-func (c *client) laneError(keys []string, err error) error {
-	if isForeign(err) {
-		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL",
-			ErrForeign, keys)
-	}
-	return c.storeError(err)
 }
 
 // ErrNotBlocked is wrapped by Lane, and by the operators' changes of a lane, if the lane is not blocked.

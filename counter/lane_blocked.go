@@ -3,11 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Blocked are the dead letters of blocked lanes that were dead-lettered without an attempt, behind another of their
@@ -24,29 +20,9 @@ func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Du
 	if a.refuse != nil {
 		return Blocked{}, a.refuse
 	}
-	keys := a.opts.lanesKeys(vhost, queue)
-	var held *redis.IntCmd
-	var counts *redis.MapStringStringCmd
-	var now *redis.TimeCmd
-	_, err := a.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		held, counts, now = p.ZCard(ctx, keys[0]), p.HGetAll(ctx, keys[2]), p.Time(ctx)
-		return nil
-	})
+	b, err := a.lanes.letters(ctx, Queue{vhost, queue}, recent)
 	if err != nil {
-		return Blocked{}, fmt.Errorf("counter: in blocked lanes, queue %q: %w", queue, a.laneError(keys, err))
+		return Blocked{}, fmt.Errorf("counter: in blocked lanes, queue %q: %w", queue, err)
 	}
-	b := Blocked{Lanes: held.Val()}
-	if b.Lanes == 0 {
-		return b, nil
-	}
-	b.Count = max(number(counts.Val()["count"]), 0)
-	for name, n := range counts.Val() {
-		second, is := strings.CutPrefix(name, "s")
-		at, err := strconv.ParseInt(second, 10, 64)
-		if is && err == nil && recent > 0 && now.Val().Unix()-at <= int64(recent/time.Second) {
-			b.Recent += number(n)
-		}
-	}
-	b.Recent = min(b.Recent, b.Count)
 	return b, nil
 }

@@ -28,30 +28,30 @@ type laneSteps interface {
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error)
 }
 
-// laneStore is a store, and when it began to number its lanes: that differs from store to store.
-type laneStore struct {
+// laneUnderTest is a store, and when it began to number its lanes: that differs from store to store.
+type laneUnderTest struct {
 	name string
 	laneSteps
 	since map[string]int64
 }
 
-func laneStores(t testing.TB) []*laneStore {
-	var all []*laneStore
+func laneStores(t testing.TB) []*laneUnderTest {
+	var all []*laneUnderTest
 	for _, s := range stores(t) {
-		all = append(all, &laneStore{s.name, s.steps.(laneSteps), map[string]int64{}})
+		all = append(all, &laneUnderTest{s.name, s.steps.(laneSteps), map[string]int64{}})
 	}
 	return all
 }
 
 // said is what a store replied, without its times.
-func (s *laneStore) said(lane string, r LaneReply) string {
+func (s *laneUnderTest) said(lane string, r LaneReply) string {
 	if r.Position.Number > 0 {
 		s.since[lane] = r.Position.Since
 	}
 	return fmt.Sprint(r.Code, " ", r.Position.Number)
 }
 
-func (s *laneStore) position(lane string, n int64, old bool) Position {
+func (s *laneUnderTest) position(lane string, n int64, old bool) Position {
 	if n == 0 {
 		return Position{}
 	}
@@ -62,7 +62,7 @@ func (s *laneStore) position(lane string, n int64, old bool) Position {
 	return Position{since, n}
 }
 
-func (s *laneStore) show(t *rapid.T, queue, lane string) string {
+func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 	t.Helper()
 	held, err := s.Lanes(t.Context(), "/", queue)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestLanesModel(t *testing.T) {
 		owners := rapid.SampledFrom([]string{"s1", "s2", "s3"})
 		ids := rapid.SampledFrom([]string{"", "a", "b", "c d", "e"})
 		generations := rapid.SampledFrom([]string{"", "", "g1", "g2"})
-		both := func(t *rapid.T, what string, do func(s *laneStore) string) {
+		both := func(t *rapid.T, what string, do func(s *laneUnderTest) string) {
 			t.Helper()
 			want := do(all[0])
 			for _, s := range all[1:] {
@@ -117,7 +117,7 @@ func TestLanesModel(t *testing.T) {
 			"own": func(t *rapid.T) {
 				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t,
 					"owner")
-				both(t, "own", func(s *laneStore) string {
+				both(t, "own", func(s *laneUnderTest) string {
 					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
 					held, errHeld := s.BlockedLanes(t.Context(), "/", queue)
 					page, errPage := s.NextBlocked(t.Context(), "/", queue, BlockedPage{})
@@ -136,7 +136,7 @@ func TestLanesModel(t *testing.T) {
 					Act:     LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
 					Redelivered: rapid.Bool().Draw(t, "again"),
 				}
-				both(t, fmt.Sprintf("%+v at %d", step, position), func(s *laneStore) string {
+				both(t, fmt.Sprintf("%+v at %d", step, position), func(s *laneUnderTest) string {
 					step.Position = s.position(lane, position, old)
 					got, err := s.StepLane(t.Context(), step)
 					return s.said(lane, got) + fmt.Sprint(err)
@@ -145,7 +145,7 @@ func TestLanesModel(t *testing.T) {
 			"note": func(t *rapid.T) {
 				lane, letter := lanes.Draw(t, "lane"), Message{ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}
 				position, publishing := rapid.Int64Range(1, 6).Draw(t, "position"), rapid.Bool().Draw(t, "publishing")
-				both(t, "note", func(s *laneStore) string {
+				both(t, "note", func(s *laneUnderTest) string {
 					note := s.NoteReplayed
 					if publishing {
 						note = s.NotePublishing
@@ -157,7 +157,7 @@ func TestLanesModel(t *testing.T) {
 				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "position"),
 					rapid.IntRange(0, 9).Draw(t,
 						"old") == 0
-				both(t, "drop", func(s *laneStore) string {
+				both(t, "drop", func(s *laneUnderTest) string {
 					released, err := s.DropPositions(t.Context(), "/", queue, lane, []Position{s.position(lane, position, old),
 						s.position(lane, position+1, old)})
 					return fmt.Sprint(released, err)
@@ -165,7 +165,7 @@ func TestLanesModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				lane := lanes.Draw(t, "shown")
-				both(t, "kept", func(s *laneStore) string { return s.show(t, queue, lane) })
+				both(t, "kept", func(s *laneUnderTest) string { return s.show(t, queue, lane) })
 			},
 		})
 	})

@@ -2,14 +2,12 @@ package counter
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/setting"
@@ -33,11 +31,6 @@ func checkOverride(o Override) error {
 var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet",
 	MaxOverride))
 
-//go:embed scripts/limit.lua
-var limitLua string
-
-var setLimit = redis.NewScript(limitLua)
-
 // What the scripts accept as max_retries and as max_age.
 var (
 	overrides = regexp.MustCompile(`\A(-?[0-9]{1,8}|[0-9]{9})\z`)
@@ -46,12 +39,9 @@ var (
 
 // Limit returns the override of a queue, nil if there is none.
 func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
-	h, err := a.rdb.HGetAll(ctx, a.overrideKey(vhost, queue)).Result()
+	h, err := a.fields(ctx, Queue{vhost, queue}, docLimit)
 	if err != nil {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
+		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, limitError(err))
 	}
 	o, err := overrideOf(h)
 	if err != nil {
@@ -86,26 +76,31 @@ func overrideOf(h map[string]string) (*Override, error) {
 // step of each message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is
 // dead-lettered at its next step. After an error it may or may not be set; it is safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
-	if a.refuse != nil {
-		return a.refuse
-	}
 	if err := checkOverride(o); err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
-	retries, age := "", ""
-	if o.MaxRetries != nil {
-		retries = strconv.Itoa(*o.MaxRetries)
-	}
-	if o.MaxAge != nil {
-		age = strconv.FormatInt(o.MaxAge.Milliseconds(), 10)
-	}
 	n := keptNote(o.Note)
-	set, err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, retries, n.By, n.Why, age).Int()
-	switch {
-	case err != nil:
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
-	case set == 0:
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, errNoOverride)
+	err := a.insist(ctx, Queue{vhost, queue}, []string{docLimit}, func(now time.Time, docs []Doc) (Change, error) {
+		d := docs[0]
+		if d.Err != nil {
+			return Change{}, limitError(d.Err)
+		}
+		fields := decodeFields(d.Data)
+		if o.MaxRetries != nil {
+			fields["max_retries"] = strconv.Itoa(*o.MaxRetries)
+		}
+		if o.MaxAge != nil {
+			fields["max_age"] = decimal(o.MaxAge.Milliseconds())
+		}
+		if fields["max_retries"] == "" && fields["max_age"] == "" {
+			return Change{}, errNoOverride
+		}
+		maps.Copy(fields, map[string]string{"by": n.By, "why": n.Why, "at": decimal(now.UnixMilli())})
+		d.Data = encodeFields(fields)
+		return Change{Docs: []Doc{d}}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
 	return nil
 }
@@ -113,26 +108,23 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 // ClearLimit removes the override of a queue, also an invalid one, and reports whether there was one. The consumers'
 // own limits are in force from the next step of each message. After an error it may or may not be removed; it is safe
 // to repeat.
-func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, error) {
-	if a.refuse != nil {
-		return false, a.refuse
-	}
-	n, err := a.rdb.Del(ctx, a.overrideKey(vhost, queue)).Result()
+func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (was bool, err error) {
+	err = a.insist(ctx, Queue{vhost, queue}, []string{docLimit}, func(_ time.Time, docs []Doc) (Change, error) {
+		if was = docs[0].Version != "" || docs[0].Err != nil; !was {
+			return Change{}, nil
+		}
+		return Change{Docs: []Doc{{Name: docLimit, Any: true}}}, nil
+	})
 	if err != nil {
-		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, a.storeError(err))
+		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, err)
 	}
-	return n > 0, nil
+	return was, nil
 }
 
-// limitError distinguishes a key that holds no override from a failed store.
-func (a *Admin) limitError(vhost, queue string, err error) error {
-	if isForeign(err) {
-		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails; clear the limit, which "+
-			"removes it", ErrForeign, a.overrideKey(vhost, queue))
+// limitError adds to the error of a key that holds no override how to remove it.
+func limitError(err error) error {
+	if errors.Is(err, ErrForeign) {
+		return fmt.Errorf("every step of the queue's messages fails; clear the limit, which removes it: %w", err)
 	}
-	return a.storeError(err)
-}
-
-func (a *Admin) overrideKey(vhost, queue string) string {
-	return a.opts.keys(Message{VHost: vhost, Queue: queue}).override
+	return err
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // page is how many records a list reads in one round trip.
@@ -19,13 +17,12 @@ const page = 200
 // it neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may
 // be missed. List yields an error once and stops.
 func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
-	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-	return a.list(ctx, vhost, queue, &walk{key: k.index}, &walk{key: k.dead, dead: true})
+	return a.list(ctx, vhost, queue, &walk{set: setIndex}, &walk{set: setDead})
 }
 
 // Live is List without the dead-lettered records.
 func (a *Admin) Live(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
-	return a.list(ctx, vhost, queue, &walk{key: a.opts.keys(Message{VHost: vhost, Queue: queue}).index})
+	return a.list(ctx, vhost, queue, &walk{set: setIndex})
 }
 
 func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) iter.Seq2[Record, error] {
@@ -50,17 +47,17 @@ func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) i
 // nextPage reads the next records of all walks; more reports whether others may follow.
 func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk) (records []Record, more bool,
 	err error) {
-	entries, err := a.newest(ctx, walks)
+	entries, err := a.newest(ctx, Queue{vhost, queue}, walks)
 	if err != nil {
-		return nil, false, a.listError(vhost, queue, err)
+		return nil, false, err
 	}
 	members := make([]string, len(entries))
 	for i, e := range entries {
-		members[i] = e.member
+		members[i] = e.Name
 	}
 	err = a.readEach(ctx, vhost, queue, members, func(i int, r Record) {
 		// else the entry is of an expired record
-		if r.State == StateForeign || entries[i].dead == (r.State == StateDeadLetter) {
+		if r.State == StateForeign || (entries[i].set == setDead) == (r.State == StateDeadLetter) {
 			records = append(records, r)
 		}
 	})
@@ -78,12 +75,12 @@ type Dead struct {
 // front. Dead reads page by page, and no other records. It yields an error once and stops.
 func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[Dead, error] {
 	return func(yield func(Dead, error) bool) {
-		w, err := walkAfter(a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, after)
+		w, err := walkAfter(after)
 		for size := page / 4; ; size = min(size*2, 5*page) {
 			var dead []Dead
 			more := false
 			if err == nil {
-				dead, more, err = a.deadPage(ctx, vhost, queue, w, size)
+				dead, more, err = a.deadPage(ctx, Queue{vhost, queue}, w, size)
 			}
 			if err != nil {
 				yield(Dead{}, fmt.Errorf("counter: dead, queue %q: %w", queue, err))
@@ -102,32 +99,30 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 }
 
 // deadPage reads the next tombstones; more reports whether others may follow.
-func (a *Admin) deadPage(ctx context.Context, vhost, queue string, w *walk, size int) (dead []Dead, more bool,
-	err error) {
-	entries, err := a.fill(ctx, w, size)
+func (a *Admin) deadPage(ctx context.Context, of Queue, w *walk, size int) (dead []Dead, more bool, err error) {
+	entries, err := a.fill(ctx, of, w, size)
 	if err != nil || len(entries) == 0 {
-		return nil, false, a.listError(vhost, queue, err)
+		return nil, false, err
 	}
-	texts, err := a.rdb.MGet(ctx, a.recordKeys(vhost, queue, entries)...).Result()
+	texts, err := a.readListed(ctx, of, entries)
 	if err != nil {
-		return nil, false, a.listError(vhost, queue, err)
+		return nil, false, err
 	}
-	for i, v := range texts {
-		text, _ := v.(string) // else it no longer exists
-		if r := parseRecord(Message{VHost: vhost, Queue: queue}, text, 0); r.State == StateDeadLetter {
-			dead = append(dead, Dead{r, entries[i].place()})
+	for i, text := range texts {
+		if r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, text, 0); r.State == StateDeadLetter {
+			dead = append(dead, Dead{r, placeOf(entries[i])})
 		}
 	}
 	return dead, len(entries) == size, nil
 }
 
-func (a *Admin) recordKeys(vhost, queue string, entries []listed) []string {
-	prefix := a.opts.queueKey(vhost, queue) + "r:"
-	keys := make([]string, len(entries))
+// readListed reads the records of entries.
+func (a *Admin) readListed(ctx context.Context, of Queue, entries []Entry) ([]string, error) {
+	names := make([]string, len(entries))
 	for i, e := range entries {
-		keys[i] = prefix + e.member
+		names[i] = docRecord(e.Name)
 	}
-	return keys
+	return a.store.Read(ctx, of, names...)
 }
 
 // CountDead returns how many tombstones Dead yields.
@@ -135,110 +130,75 @@ func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error)
 	if a.refuse != nil {
 		return 0, a.refuse
 	}
-	n, err := a.rdb.ZCount(ctx, a.opts.keys(Message{VHost: vhost, Queue: queue}).dead,
-		strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf").Result()
+	n, err := a.store.Count(ctx, Queue{vhost, queue}, setDead, time.Now().UnixMilli())
 	if err != nil {
-		return 0, fmt.Errorf("counter: count dead, queue %q: %w", queue, a.listError(vhost, queue, err))
+		return 0, fmt.Errorf("counter: count dead, queue %q: %w", queue, err)
 	}
-	return int(n), nil
+	return n, nil
 }
 
-func (a *Admin) listError(vhost, queue string, err error) error {
-	if err == nil || a.refuse != nil {
-		return err
-	}
-	return a.errorAt(Message{VHost: vhost, Queue: queue}, err)
-}
+func placeOf(e Entry) string { return fmt.Sprintf("%d-%s", e.Score, e.Name) }
 
-// listed is a member of a sorted set of records, and its score.
+// listed is an entry of a set of records.
 type listed struct {
-	member string
-	score  int64
-	dead   bool // the set is that of the tombstones
+	Entry
+	set string
 }
 
-func (l listed) place() string { return fmt.Sprintf("%d-%s", l.score, l.member) }
-
-// walk goes through a sorted set downwards by score, which stays in place while entries move to the front.
+// walk goes through a set downwards by score, which stays in place while entries move to the front.
 type walk struct {
-	key   string
-	dead  bool
-	last  listed // seen; zero: none
-	skip  int64  // entries of the last score that were seen
-	ahead []listed
+	set   string
+	last  Entry // seen; zero: none
+	ahead []Entry
 	ended bool
 }
 
 // walkAfter begins after a place among the tombstones.
-func walkAfter(key, after string) (*walk, error) {
-	w := &walk{key: key, dead: true}
+func walkAfter(after string) (*walk, error) {
+	w := &walk{set: setDead}
 	if after == "" {
 		return w, nil
 	}
-	score, member, ok := strings.Cut(after, "-")
+	score, name, ok := strings.Cut(after, "-")
 	n, err := strconv.ParseInt(score, 10, 64)
 	if !ok || err != nil {
 		return nil, fmt.Errorf("place in the list: got %.80q, want the After of a dead-lettered record", after)
 	}
-	w.last = listed{member: member, score: n}
+	w.last = Entry{Name: name, Score: n}
 	return w, nil
 }
 
 // fill returns the next entries, size of them unless the set ends.
-func (a *Admin) fill(ctx context.Context, w *walk, size int) ([]listed, error) {
+func (a *Admin) fill(ctx context.Context, of Queue, w *walk, size int) ([]Entry, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	highest, from := "+inf", w.last
-	if from.member != "" {
-		highest = strconv.FormatInt(from.score, 10)
+	found, err := a.store.Page(ctx, of, w.set, w.last, size)
+	if len(found) > 0 {
+		w.last = found[len(found)-1]
 	}
-	var out []listed
-	for len(out) < size {
-		by := &redis.ZRangeBy{Min: "-inf", Max: highest, Offset: w.skip, Count: int64(size - len(out))}
-		entries, err := a.rdb.ZRevRangeByScoreWithScores(ctx, w.key, by).Result()
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			member, _ := e.Member.(string)
-			next := listed{member, int64(e.Score), w.dead}
-			if next.score != w.last.score {
-				w.skip = 0
-			}
-			w.skip++
-			w.last = next
-			if next.score != from.score || next.member < from.member { // else it comes before the place
-				out = append(out, next)
-			}
-		}
-		if len(entries) == 0 {
-			break
-		}
-		highest = strconv.FormatInt(w.last.score, 10)
-	}
-	return out, nil
+	return found, err
 }
 
 // newest returns a page of the entries of all walks, the highest scores first.
-func (a *Admin) newest(ctx context.Context, walks []*walk) (out []listed, err error) {
+func (a *Admin) newest(ctx context.Context, of Queue, walks []*walk) (out []listed, err error) {
 	for len(out) < page {
 		var next *walk
 		for _, w := range walks {
 			if len(w.ahead) == 0 && !w.ended {
-				if w.ahead, err = a.fill(ctx, w, page); err != nil {
+				if w.ahead, err = a.fill(ctx, of, w, page); err != nil {
 					return nil, err
 				}
 				w.ended = len(w.ahead) < page
 			}
-			if len(w.ahead) > 0 && (next == nil || w.ahead[0].score > next.ahead[0].score) {
+			if len(w.ahead) > 0 && (next == nil || w.ahead[0].Score > next.ahead[0].Score) {
 				next = w
 			}
 		}
 		if next == nil {
 			break
 		}
-		out, next.ahead = append(out, next.ahead[0]), next.ahead[1:]
+		out, next.ahead = append(out, listed{next.ahead[0], next.set}), next.ahead[1:]
 	}
 	return out, nil
 }

@@ -2,9 +2,11 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -14,9 +16,6 @@ import (
 // the VHost and Queue of the messages. The map's keys are the messages with the given vhost and queue; a generation
 // without a record is missing. Lookup takes one round trip for 200 messages, and unlike Get it searches nothing.
 func (a *Admin) Lookup(ctx context.Context, vhost, queue string, messages []Message) (map[Message]Record, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	found := make(map[Message]Record, len(messages))
 	for chunk := range slices.Chunk(messages, page) {
 		if err := a.lookUp(ctx, Message{VHost: vhost, Queue: queue}, chunk, found); err != nil {
@@ -51,53 +50,45 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 }
 
 // Generations yields the records of a queue whose generation is not empty: those of messages that were dead-lettered
-// and published again, which are few. It searches the queue's sorted sets in the store and reads no other record. A
+// and published again, which are few. It reads the names in the queue's sets, and no other record. A
 // record that is written meanwhile may be missed, or come twice. Generations yields an error once and stops.
 func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if a.refuse != nil {
-			yield(Record{}, a.refuse)
-			return
-		}
-		k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-		for _, set := range []string{k.index, k.dead} {
-			for cursor, first := uint64(0), true; first || cursor > 0; first = false {
-				records, next, err := a.named(ctx, vhost, queue, set, cursor)
-				if err != nil {
-					yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
-					return
-				}
+		for _, set := range []string{setIndex, setDead} {
+			err := a.pages(ctx, Queue{vhost, queue}, set, Entry{}, scanned, func(found []Entry) error {
+				records, err := a.named(ctx, vhost, queue, found)
 				for _, r := range records {
 					if !yield(r, nil) {
-						return
+						return errEnough
 					}
 				}
-				cursor = next
+				return err
+			})
+			if errors.Is(err, errEnough) {
+				return
+			}
+			if err != nil {
+				yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
+				return
 			}
 		}
 	}
 }
 
-// namedMembers matches the members of generations that are not empty: the others end with one digit.
-const namedMembers = "*:??*"
-
-// named scans a set from a cursor and returns the records whose generation is not empty, and the next cursor.
-func (a *Admin) named(ctx context.Context, vhost, queue, set string, cursor uint64) (out []Record, next uint64,
-	err error) {
-	found, next, err := a.rdb.ZScan(ctx, set, cursor, namedMembers, scanned).Result()
-	if err != nil {
-		return nil, 0, a.errorAt(Message{VHost: vhost, Queue: queue}, err)
-	}
+// named returns those records of entries whose generation is not empty.
+func (a *Admin) named(ctx context.Context, vhost, queue string, found []Entry) (out []Record, err error) {
 	var members []string
-	for i := 0; i < len(found); i += 2 { // every second value is a score
-		members = append(members, found[i])
+	for _, e := range found {
+		if !strings.HasSuffix(e.Name, ":0") {
+			members = append(members, e.Name)
+		}
 	}
 	for chunk := range slices.Chunk(members, page) {
 		records, err := a.read(ctx, vhost, queue, chunk)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		out = append(out, records...)
 	}
-	return out, next, nil
+	return out, nil
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -36,6 +38,8 @@ type bookLetter struct {
 	id, owner string
 	again     bool
 	published bool
+	counted   bool // it had no attempt, and has no tombstone
+	at        time.Time
 }
 
 func (b *laneBook) first() int64 {
@@ -45,74 +49,82 @@ func (b *laneBook) first() int64 {
 	return slices.Min(slices.Collect(maps.Keys(b.open)))
 }
 
-// BlockedLanes is like Counter.BlockedLanes. It fails only if ctx has ended.
-func (m *Memory) BlockedLanes(ctx context.Context, vhost, queue string) (n int, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, b := range m.ledger(vhost, queue).lanes {
-		if len(b.open) > 0 {
-			n++
-		}
-	}
-	return n, ctx.Err()
+// memoryLanes keeps lanes in this process alone.
+type memoryLanes struct {
+	store  *memoryStore
+	mu     sync.Mutex
+	queues map[Queue]*laneShelf
 }
 
-// OwnLanes is like Counter.OwnLanes. It fails only on invalid arguments.
-func (m *Memory) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
-	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {
-		return OwnedLanes{}, err
+// laneShelf has the lanes of a queue.
+type laneShelf struct {
+	owner string
+	books map[string]*laneBook // by the hash of their names
+}
+
+// shelf returns that of a queue. The caller holds mu.
+func (m *memoryLanes) shelf(of Queue) *laneShelf {
+	if m.queues == nil {
+		m.queues = map[Queue]*laneShelf{}
 	}
+	if m.queues[of] == nil {
+		m.queues[of] = &laneShelf{books: map[string]*laneBook{}}
+	}
+	return m.queues[of]
+}
+
+// blocked are the hashes of the blocked lanes.
+func (s *laneShelf) blocked() (out []string) {
+	for hash, b := range s.books {
+		if len(b.open) > 0 {
+			out = append(out, hash)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *memoryLanes) blocked(ctx context.Context, of Queue) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.shelf(of).blocked()), ctx.Err()
+}
+
+func (m *memoryLanes) own(ctx context.Context, of Queue, before, owner string) (OwnedLanes, error) {
 	if err := ctx.Err(); err != nil {
 		return OwnedLanes{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.ledger(vhost, queue)
-	if owner != "" && l.laneOwner == before {
-		l.laneOwner = owner
+	s := m.shelf(of)
+	if owner != "" && s.owner == before {
+		s.owner = owner
 	}
-	out := OwnedLanes{Owner: l.laneOwner}
-	for _, b := range l.lanes {
-		if len(b.open) > 0 {
-			out.Blocked++
-		}
-	}
-	return out, nil
+	return OwnedLanes{Owner: s.owner, Blocked: len(s.blocked())}, nil
 }
 
-// NextBlocked is like Counter.NextBlocked. It has all lanes on one page, and fails only if ctx has ended.
-func (m *Memory) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
+// next has all lanes on one page.
+func (m *memoryLanes) next(ctx context.Context, of Queue, _ BlockedPage) (BlockedPage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	page := BlockedPage{Last: true}
-	for hash, b := range m.ledger(vhost, queue).lanes {
-		if len(b.open) > 0 {
-			page.Lanes = append(page.Lanes, hash)
-		}
-	}
-	slices.Sort(page.Lanes)
-	return page, ctx.Err()
+	return BlockedPage{Last: true, Lanes: m.shelf(of).blocked()}, ctx.Err()
 }
 
-// StepLane is like Counter.StepLane. It fails only on invalid arguments.
-func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
-	if err := s.validate(); err != nil {
-		return LaneReply{}, err
-	}
+func (m *memoryLanes) step(ctx context.Context, s LaneStep) (LaneReply, error) {
 	if err := ctx.Err(); err != nil {
 		return LaneReply{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l, now := m.ledger(s.VHost, s.Queue), time.Now()
-	switch l.laneOwner {
+	l, now := m.shelf(Queue{s.VHost, s.Queue}), time.Now()
+	switch l.owner {
 	case "":
 		return LaneReply{Code: LaneUnknown}, nil
 	case s.Owner:
 	default:
 		return LaneReply{Code: LaneUnowned}, nil
 	}
-	b := l.lane(s.Lane)
+	b := l.books[hashID(s.Lane)]
 	if b == nil {
 		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{},
 			letters: map[letterAt]bookLetter{}}
@@ -125,9 +137,10 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 		return b.said, nil
 	}
 	b.owner, b.number, b.changed = s.Owner, s.Number, false
-	code, position := b.step(s, now)
+	died := m.store.has(Queue{s.VHost, s.Queue}, setDead, member(s.ID, s.Generation))
+	code, position := b.step(s, died, now)
 	if b.last > 0 {
-		l.lanes[hashID(s.Lane)] = b
+		l.books[hashID(s.Lane)] = b
 	}
 	b.said = LaneReply{Code: code}
 	if position > 0 {
@@ -136,14 +149,7 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	return b.said, nil
 }
 
-func (l *ledger) lane(name string) *laneBook {
-	if l.lanes == nil {
-		l.lanes = map[string]*laneBook{}
-	}
-	return l.lanes[hashID(name)]
-}
-
-func (b *laneBook) step(s LaneStep, now time.Time) (LaneCode, int64) {
+func (b *laneBook) step(s LaneStep, died bool, now time.Time) (LaneCode, int64) {
 	position := s.Position.Number
 	if s.Position.Since != b.since || position > b.last {
 		position = 0
@@ -159,12 +165,21 @@ func (b *laneBook) step(s LaneStep, now time.Time) (LaneCode, int64) {
 	case s.Act == LaneEnter && s.Position.Number == 0 && len(b.open) == 0:
 		return LaneFree, 0
 	}
-	return LaneBlocked, b.block(s, position, now)
+	return LaneBlocked, b.block(s, position, died, now)
 }
 
 // block gives a message a position of its own, unless it carries one.
-func (b *laneBook) block(s LaneStep, position int64, now time.Time) int64 {
+func (b *laneBook) block(s LaneStep, position int64, died bool, now time.Time) int64 {
+	name, counted := member(s.ID, s.Generation), s.Act == LaneEnter && !died
 	if position == 0 {
+		first, by := int64(math.MaxInt64), s.Owner
+		for at, l := range b.letters {
+			if at.name == name && at.position < first {
+				first, by = at.position, l.owner
+			}
+		}
+		// of the two positions of a message whose nack never arrived, one counts
+		counted = counted && (by == s.Owner || !s.Redelivered)
 		if len(b.open) == 0 {
 			b.held = now
 		}
@@ -172,8 +187,8 @@ func (b *laneBook) block(s LaneStep, position int64, now time.Time) int64 {
 		position = b.last
 		b.open[position] = true
 	}
-	b.letters[letterAt{position, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID),
-		owner: s.Owner, again: s.Redelivered}
+	b.letters[letterAt{position, name}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID), owner: s.Owner,
+		again: s.Redelivered, counted: counted, at: now}
 	return position
 }
 
@@ -184,19 +199,19 @@ func (b *laneBook) freeOr(held LaneCode) LaneCode {
 	return held
 }
 
-// Lanes is like Admin.Lanes. It never fails.
-func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]BlockedLane, error) {
+func (m *memoryLanes) list(ctx context.Context, of Queue, skip, most int) (out []BlockedLane, read int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []BlockedLane
-	for _, b := range m.ledger(vhost, queue).lanes {
+	for _, b := range m.shelf(of).books {
 		if len(b.open) > 0 {
 			out = append(out, BlockedLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open),
 				By: b.state().Dead()[b.first()]})
 		}
 	}
 	slices.SortFunc(out, bySince)
-	return out, nil
+	out = out[min(skip, len(out)):]
+	out = out[:min(most, len(out))]
+	return out, len(out), ctx.Err()
 }
 
 func bySince(a, b BlockedLane) int {
@@ -226,57 +241,42 @@ func (b *laneBook) state() *LaneState {
 	return s
 }
 
-// Lane is like Admin.Lane. It fails only on a lane that is not blocked.
-func (m *Memory) Lane(_ context.Context, vhost, queue, lane string) (*LaneState, error) {
+func (m *memoryLanes) read(ctx context.Context, of Queue, lane string) (*LaneState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := m.ledger(vhost, queue).lane(lane)
-	if b == nil || len(b.open) == 0 {
-		return nil, laneRefused("lane", queue, lane)
-	}
-	return b.state(), nil
-}
-
-// NotePublishing is like Admin.NotePublishing. It never fails.
-func (m *Memory) NotePublishing(_ context.Context, vhost, queue, lane string, letters []LaneLetter) error {
-	m.eachLetter(vhost, queue, lane, letters, func(b *laneBook, at letterAt) {
-		kept := b.letters[at]
-		kept.published = true
-		b.letters[at] = kept
-	})
-	return nil
-}
-
-// NoteReplayed is like Admin.NoteReplayed. It never fails.
-func (m *Memory) NoteReplayed(_ context.Context, vhost, queue, lane string, letters []LaneLetter) error {
-	m.eachLetter(vhost, queue, lane, letters, func(b *laneBook, at letterAt) { delete(b.letters, at) })
-	return nil
-}
-
-// eachLetter calls note for each of the letters that the lane expects.
-func (m *Memory) eachLetter(vhost, queue, lane string, letters []LaneLetter, note func(*laneBook, letterAt)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b := m.ledger(vhost, queue).lane(lane)
+	b := m.shelf(of).books[hashID(lane)]
 	if b == nil {
-		return
+		return &LaneState{}, ctx.Err()
+	}
+	return b.state(), ctx.Err()
+}
+
+func (m *memoryLanes) note(ctx context.Context, of Queue, lane, act string, letters []LaneLetter) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.shelf(of).books[hashID(lane)]
+	if b == nil {
+		return ctx.Err()
 	}
 	for _, l := range letters {
 		at := letterAt{l.Position.Number, member(l.ID, l.Generation)}
-		if _, kept := b.letters[at]; kept {
-			note(b, at)
+		kept, known := b.letters[at]
+		if kept.published = true; known {
+			b.letters[at] = kept
+		}
+		if act == lettersReplayed {
+			delete(b.letters, at)
 		}
 	}
+	return ctx.Err()
 }
 
-// DropPositions is like Admin.DropPositions. It never fails.
-func (m *Memory) DropPositions(_ context.Context, vhost, queue, lane string, positions []Position) (released bool,
-	err error) {
+func (m *memoryLanes) drop(ctx context.Context, of Queue, lane string, positions []Position) (left int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := m.ledger(vhost, queue).lane(lane)
+	b := m.shelf(of).books[hashID(lane)]
 	if b == nil {
-		return true, nil
+		return 0, ctx.Err()
 	}
 	for _, p := range positions {
 		if p.Since != b.since || !b.open[p.Number] {
@@ -286,5 +286,21 @@ func (m *Memory) DropPositions(_ context.Context, vhost, queue, lane string, pos
 		b.changed = true
 		maps.DeleteFunc(b.letters, func(at letterAt, _ bookLetter) bool { return at.position == p.Number })
 	}
-	return len(b.open) == 0, nil
+	return len(b.open), ctx.Err()
+}
+
+func (m *memoryLanes) letters(ctx context.Context, of Queue, recent time.Duration) (out Blocked, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.shelf(of)
+	out.Lanes = int64(len(s.blocked()))
+	for _, b := range s.books {
+		for at, l := range b.letters {
+			if l.counted && !l.published && b.open[at.position] {
+				out.Count++
+				out.Recent += int64(flag(time.Since(l.at) <= recent))
+			}
+		}
+	}
+	return out, ctx.Err()
 }

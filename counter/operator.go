@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/setting"
@@ -31,8 +32,9 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 		return err
 	}
 	n = keptNote(n)
-	reply, err := a.step(ctx, stepOwn, Attempt{Message: m, Token: byOperator}, 0, attempts, n.By, n.Why)
-	return refusal("limit message", m, reply, err)
+	return a.decide(ctx, "limit message", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Limit(r, q, attempts, n, now)
+	})
 }
 
 // Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. The note, the fence
@@ -40,12 +42,13 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 // the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted.
 // After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
-	if err := checkReset(m, n); err != nil {
-		return err
+	if err := checkNote(n); err != nil {
+		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
 	}
 	n = keptNote(n)
-	reply, err := a.step(ctx, stepReset, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
-	return refusal("reset", m, reply, err)
+	return a.decide(ctx, "reset", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Reset(r, q, n, now)
+	})
 }
 
 func checkOwnLimit(m Message, attempts int, n Note) error {
@@ -59,16 +62,9 @@ func checkOwnLimit(m Message, attempts int, n Note) error {
 	return nil
 }
 
-func checkReset(m Message, n Note) error {
-	if err := checkNote(n); err != nil {
-		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
-	}
-	return nil
-}
-
-// refusal is the error of a step that failed, or that the script refused.
-func refusal(verb string, m Message, reply Reply, err error) error {
-	switch {
+// decide takes an operator's step. A refusal of the rule is an error.
+func (a *Admin) decide(ctx context.Context, verb string, m Message, take rule) error {
+	switch reply, err := a.change(ctx, verb, m, take); {
 	case err != nil:
 		return err
 	case reply.Code == rules.ReplyNone:

@@ -3,14 +3,13 @@ package counter
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter/rules"
 )
@@ -31,11 +30,6 @@ type ConsumerState struct {
 	Waiting Waiting // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
 }
 
-//go:embed scripts/pause.lua
-var pauseLua string
-
-var setPaused = redis.NewScript(pauseLua)
-
 // Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count
 // nothing; running handlers finish. A pause for a message that holds the queue becomes the operator's, and lasts until
 // Resume too. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads it for 30
@@ -54,19 +48,28 @@ func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
 }
 
+// setPaused pauses or resumes a queue. A pause for a message that holds the queue becomes the operator's, so that it does
+// not end with a decision about the message. After a resume the message still holds the queue: its next START pauses it
+// again.
 func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
-	if c.refuse != nil {
-		return c.refuse
-	}
 	n = keptNote(n)
-	key := c.opts.controlKeys(of.VHost, of.Queue)[:1]
-	done, err := setPaused.Run(ctx, c.rdb, key, flag(paused), n.By, n.Why, rules.PauseTTL.Milliseconds()).Int()
-	switch {
-	case err != nil:
-		err = c.controlError(of.VHost, of.Queue, err)
-	case done == 0:
-		err = notChanged(paused)
-	}
+	queue := Queue{of.VHost, of.Queue}
+	err := c.insist(ctx, queue, []string{docPause}, func(now time.Time, docs []Doc) (Change, error) {
+		d := docs[0]
+		if d.Err != nil {
+			return Change{}, d.Err
+		}
+		fields := decodeFields(d.Data)
+		if is := fields["paused"] == "1"; is == paused && !(paused && fields["only"] == "1") {
+			return Change{}, notChanged(paused)
+		}
+		now = now.Truncate(time.Millisecond)
+		maps.Copy(fields, map[string]string{"paused": strconv.Itoa(flag(paused)), "by": n.By, "why": n.Why,
+			"at": decimal(now.UnixMilli())})
+		delete(fields, "only")
+		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
+		return Change{Docs: []Doc{d}}, nil
+	})
 	return pauseError(of.Queue, paused, err)
 }
 
@@ -89,12 +92,9 @@ func pauseError(queue string, paused bool, err error) error {
 
 // Paused returns the Note of a queue's pause; nil without an error if the queue is not paused.
 func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
-	h, err := a.rdb.HGetAll(ctx, a.opts.controlKeys(vhost, queue)[0]).Result()
+	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
 	if err != nil {
-		return nil, fmt.Errorf("counter: paused, queue %q: %w", queue, a.controlError(vhost, queue, err))
+		return nil, fmt.Errorf("counter: paused, queue %q: %w", queue, err)
 	}
 	if h["paused"] != "1" {
 		return nil, nil //nolint:nilnil // none is no error
@@ -107,36 +107,41 @@ func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) 
 // left is not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not
 // reach the store.
 func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	paused, err := a.Paused(ctx, vhost, queue)
 	if err != nil {
 		return nil, err
 	}
-	by := &redis.ZRangeBy{Min: "-inf", Max: "+inf"}
-	readers, err := a.rdb.ZRevRangeByScoreWithScores(ctx, a.opts.controlKeys(vhost, queue)[1], by).Result()
-	if err != nil {
-		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
-	}
+	of := Queue{vhost, queue}
 	var out []ConsumerState
-	var tokens []string
-	for _, r := range readers {
-		text, _ := r.Member.(string)
-		if words := strings.SplitN(text, " ", 3); len(words) == 3 {
-			c := ConsumerState{Consumer: words[2], Seen: time.UnixMilli(int64(r.Score)).UTC(), Paused: words[0] == "1"}
-			out, tokens = append(out, c.since(paused)), append(tokens, words[1])
+	err = a.pages(ctx, of, setConsumers, Entry{}, page, func(found []Entry) error {
+		names, some := make([]string, len(found)), make([]ConsumerState, len(found))
+		for i, e := range found {
+			var reader string
+			some[i], reader = parseReader(e)
+			some[i], names[i] = some[i].since(paused), docWaiting+reader
 		}
-	}
-	held, err := a.readWaiting(ctx, vhost, queue, tokens)
+		now, docs, err := a.load(ctx, of, names...)
+		for i, c := range some {
+			if err == nil && now.Sub(c.Seen) < forgottenReader {
+				c.Waiting = parseWaiting(docs[i].Data)
+				out = append(out, c)
+			}
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
-	}
-	for i := range held {
-		out[i].Waiting = held[i]
+		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, err)
 	}
 	slices.SortFunc(out, byConsumer)
 	return out, nil
+}
+
+// parseReader reads an entry of the set of consumers: "<stopped> <reader> <consumer>".
+func parseReader(e Entry) (c ConsumerState, reader string) {
+	stopped, rest, _ := strings.Cut(e.Name, " ")
+	reader, c.Consumer, _ = strings.Cut(rest, " ")
+	c.Seen, c.Paused = time.UnixMilli(e.Score).UTC(), stopped == "1"
+	return c, reader
 }
 
 // since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier

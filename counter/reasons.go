@@ -32,20 +32,20 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			cancel()
 			_ = reading.Wait()
 		}()
-		indexed, read := make(chan part[listed], 1), make(chan part[any], 1)
+		indexed, read := make(chan part[Entry], 1), make(chan part[string], 1)
 		reading.Go(func() error {
 			defer close(indexed)
-			a.indexDead(within, vhost, queue, indexed)
+			a.indexDead(within, Queue{vhost, queue}, indexed)
 			return nil
 		})
 		reading.Go(func() error {
 			defer close(read)
-			a.readDead(within, vhost, queue, indexed, read)
+			a.readDead(within, Queue{vhost, queue}, indexed, read)
 			return nil
 		})
 		for texts := range read {
 			if texts.err != nil {
-				yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, a.listError(vhost, queue, texts.err)))
+				yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, texts.err))
 				return
 			}
 			if !yield(reasonsOf(texts.of), nil) {
@@ -74,37 +74,35 @@ func (p part[T]) send(ctx context.Context, to chan<- part[T]) bool {
 	}
 }
 
-func (a *Admin) indexDead(ctx context.Context, vhost, queue string, to chan<- part[listed]) {
-	w := &walk{key: a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, dead: true}
+func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry]) {
+	w := &walk{set: setDead}
 	for {
-		entries, err := a.fill(ctx, w, reasonsPage)
-		if !(part[listed]{entries, err}).send(ctx, to) || len(entries) < reasonsPage {
+		entries, err := a.fill(ctx, of, w, reasonsPage)
+		if !(part[Entry]{entries, err}).send(ctx, to) || len(entries) < reasonsPage {
 			return
 		}
 	}
 }
 
-// readDead sends the tombstones as the store keeps them; nil is one that no longer exists.
-func (a *Admin) readDead(ctx context.Context, vhost, queue string, from <-chan part[listed], to chan<- part[any]) {
+func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], to chan<- part[string]) {
 	for index := range from {
 		if index.err != nil {
-			part[any]{err: index.err}.send(ctx, to)
+			part[string]{err: index.err}.send(ctx, to)
 			return
 		}
 		if len(index.of) == 0 {
 			return
 		}
-		texts, err := a.rdb.MGet(ctx, a.recordKeys(vhost, queue, index.of)...).Result()
-		if !(part[any]{texts, err}).send(ctx, to) {
+		texts, err := a.readListed(ctx, of, index.of)
+		if !(part[string]{texts, err}).send(ctx, to) {
 			return
 		}
 	}
 }
 
-func reasonsOf(texts []any) []DeadReason {
+func reasonsOf(texts []string) []DeadReason {
 	out := make([]DeadReason, 0, len(texts))
-	for _, v := range texts {
-		text, _ := v.(string)
+	for _, text := range texts {
 		if r, ok := rules.DecodeDead(text); ok {
 			out = append(out, DeadReason{ID: r.ID, Cause: r.Cause, Reason: r.Reason, At: r.LastTime})
 		}

@@ -15,7 +15,7 @@ func TestReturns(t *testing.T) {
 				t.Errorf("store %d: %d, %v; want %d; of another queue %d, %v", i, got, err, n, other, errOther)
 			}
 		}
-		if ttl := a.rdb.PTTL(t.Context(), a.returnsKey("/", "orders.dlq")).Val(); ttl <= 0 || ttl > returnsTTL {
+		if ttl := a.rdb.PTTL(t.Context(), a.opts.queueKey("/", "orders.dlq")+docReturns).Val(); ttl <= 0 || ttl > returnsTTL {
 			t.Errorf("store %d: it expires in %v", i, ttl)
 		}
 	}

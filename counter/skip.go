@@ -3,10 +3,9 @@ package counter
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its
@@ -15,40 +14,34 @@ import (
 // before keeps its first Note. After an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is
 // safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
-	if err := checkSkip(m, n); err != nil {
-		return err
+	if err := checkNote(n); err != nil {
+		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
 	}
 	n = keptNote(n)
-	reply, err := a.step(ctx, stepSkip, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
-	if err = refusal("skip", m, reply, err); err != nil {
+	err := a.decide(ctx, "skip", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Skip(r, q, n, now)
+	})
+	if err != nil {
 		return err
 	}
 	if err = a.announceSkip(ctx, m); err != nil {
-		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, a.controlError(m.VHost, m.Queue, err))
-	}
-	return nil
-}
-
-func checkSkip(m Message, n Note) error {
-	if err := checkNote(n); err != nil {
 		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
 	}
 	return nil
 }
 
-// announceSkip lets the process that holds the message end its wait.
+// announceSkip lets the process that holds the message end its wait. It also removes the oldest announcements.
 func (a *Admin) announceSkip(ctx context.Context, m Message) error {
-	now, err := a.rdb.Time(ctx).Result()
-	if err != nil {
-		return err
-	}
-	key := a.opts.controlKeys(m.VHost, m.Queue)[2]
-	until := now.Add(skipAnnounced)
-	_, err = a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now.UnixMilli(), 10))
-		tx.ZAdd(ctx, key, redis.Z{Score: float64(until.UnixMilli()), Member: member(m.ID, m.Generation)})
-		tx.PExpire(ctx, key, skipAnnounced+time.Minute)
-		return nil
+	of := Queue{m.VHost, m.Queue}
+	return a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
+		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
+		var change Change
+		for _, e := range past {
+			change.Sets = append(change.Sets, Member{Set: setSkips, Name: e.Name, Gone: true})
+		}
+		until := now.Add(skipAnnounced)
+		change.Sets = append(change.Sets, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
+			Expires: until.Add(time.Minute)})
+		return change, err
 	})
-	return err
 }

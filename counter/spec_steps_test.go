@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/redis/go-redis/v9"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // stepsCase is a case of spec/v1/steps.json.
@@ -271,7 +273,8 @@ var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, 
 
 func (r *specRun) one(s specStep) (Reply, error) {
 	ctx, a := r.t.Context(), s.attempt()
-	operator := Attempt{Message: a.Message, Token: byOperator}
+	note := Note{By: s.By, Why: s.Why}
+	by := func(take rule) (Reply, error) { return r.change(ctx, s.Step, a.Message, take) }
 	switch s.Step {
 	case "START":
 		return r.Start(ctx, a, specModes[s.Mode], s.Limit)
@@ -289,15 +292,23 @@ func (r *specRun) one(s specStep) (Reply, error) {
 	case "BEGUN":
 		return r.Begun(ctx, a)
 	case "MOVED":
-		return r.step(ctx, stepMoved, a, 0, s.CopyNumber)
+		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+			return rules.Moved(r, q, s.CopyNumber, now)
+		})
 	case "OWN":
-		return r.step(ctx, stepOwn, operator, 0, s.Attempts, s.By, s.Why)
+		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+			return rules.Limit(r, q, s.Attempts, note, now)
+		})
 	case "RESET":
-		return r.step(ctx, stepReset, operator, 0, s.By, s.Why)
+		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+			return rules.Reset(r, q, note, now)
+		})
 	case "SKIP":
-		return r.step(ctx, stepSkip, operator, 0, s.By, s.Why)
+		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+			return rules.Skip(r, q, note, now)
+		})
 	case "REMOVED":
-		return r.step(ctx, stepRemoved, operator, 0)
+		return by(rules.Remove)
 	}
 	r.t.Fatalf("%s: unknown step %q", r.of.Name, s.Step)
 	return Reply{}, nil

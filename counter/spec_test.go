@@ -66,7 +66,7 @@ func TestSpecKeys(t *testing.T) {
 		got := map[string]string{
 			"index": k.index, "limit": k.override, "tombstones": k.tombstones, "dead": k.dead, "record": k.record,
 			"pause": control[0], "consumers": control[1], "skips": control[2],
-			"undecodable": (&client{opts: o}).undecodableKey(m.VHost, m.Queue),
+			"undecodable": o.queueKey(m.VHost, m.Queue) + docUndecodable,
 		}
 		if diff := cmp.Diff(c.Keys, got); diff != "" {
 			t.Errorf("%s (%s):\n%s", c.Name, c.Why, diff)

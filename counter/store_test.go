@@ -77,6 +77,12 @@ type onRedis struct {
 
 type operator struct{ *Admin }
 
+// onRules is a Counter on Redis that takes each step through Load and Save.
+type onRules struct {
+	*Counter
+	operator
+}
+
 // sight is what is kept of one generation of a message.
 type sight struct {
 	Record
@@ -87,14 +93,22 @@ type sight struct {
 	setTTL     time.Duration // of the index or the dead
 }
 
-// stores returns every implementation: the model, the scripts on a fake Redis, and on a real one where REDIS_URL names
-// it. (Package integration repeats the tests of the way on a real Redis of its own.)
+// ruled takes the steps of a store by the rules, without the scripts.
+func ruled(s store) store {
+	c := byRules(s.steps.(onRedis).Counter)
+	s.name, s.steps = s.name+" by rules", onRules{c, operator{c.Admin()}}
+	return s
+}
+
+// stores returns every implementation: the model, the scripts and the rules on a fake Redis, and on a real one where
+// REDIS_URL names it. (Package integration repeats the tests of the way on a real Redis of its own.)
 func stores(t testing.TB) []store {
-	all := []store{memoryStore(), miniredisStore(t)}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		all = append(all, redisStore(t, "redis", url))
+	all := []store{memoryUnderTest(), miniredisUnderTest(t)}
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return append(all, ruled(miniredisUnderTest(t)))
 	}
-	return all
+	return append(all, redisUnderTest(t, "redis", url), ruled(redisUnderTest(t, "redis", url)))
 }
 
 // storesForLong returns the stores for thousands of steps: miniredis, which is slow at large records, only without a
@@ -118,11 +132,11 @@ func servers(t testing.TB) []*Counter {
 	return all
 }
 
-// miniredisStore lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set, and
+// miniredisUnderTest lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set, and
 // a machine that stalls for seconds would look like a store that differs.
-func miniredisStore(t testing.TB) store {
+func miniredisUnderTest(t testing.TB) store {
 	server := miniredis.RunT(t)
-	s := redisStore(t, "miniredis", "redis://"+server.Addr())
+	s := redisUnderTest(t, "miniredis", "redis://"+server.Addr())
 	look, at := s.look, time.Now()
 	s.look = func(t rapid.TB, m Message) sight {
 		if d := time.Since(at); d > time.Second {
@@ -134,46 +148,66 @@ func miniredisStore(t testing.TB) store {
 	return s
 }
 
-func memoryStore() store {
+func memoryUnderTest() store {
 	m := NewMemory(nil)
 	return store{"memory", m, m.age, m.look}
 }
 
+// age makes records, and the sets of their queue, older.
 func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range ms {
-		if e, exists := m.records[key]; exists && time.Now().Before(e.expires) { // what expired does not come back
-			if e.Fence > 0 {
-				e.Fence = max(1, e.Fence-d.Microseconds())
+	s := m.Counter.store.(*memoryStore)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(Queue{ms[0].VHost, ms[0].Queue})
+	for _, set := range []string{setIndex, setDead} {
+		if of := q.sets[set]; of != nil {
+			of.sorted = nil
+			for name := range of.scores {
+				of.scores[name] -= d.Milliseconds()
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Reset.At,
-				&e.Skipped.At, &e.Removed, &e.Move.Until} {
-				if !at.IsZero() {
-					*at = at.Add(-d)
-				}
-			}
-			e.History = slices.Clone(e.History)
-			for i := range e.History {
-				e.History[i].At = e.History[i].At.Add(-d)
-			}
-			m.records[key] = e
 		}
 	}
-}
-
-func (m *Memory) look(_ rapid.TB, key Message) sight {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.record(key, time.Now())
-	tombstones := m.ledger(key.VHost, key.Queue).Tombstones
-	if r.TTL == 0 {
-		return sight{tombstones: tombstones}
+	for _, of := range ms {
+		doc := q.doc(docRecord(member(of.ID, of.Generation)), time.Now())
+		e, exists := rules.Decode(doc.Data)
+		if !exists { // what expired does not come back
+			continue
+		}
+		if e.Fence > 0 {
+			e.Fence = max(1, e.Fence-d.Microseconds())
+		}
+		for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.Listed, &e.Reset.At,
+			&e.Skipped.At, &e.Removed, &e.Move.Until} {
+			if !at.IsZero() {
+				*at = at.Add(-d)
+			}
+		}
+		for i := range e.History {
+			e.History[i].At = e.History[i].At.Add(-d)
+		}
+		q.docs[doc.Name] = Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d)}
 	}
-	return sight{Record: r, exists: true, tombstones: tombstones}
 }
 
-func redisStore(t testing.TB, name, url string) store {
+func (m *Memory) look(t rapid.TB, key Message) sight {
+	of, entry := Queue{key.VHost, key.Queue}, member(key.ID, key.Generation)
+	records, err := m.Admin().read(context.Background(), key.VHost, key.Queue, []string{entry})
+	tombstones, errOf := m.Tombstones(context.Background(), key.VHost, key.Queue)
+	if err := errors.Join(err, errOf); err != nil {
+		t.Fatal(err)
+	}
+	tombstones.Expired = 0
+	kept := m.Counter.store.(*memoryStore)
+	s := sight{tombstones: tombstones, exists: len(records) > 0, indexed: kept.has(of, setIndex, entry),
+		dead: kept.has(of, setDead, entry)}
+	if s.exists {
+		s.Record = records[0]
+		s.Listed = time.Time{} // which set it is in is compared with the record, as for the others
+	}
+	return s
+}
+
+func redisUnderTest(t testing.TB, name, url string) store {
 	c := dialTest(t, url)
 	return store{name, onRedis{c, operator{c.Admin()}}, c.age, c.look}
 }
@@ -267,7 +301,7 @@ func (c *client) look(t rapid.TB, m Message) sight {
 		if again := rules.Encode(s.Record); again != text.Val() {
 			t.Fatalf("the scripts wrote\n%q, and Go\n%q", text.Val(), again)
 		}
-		s.Listed = time.Time{} // a Memory has no lists
+		s.Listed = time.Time{}
 	}
 	if amongDead(s) {
 		s.setTTL = deadTTL.Val()

@@ -69,7 +69,12 @@ func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, re
 		for i := range part {
 			part[i].Queue = queues[from+i]
 		}
-		sending.Go(func() error { return a.summarise(ctx, vhost, part, recent) })
+		sending.Go(func() error {
+			if a.rdb == nil {
+				return a.summariseStored(ctx, vhost, part, recent)
+			}
+			return a.summarise(ctx, vhost, part, recent)
+		})
 	}
 	if err := sending.Wait(); err != nil {
 		return nil, fmt.Errorf("counter: summaries: %w", err)
@@ -150,8 +155,8 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
 	control := a.opts.controlKeys(vhost, queue)
-	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, control[0], control[1],
-		a.opts.lanesKeys(vhost, queue)[0]}
+	return []string{k.index, k.override, k.tombstones, a.opts.queueKey(vhost, queue) + docUndecodable, k.dead,
+		control[0], control[1], a.opts.lanesKeys(vhost, queue)[0]}
 }
 
 // add adds the reply for one page, and reports whether the page was full.
@@ -187,13 +192,16 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 		s.lead(&head, n[2] == n[3])
 	}
 	s.Retrying, s.Forgotten, s.Recent = s.Retrying+int(n[2]), s.Forgotten+int(n[3]), s.Recent+int(n[4])
-	s.Tombstones = tombstonesOf(hashes[0], existing)
+	s.Tombstones = withExpired(tombstonesOf(hashes[0]), existing)
 	s.Undecodable, _ = reply[10].(string)
 	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
 	if h := hashes[2]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))
 	}
-	s.Waiting = waitingTogether(reply[11])
+	s.Waiting = Waiting{}
+	for _, report := range texts(reply[11]) {
+		s.Waiting = s.Waiting.together(parseWaiting(report))
+	}
 	return n[1] >= summaryPage, nil
 }
 
@@ -216,10 +224,5 @@ func hashOf(reply any) (map[string]string, error) {
 		return nil, err
 	}
 	list, _ := reply.([]any)
-	h := make(map[string]string, len(list)/2)
-	for i := 1; i < len(list); i += 2 {
-		name, _ := list[i-1].(string)
-		h[name], _ = list[i].(string)
-	}
-	return h, nil
+	return fieldsOf(list), nil
 }

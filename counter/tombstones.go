@@ -3,28 +3,25 @@ package counter
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/strikesmq/strikes/internal/panics"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // Tombstones returns the counts of a queue.
 func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
-	if a.refuse != nil {
-		return Tombstones{}, a.refuse
-	}
-	of := Message{VHost: vhost, Queue: queue}
-	h, err := a.rdb.HGetAll(ctx, a.opts.keys(of).tombstones).Result()
+	h, err := a.fields(ctx, Queue{vhost, queue}, docTombstones)
 	if err != nil {
-		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, a.errorAt(of, err))
+		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, err)
 	}
 	// after the counts: a message that dies meanwhile is not among the expired
 	existing, err := a.CountDead(ctx, vhost, queue)
-	return tombstonesOf(h, int64(existing)), err
+	return withExpired(tombstonesOf(h), int64(existing)), err
 }
 
-func tombstonesOf(h map[string]string, existing int64) Tombstones {
-	return withExpired(Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])},
-		existing)
+// tombstonesOf reads the document tombstones.
+func tombstonesOf(h map[string]string) Tombstones {
+	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
 }
 
 // withExpired returns t with Expired: its count beyond the tombstones that exist and those that NoteRemoved noted.
@@ -39,18 +36,14 @@ func withExpired(t Tombstones, existing int64) Tombstones {
 // without a tombstone. The tombstone stays in force. Messages are sent in batches. After an error each may or may not
 // be noted; it is safe to repeat.
 func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
-	var sending panics.Group
-	sending.SetLimit(maxBatch)
-	for _, m := range messages {
-		sending.Go(func() error {
-			_, err := a.step(ctx, stepRemoved, removedAttempt(vhost, queue, m), 0)
+	for some := range slices.Chunk(messages, maxBatch) {
+		of := make([]Message, len(some))
+		for i, m := range some {
+			of[i] = Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}
+		}
+		if _, err := a.changeAll(ctx, "note removed", Queue{vhost, queue}, of, rules.Remove); err != nil {
 			return err
-		})
+		}
 	}
-	return sending.Wait()
-}
-
-func removedAttempt(vhost, queue string, m Message) Attempt {
-	m.VHost, m.Queue = vhost, queue
-	return Attempt{Message: m, Token: byOperator}
+	return nil
 }

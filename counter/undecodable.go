@@ -2,11 +2,8 @@ package counter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/internal/printable"
 )
@@ -17,12 +14,12 @@ const undecodableTTL = time.Minute
 // NoteUndecodable notes for a minute that a message of the queue ended a session: the client cannot decode it, or the
 // broker cannot convert it to AMQP 0.9.1. why is cut to MaxReason bytes. It is safe to repeat.
 func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue, why string) error {
-	if c.refuse != nil {
-		return c.refuse
-	}
-	if err := c.rdb.Set(ctx, c.undecodableKey(vhost, queue), printable.Cut(why, MaxReason),
-		undecodableTTL).Err(); err != nil {
-		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, c.storeError(err))
+	why = printable.Cut(why, MaxReason)
+	err := c.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
+		return Change{Docs: []Doc{{Name: docUndecodable, Data: why, Any: true, Expires: now.Add(undecodableTTL)}}}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, err)
 	}
 	return nil
 }
@@ -30,16 +27,12 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue, why string)
 // Undecodable returns the note of NoteUndecodable of the last minute; empty if there is none. Do not print it on a
 // terminal unescaped.
 func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (why string, err error) {
-	if a.refuse != nil {
-		return "", a.refuse
+	_, docs, err := a.load(ctx, Queue{vhost, queue}, docUndecodable)
+	if err == nil {
+		why, err = docs[0].Data, docs[0].Err
 	}
-	why, err = a.rdb.Get(ctx, a.undecodableKey(vhost, queue)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("counter: undecodable, queue %q: %w", queue, a.storeError(err))
+	if err != nil {
+		return "", fmt.Errorf("counter: undecodable, queue %q: %w", queue, err)
 	}
 	return why, nil
-}
-
-func (c *client) undecodableKey(vhost, queue string) string {
-	return c.opts.queueKey(vhost, queue) + "undecodable"
 }

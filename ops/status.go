@@ -67,7 +67,6 @@ const (
 	DepthDenied     UnseenCode = "depth-denied"              // of Queue
 	ForeignRecord   UnseenCode = "foreign-record"
 	LanesDenied     UnseenCode = "lanes-denied" // the user of the store may not count Dead.Blocked
-	LocalClock      UnseenCode = "local-clock"  // the store's may not be read
 	ManyRecords     UnseenCode = "many-records"
 	NoManagement    UnseenCode = "no-management-api"
 	NoRates         UnseenCode = "no-rates"

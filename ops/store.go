@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
@@ -22,11 +21,7 @@ const (
 func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	var f facts
 	var denied *counter.StoreError
-	switch f.now, err = c.Store.Now(ctx); {
-	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
-		f.now = time.Now().UTC()
-		s.note(LocalClock, "", nil)
-	case err != nil:
+	if f.now, err = c.Store.Now(ctx); err != nil {
 		return err
 	}
 	s.Time = f.now

@@ -388,7 +388,7 @@ func TestForceNeedsTheCount(t *testing.T) {
 	for _, tt := range []struct {
 		store string
 		code  int
-	}{{findsRecords, cli.ExitMisuse}, {findsRecords + " set del", 0}} {
+	}{{listsRecords, cli.ExitMisuse}, {listsRecords + " set pexpire del", 0}} {
 		args := []string{"dead", "show", "Q", "a", "--json", "--force"}
 		cmd := asUser(t, queue, args, grants{read: "Q.dlq", tag: "management", store: tt.store})
 		var stderr strings.Builder

@@ -1,5 +1,5 @@
--- The functions that every step needs. A script is this file, and then the step (start.lua, begun.lua, fail.lua,
--- end.lua, moved.lua, own.lua, reset.lua, skip.lua or removed.lua), which ends with a call of take:
+-- The functions that every step needs. A script is this file, and then the step (start.lua, begun.lua, fail.lua or
+-- end.lua), which ends with a call of take:
 --   cat record.lua fail.lua | redis-cli -x SCRIPT LOAD
 -- take reads the record of each step and decodes it, lets the step decide, writes the record and replies. One call
 -- takes several steps of one kind on one queue, because starting a script costs half as much as a step.
@@ -18,9 +18,8 @@
 --                                                         at most 9 characters, else ignored; a negative one counts
 --                                                         as 0. max_age: ms, at most 13 digits, else ignored; 0: no
 --                                                         message is too old. by, at, why: who set it, when and why
---                                                         (limit.lua)
 --   3  tombstones  <prefix>:{<vhost>/<queue>}:tombstones  hash. count: tombstones written; since: time of the first;
---                                                         removed: dead letters that left their queue (removed.lua)
+--                                                         removed: dead letters that left their queue
 --   4  dead        <prefix>:{<vhost>/<queue>}:dead        sorted set like the index, of the tombstones whose dead
 --                                                         letters were not removed. A renewed one stays in its place
 --                                                         for an eighth of its TTL, so that it is in the order of the
@@ -34,12 +33,12 @@
 --
 -- ARGV. The first argument is for all steps: how many ms a record is kept. Each step that writes renews it. Then
 -- every step has the same number of arguments, which begin with these six:
---   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -; operator: the step is of no attempt
+--   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -
 --   2  id          the message id, stored for people
 --   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
 --   4  consumer      the process that takes the step, stored for people
 --   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An
---                  override replaces a limit above 0, and the message's own limit (own.lua) replaces both
+--                  override replaces a limit above 0, and the message's own limit replaces both
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first
 --                  attempt; else -1
 -- START and FAIL may be sent without their last arguments, which begin with max_age.

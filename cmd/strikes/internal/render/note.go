@@ -21,8 +21,6 @@ func noteText(n ops.Unseen, queue string) string {
 	case ops.LanesDenied:
 		return fmt.Sprintf("the dead letters in blocked lanes could not be counted, so others may be missing "+
 			"unseen: %v", n.Err)
-	case ops.LocalClock:
-		return "the store's clock may not be read: times are by the clock of this machine"
 	case ops.ManyRecords:
 		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
 	case ops.NoManagement:

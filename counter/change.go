@@ -1,0 +1,322 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// load is Load of the store.
+func (c *client) load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
+	if c.refuse != nil {
+		return time.Time{}, nil, c.refuse
+	}
+	return c.store.Load(ctx, of, names...)
+}
+
+// fields loads one document of fields.
+func (c *client) fields(ctx context.Context, of Queue, name string) (map[string]string, error) {
+	_, docs, err := c.load(ctx, of, name)
+	if err == nil {
+		err = docs[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeFields(docs[0].Data), nil
+}
+
+// insist changes documents of a queue: it loads them, has plan decide, and saves. If they changed meanwhile it begins
+// again, until ctx ends. An empty Change ends it.
+func (c *client) insist(ctx context.Context, of Queue, names []string,
+	plan func(now time.Time, docs []Doc) (Change, error)) error {
+	for {
+		now, docs, err := c.load(ctx, of, names...)
+		if err != nil {
+			return err
+		}
+		change, err := plan(now, docs)
+		if err != nil || change.isEmpty() {
+			return err
+		}
+		if saved, err := c.store.Save(ctx, of, change); err != nil || saved[0] {
+			return err
+		}
+	}
+}
+
+// rule is a function of package rules with its arguments.
+type rule func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration)
+
+// change takes a step of one message through Load and Save.
+func (c *client) change(ctx context.Context, doing string, m Message, take rule) (Reply, error) {
+	replies, err := c.changeAll(ctx, doing, Queue{m.VHost, m.Queue}, []Message{m}, take)
+	if err != nil {
+		return Reply{}, err
+	}
+	return replies[0], nil
+}
+
+// changeAll takes the same step of messages of one queue. Each is taken by itself; those whose documents changed
+// meanwhile are taken again.
+func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages []Message, take rule) ([]Reply, error) {
+	replies, open := make([]Reply, len(messages)), make([]int, len(messages))
+	for i, m := range messages {
+		if err := checkAttempt(Attempt{Message: m, Token: byOperator}); err != nil {
+			return nil, err
+		}
+		open[i] = i
+	}
+	for len(open) > 0 {
+		var err error
+		if open, err = c.changeSome(ctx, of, messages, open, replies, take); err != nil {
+			return nil, fmt.Errorf("counter: %s, queue %q: %w", doing, of.Name, err)
+		}
+	}
+	return replies, nil
+}
+
+// changeSome takes the step of the messages with some indices, and returns those of the messages whose documents changed
+// meanwhile.
+func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, some []int, replies []Reply,
+	take rule) (again []int, err error) {
+	names := []string{docLimit, docPause, docTombstones}
+	for _, i := range some {
+		names = append(names, docRecord(member(messages[i].ID, messages[i].Generation)))
+	}
+	now, docs, err := c.load(ctx, of, names...)
+	if err != nil {
+		return nil, err
+	}
+	about, records := docs[:3], docs[3:]
+	var changes []Change
+	var sent []int
+	for n, i := range some {
+		before, err := c.readQueue(about, messages[i])
+		if err != nil {
+			return nil, err
+		}
+		r, err := c.readRecord(records[n], messages[i], now)
+		if err != nil {
+			return nil, err
+		}
+		after, was := before, listing{r.State, r.Listed, r.TTL > 0}
+		if before.Holding != nil {
+			after.Holding = new(*before.Holding)
+		}
+		reply, keep := take(&r, &after, now)
+		replies[i] = reply
+		if keep > 0 {
+			change := c.write(about, before, after, now)
+			now := now.Truncate(time.Millisecond)
+			r.Listed = was.listed
+			change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
+			record := records[n]
+			record.Data, record.Expires = rules.Encode(r), now.Add(keep)
+			change.Docs = append(change.Docs, record)
+			changes, sent = append(changes, change), append(sent, i)
+		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	saved, err := c.store.Save(ctx, of, changes...)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range sent {
+		if !saved[n] {
+			again = append(again, i)
+		}
+	}
+	return again, nil
+}
+
+// readRecord reads the record of a message; one without TTL if it has none.
+func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
+	if d.Err != nil {
+		return Record{}, d.Err
+	}
+	if d.Data == "" {
+		return Record{Message: m}, nil
+	}
+	r, ok := rules.Decode(d.Data)
+	if !ok {
+		key := c.opts.keys(m).record
+		return Record{}, &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: %s is %s; inspect it with redis-cli GET, and "+
+			"remove it with DEL", ErrForeign, key, noRecord)}
+	}
+	r.Message, r.TTL = m, c.opts.TTL
+	if !d.Expires.IsZero() {
+		r.TTL = max(d.Expires.Sub(now.Truncate(time.Millisecond)), time.Millisecond)
+	}
+	return r, nil
+}
+
+// readQueue reads what a queue's documents say: limit, pause and tombstones.
+func (c *client) readQueue(about []Doc, m Message) (rules.Queue, error) {
+	for _, d := range about {
+		if d.Err != nil {
+			return rules.Queue{}, d.Err
+		}
+	}
+	pause, dead := decodeFields(about[1].Data), decodeFields(about[2].Data)
+	q := rules.Queue{TTL: c.opts.TTL, Paused: pause["paused"] == "1", Pause: parseNote(pause),
+		Holding: holdingOf(pause, Queue{m.VHost, m.Queue}), Tombstones: tombstonesOf(dead)}
+	q.Override, _ = overrideOf(decodeFields(about[0].Data)) // steps ignore one that cannot be read
+	if q.Holding != nil && pause["message"] == member(m.ID, m.Generation) {
+		q.Holding.Message = m // the store keeps the beginning of a long id
+	}
+	return q, nil
+}
+
+// write returns the changes that a step made to its queue.
+func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Change {
+	change := Change{Same: []Doc{about[0]}}
+	if pause := about[1]; before.Paused != after.Paused || before.Pause != after.Pause ||
+		!sameHolding(before.Holding, after.Holding) {
+		pause.Data, pause.Expires = encodeFields(pauseFields(after)), now.Truncate(time.Millisecond).Add(rules.PauseTTL)
+		change.Docs = append(change.Docs, pause)
+	} else {
+		change.Same = append(change.Same, pause)
+	}
+	b, a := before.Tombstones, after.Tombstones
+	expires := now.Truncate(time.Millisecond).Add(2 * c.opts.TTL)
+	if !a.Since.Equal(b.Since) { // it is the first, and no other may be the first too
+		dead := about[2]
+		dead.Data, dead.Expires = encodeFields(map[string]string{"count": decimal(a.Count), "removed": decimal(a.Removed),
+			"since": decimal(a.Since.UnixMilli())}), expires
+		change.Docs = append(change.Docs, dead)
+		return change
+	}
+	for field, by := range map[string]int64{"count": a.Count - b.Count, "removed": a.Removed - b.Removed} {
+		if by != 0 {
+			change.Add = append(change.Add, Sum{Doc: docTombstones, Field: field, By: by, Expires: expires})
+		}
+	}
+	return change
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func sameHolding(a, b *Holding) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// pauseFields are the fields of the document pause, which scripts/record.lua describes.
+func pauseFields(q rules.Queue) map[string]string {
+	fields := map[string]string{"paused": strconv.Itoa(flag(q.Paused)), "by": q.Pause.By, "why": q.Pause.Why,
+		"at": decimal(max(q.Pause.At.UnixMilli(), 0))}
+	if h := q.Holding; h != nil {
+		maps.Copy(fields, map[string]string{"message": member(h.ID, h.Generation), "cause": string(h.Cause),
+			"id":         printable.Cut(h.ID, rules.MaxStoredID),
+			"generation": printable.Cut(h.Generation, rules.MaxStoredID), "since": decimal(h.Since.UnixMilli())})
+		if h.Only {
+			fields["only"] = "1"
+		}
+	}
+	return fields
+}
+
+// listing says in which set of its queue a record is.
+type listing struct {
+	state  State
+	listed time.Time
+	exists bool
+}
+
+// moveAgain is how long a record stays where it is in the index before a step moves it.
+const moveAgain = time.Second
+
+// place puts a record into the set where it belongs, as save in scripts/record.lua does. The index has the records that
+// an operator may want to see, dead the tombstones whose dead letters were not removed. died: the step wrote the
+// tombstone.
+func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
+	name, set, every := member(r.ID, r.Generation), "", moveAgain
+	switch {
+	case r.State == StateDeadLetter:
+		if every = ttl / 8; died {
+			every = 0
+		}
+		if r.Removed.IsZero() {
+			set = setDead
+		}
+	case r.State == StateSkip, r.State == StateLive && (r.Counted() > 0 || r.OpenToken != ""):
+		set = setIndex
+	}
+	former := ""
+	switch {
+	case !was.listed.IsZero() && was.state == StateDeadLetter:
+		former = setDead
+	case !was.listed.IsZero(), !was.exists: // an expired record may be in it
+		former = setIndex
+	}
+	if former != "" && former != set {
+		moves = append(moves, Member{Set: former, Name: name, Gone: true})
+		r.Listed = time.Time{}
+	}
+	if set != "" && (r.Listed.IsZero() || now.Sub(r.Listed).Abs() >= every || keep > ttl) {
+		moves = append(moves, Member{Set: set, Name: name, Score: now.Add(keep).UnixMilli(), Expires: now.Add(2 * keep)})
+		if set == setIndex || died || r.Listed.IsZero() {
+			r.Listed = now
+		}
+	}
+	return moves
+}
+
+// forget deletes documents and what the sets have of them, and returns how many there were.
+func (c *client) forget(ctx context.Context, of Queue, members []string) (n int, err error) {
+	err = c.insist(ctx, of, recordsOf(members), func(_ time.Time, docs []Doc) (change Change, _ error) {
+		n = 0
+		for i, d := range docs {
+			if d.Version != "" || d.Err != nil {
+				n++
+			}
+			change.Docs = append(change.Docs, Doc{Name: d.Name, Any: true})
+			for _, set := range []string{setIndex, setDead} {
+				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
+			}
+		}
+		return change, nil
+	})
+	return n, err
+}
+
+// pages yields the members of a set from a place on, some at a time.
+func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, size int,
+	yield func([]Entry) error) error {
+	if c.refuse != nil {
+		return c.refuse
+	}
+	for {
+		found, err := c.store.Page(ctx, of, set, after, size)
+		if err == nil && len(found) > 0 {
+			err = yield(found)
+		}
+		if err != nil || len(found) < size {
+			return err
+		}
+		after = found[len(found)-1]
+	}
+}
+
+// errEnough is returned to pages by one that needs no more.
+var errEnough = errors.New("enough")
+
+// namesIn returns the names in a set that match, in its order.
+func (c *client) namesIn(ctx context.Context, of Queue, set string, match func(string) bool) (out []string, err error) {
+	err = c.pages(ctx, of, set, Entry{}, scanned, func(found []Entry) error {
+		for _, e := range found {
+			if match(e.Name) && !slices.Contains(out, e.Name) {
+				out = append(out, e.Name)
+			}
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,87 @@
+-- SAVE makes changes to a queue, each whole or not at all: not, if a document is not as it was read.
+--
+-- A document is a string, or a hash whose text is the name and the value of each field, by name, every one after its
+-- length and a colon. Times are ms since 1970; 0: never.
+--
+-- KEYS: those of the documents, sums and sets, in the order in which the arguments have them
+-- ARGV: how many changes, and for each of them
+--   how many documents, and for each: string or hash; write, replace or compare; the text that was read, empty if there
+--     was none; the text to write, empty to remove it; when it expires. replace does not compare, compare does not write
+--   how many sums, and for each: the field of a hash, the number to add, and until when the hash is kept at least
+--   how many members of sets, and for each: its name, its score, empty to remove it, and until when the set is kept at
+--     least
+--
+-- Reply: 1 for each change that was made, 0 for each that was not
+
+local a, k = 0, 0
+local function arg() a = a + 1; return ARGV[a] end
+local function key() k = k + 1; return KEYS[k] end
+
+-- text returns the text of a document.
+local function text(at, kind)
+  if kind == 'string' then return redis.call('GET', at) or '' end
+  local flat, pairs, out = redis.call('HGETALL', at), {}, {}
+  for i = 1, #flat, 2 do pairs[#pairs + 1] = { flat[i], flat[i + 1] } end
+  table.sort(pairs, function(x, y) return x[1] < y[1] end)
+  for i, of in ipairs(pairs) do out[i] = #of[1] .. ':' .. of[1] .. #of[2] .. ':' .. of[2] end
+  return table.concat(out)
+end
+
+-- fields reads the text of a hash, as HSET takes it.
+local function fields(data)
+  local out, at = {}, 1
+  while at <= #data do
+    local _, ends, length = string.find(data, '^(%d+):', at)
+    out[#out + 1] = string.sub(data, ends + 1, ends + length)
+    at = ends + length + 1
+  end
+  return out
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- expire lets a key expire at a time.
+local function expire(at, expires) redis.call('PEXPIRE', at, string.format('%d', expires - now)) end
+
+-- keep makes a key outlive a time.
+local function keep(at, expires)
+  if redis.call('PTTL', at) < expires - now then expire(at, expires) end
+end
+
+local saved = {}
+for n = 1, tonumber(arg()) do
+  local docs, same = {}, 1
+  for i = 1, tonumber(arg()) do
+    local d = { key = key() }
+    d.kind, d.act, d.was, d.data, d.expires = arg(), arg(), arg(), arg(), arg()
+    if d.act ~= 'replace' and text(d.key, d.kind) ~= d.was then same = 0 end
+    docs[i] = d
+  end
+  saved[n] = same
+  for _, d in ipairs(docs) do
+    if same == 1 and d.act ~= 'compare' then
+      if d.data == '' or d.kind == 'hash' then redis.call('DEL', d.key) end
+      if d.data ~= '' and d.kind == 'hash' then redis.call('HSET', d.key, unpack(fields(d.data))) end
+      if d.data ~= '' and d.kind == 'string' then redis.call('SET', d.key, d.data) end
+      if d.data ~= '' and d.expires ~= '0' then expire(d.key, d.expires) end
+    end
+  end
+  for _ = 1, tonumber(arg()) do
+    local at, field, by, expires = key(), arg(), arg(), arg()
+    if same == 1 then
+      redis.call('HINCRBY', at, field, by)
+      keep(at, expires)
+    end
+  end
+  for _ = 1, tonumber(arg()) do
+    local set, name, score, expires = key(), arg(), arg(), arg()
+    if same == 1 and score == '' then
+      redis.call('ZREM', set, name)
+    elseif same == 1 then
+      redis.call('ZADD', set, score, name)
+      keep(set, expires)
+    end
+  end
+end
+return saved

@@ -1,0 +1,108 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// summariseStored does what scripts/summary.lua does, on any Store.
+func (a *Admin) summariseStored(ctx context.Context, vhost string, queues []Summary, recent time.Duration) error {
+	for i := range queues {
+		s, of := &queues[i], Queue{vhost, queues[i].Queue}
+		for _, read := range []func(context.Context, Queue, *Summary, time.Duration) error{
+			a.summariseQueue, a.summariseRecords, a.summariseDead, a.summariseLanes,
+		} {
+			err := read(ctx, of, s, recent)
+			if errors.Is(err, ErrForeign) {
+				s.Err = err
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time.Duration) error {
+	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docUndecodable)
+	if err != nil {
+		return err
+	}
+	q, err := a.readQueue(docs, Message{VHost: of.VHost, Queue: of.Name})
+	if err != nil {
+		return err
+	}
+	existing, err := a.store.Count(ctx, of, setDead, now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	s.Time, s.Override, s.Tombstones, s.Undecodable = now, q.Override, withExpired(q.Tombstones, int64(existing)),
+		docs[3].Data
+	if q.Paused {
+		s.Paused = &q.Pause
+	}
+	consumers, err := a.Consumers(ctx, of.VHost, of.Name)
+	for _, c := range consumers {
+		s.Waiting = s.Waiting.together(c.Waiting)
+	}
+	return err
+}
+
+func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ time.Duration) error {
+	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
+	err := a.pages(ctx, of, setIndex, Entry{}, summaryPage, func(found []Entry) error {
+		members := make([]string, len(found))
+		for i, e := range found {
+			members[i] = e.Name
+		}
+		err := a.readEach(ctx, of.VHost, of.Name, members, func(_ int, r Record) {
+			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
+				return
+			}
+			ready := r.Due
+			if ready.IsZero() {
+				ready = r.LastTime
+			}
+			late := r.OpenToken == "" && s.Time.Sub(ready) > ForgottenAfter
+			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
+			s.Retrying++
+			s.Forgotten += flag(late)
+			if s.Head == nil || away && !gone || away == gone && r.Since().Before(s.Head.Since()) {
+				s.Head, away = &r, gone
+			}
+		})
+		if read += len(found); err == nil && read >= summaryMost {
+			s.Partial, err = true, errEnough
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// summariseDead counts the newest tombstones. A few old ones among them were renewed.
+func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
+	stale := 0
+	for d, err := range a.Dead(ctx, of.VHost, of.Name, "") {
+		if err != nil {
+			return err
+		}
+		if s.Time.Sub(d.LastTime) < recent {
+			s.Recent++
+		} else if stale++; stale > 9 {
+			break
+		}
+	}
+	return nil
+}
+
+func (a *Admin) summariseLanes(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
+	s.Blocked, err = a.Blocked(ctx, of.VHost, of.Name, recent)
+	s.BlockedLanes = int(s.Blocked.Lanes)
+	return err
+}
