@@ -96,8 +96,8 @@ node:
 	@cd clients/node && npm ci --silent --no-audit --no-fund
 
 python:
-	$(call install,$(PYTHON) -c "import redis; import pika; import aio_pika; import pytest",\
-		python3 python3-redis python3-pika python3-aio-pika python3-pytest)
+	$(call install,$(PYTHON) -c "import redis; import pika; import aio_pika; import psycopg2; import pytest",\
+		python3 python3-redis python3-pika python3-aio-pika python3-psycopg2 python3-pytest)
 
 cover: setup node python ## run all tests and print the coverage
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work
@@ -117,11 +117,11 @@ screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console
 	@go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console
 
-client-node: redis rabbitmq node ## check clients/node and run its tests, on private servers or at AMQP_URL, REDIS_URL
+client-node: redis rabbitmq postgresql node ## check clients/node and run its tests, on private servers or at AMQP_URL, REDIS_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestNode$$'
 	@$(call schedules,300,1,$(NODE_SCHEDULES))
 
-client-python: redis rabbitmq python ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
+client-python: redis rabbitmq postgresql python ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestPython$$'
 	@$(call schedules,300,1,$(PYTHON_SCHEDULES))
 

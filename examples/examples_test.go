@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -47,8 +47,7 @@ func newWorld(t *testing.T, example string) world {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t),
-		"DATABASE="+filepath.Join(t.TempDir(), "db"))
+	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t))
 	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch}
 }
 
@@ -182,15 +181,46 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-func TestFence(t *testing.T) {
-	w := newWorld(t, "fence")
-	p := w.start(t)
-	w.awaitQueue(t, "bookings", 0)
-	w.publish(t, "bookings", uuid.NewString(), "room 17", nil)
-	if got := p.next(t, 1)[0]; got != "booked room 17" {
-		t.Error(got)
+// TestInvoices publishes two messages with one id for each order, as a producer does that gets no confirm. It also kills
+// the program.
+func TestInvoices(t *testing.T) {
+	w := newWorld(t, "invoices")
+	db, err := pgx.Connect(t.Context(), "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer db.Close(t.Context())
+	if _, err := db.Exec(t.Context(), "DROP TABLE IF EXISTS invoices, strikes_inbox"); err != nil {
+		t.Fatal(err)
+	}
+	w.env = append(w.env, "DATABASE_URL="+db.Config().ConnString())
+	p := w.start(t)
+	w.awaitQueue(t, "orders", 0)
+	for range 20 {
+		id := uuid.NewString()
+		for range 2 {
+			w.publish(t, "orders", id, id, nil)
+		}
+	}
+	p.next(t, 7)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // it was killed
+	p = w.start(t)
+	var invoices, orders int
+	for deadline := time.Now().Add(time.Minute); orders < 20; time.Sleep(50 * time.Millisecond) {
+		err := db.QueryRow(t.Context(), "SELECT count(*), count(DISTINCT body) FROM invoices").Scan(&invoices, &orders)
+		if err != nil || invoices != orders || time.Now().After(deadline) {
+			t.Fatalf("%d invoices for %d orders, want 20 for 20; %v", invoices, orders, err)
+		}
+	}
+	w.awaitQueue(t, "orders", 0)
 	p.stop(t)
+	err = db.QueryRow(t.Context(), "SELECT count(*) FROM invoices").Scan(&invoices)
+	if invoices != 20 || err != nil {
+		t.Errorf("%d invoices for 20 orders, %v", invoices, err)
+	}
 }
 
 func TestPublish(t *testing.T) {

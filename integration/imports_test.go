@@ -104,7 +104,7 @@ var arrows = map[string][]string{
 	"plugin/promstrikes": {"consumer"},
 	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},
 	"examples":           nil,
-	"examples/...":       public,
+	"examples/...":       join(public, "plugin/pgstrikes"),
 
 	"integration":                  nil,
 	"integration/console":          nil,

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/strikesmq/strikes/internal/inbox"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -100,6 +101,22 @@ func fragment(store *counter.Counter, dial func(context.Context) (*amqp.Connecti
 	return err
 }
 `,
+		"effects": `import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/plugin/pgstrikes"
+)
+
+func fragment(orders consumer.Consumer, db *pgxpool.Pool) error {
+	%s
+	return orders.Run(context.Background(), nil)
+}
+`,
 		"telemetry": `import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
@@ -130,6 +147,14 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 			"./fragment").CombinedOutput(); err != nil {
 			t.Errorf("docs/%s.md: %v\n%s", document, err, out)
 		}
+	}
+}
+
+// TestSchemaOfTheInbox: a program in another language makes the table that Go's have.
+func TestSchemaOfTheInbox(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(read(t, "../docs/effects.md"), "```sql\n"+inbox.PostgreSQLSchema+"```\n") {
+		t.Errorf("docs/effects.md does not show the schema:\n%s", inbox.PostgreSQLSchema)
 	}
 }
 

@@ -31,13 +31,15 @@ func BenchmarkPython(b *testing.B) {
 	}
 }
 
-// run runs a command in dir. It finds the servers in AMQP_URL and REDIS_URL, and the strikes command in STRIKES.
+// run runs a command in dir. It finds the servers in AMQP_URL, REDIS_URL and DATABASE_URL, and the strikes command in
+// STRIKES.
 func run(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "STRIKES="+servertest.Program(t, "cmd/strikes"), "PYTHONDONTWRITEBYTECODE=1",
-		"AMQP_URL="+servertest.BrokerURL(t), "REDIS_URL="+servertest.StoreURL(t))
+		"AMQP_URL="+servertest.BrokerURL(t), "REDIS_URL="+servertest.StoreURL(t),
+		"DATABASE_URL=postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}

@@ -1,4 +1,5 @@
 import { textOf } from './errors.js'
+import { hashGeneration } from './key.js'
 import { counted } from './reply.js'
 import { steering } from './steer.js'
 import { newToken } from './token.js'
@@ -33,8 +34,14 @@ export class Attempt {
      * the first delivery of a new message.
      */
     this.fence = fence
+    /** What identifies the message: the result of `key`, or its message id. */
+    this.id = d.id
     this.#name = d.name
+    this.#generation = d.generation
   }
+
+  /** @type {Buffer} */
+  #generation
 
   /** @type {{ token?: string }} */
   #name
@@ -42,6 +49,11 @@ export class Attempt {
   #controller
   /** @type {unknown} */
   #reason = undefined
+
+  /** Distinguishes one use of the id from the next: a retry keeps it, and a replay changes it. At most 16 characters. */
+  get generation() {
+    return hashGeneration(this.#generation)
+  }
 
   /** Unique to this attempt in all processes. */
   get token() {

@@ -31,7 +31,15 @@ function hash(bytes, length) {
  * @param {string | Buffer} generation
  */
 export function member(id, generation) {
-  return hash(id, 16) + ':' + (generation.length === 0 ? '0' : hash(generation, 8))
+  return hash(id, 16) + ':' + hashGeneration(generation)
+}
+
+/**
+ * The short form of a generation in the key of its record.
+ * @param {string | Buffer} generation
+ */
+export function hashGeneration(generation) {
+  return generation.length === 0 ? '0' : hash(generation, 8)
 }
 
 /**

@@ -24,7 +24,7 @@ from .handler import Attempt as HandlerAttempt
 from .handler import Delivery, Failed
 from .isolation import PROCESS
 from .isolation import Isolation as ProcessIsolation
-from .keys import Message
+from .keys import Message, hash_generation
 from .signals import Signal, Tickets
 from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply, delay
 from .text import id_of
@@ -376,7 +376,8 @@ class Session:
             return self.live.fired or timeout is not None and self.now() >= began + timeout
 
         last = d.reply.limit if d.reply and d.reply.limit else self.limit
-        d.delivery.attempt = HandlerAttempt(d.number, last, d.token, d.fence, cancelled)
+        generation = hash_generation(d.message.generation).decode()
+        d.delivery.attempt = HandlerAttempt(d.number, last, d.token, d.fence, d.message.id, generation, cancelled)
         return d.delivery
 
     def guard(self, name: str, call: Callable[[], Any]) -> Any:
