@@ -60,9 +60,9 @@ func (s *stops) measure(ctx context.Context, on *setup) (any, []string, error) {
 	}
 	var publishing sync.Mutex
 	rnd := rand.New(rand.NewPCG(s.seed, 1)) //nolint:gosec // to be repeated
-	var lives errgroup.Group
+	lives, running := errgroup.WithContext(ctx)
 	lives.SetLimit(s.processes)
-	for b.hits() < s.n && ctx.Err() == nil && b.failed() == nil {
+	for b.hits() < s.n && running.Err() == nil {
 		after := 1 + rnd.IntN(s.concurrency)
 		lives.Go(func() error {
 			publishing.Lock()
@@ -71,7 +71,7 @@ func (s *stops) measure(ctx context.Context, on *setup) (any, []string, error) {
 			if err == nil {
 				err = s.life(ctx, on, b, after)
 			}
-			return b.fail(err)
+			return err
 		})
 		if n := b.hits(); n > 0 && n%50 == 0 {
 			on.say("%d stops", n)
@@ -126,7 +126,7 @@ func (s *stops) life(ctx context.Context, on *setup, b *book, after int) error {
 		return err
 	}
 	if p.wait() != nil {
-		b.unclean()
+		b.add(line{Kind: unclean})
 	}
 	return nil
 }
@@ -164,7 +164,6 @@ type book struct {
 	mu        sync.Mutex
 	m         stopsMeasured
 	successes map[string]int
-	err       error
 }
 
 func (b *book) add(l line) {
@@ -184,42 +183,22 @@ func (b *book) add(l line) {
 		}
 		b.m.Stops++
 		b.m.InTheMiddle += l.Running
+	case unclean:
+		b.m.Unclean++
 	default:
 	}
 }
 
-func (b *book) hits() int {
+// read returns what of returns of the book.
+func (b *book) read(of func() int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.m.Stops
+	return of()
 }
 
-func (b *book) distinct() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.successes)
-}
+func (b *book) hits() int { return b.read(func() int { return b.m.Stops }) }
 
-func (b *book) unclean() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.m.Unclean++
-}
-
-func (b *book) fail(err error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = err
-	}
-	return err
-}
-
-func (b *book) failed() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
-}
+func (b *book) distinct() int { return b.read(func() int { return len(b.successes) }) }
 
 func (b *book) verdict(ctx context.Context, on *setup, want int) (any, []string, error) {
 	m := b.m

@@ -28,6 +28,7 @@ const (
 	report    kind = "report"    // from time to time
 	signalled kind = "signalled" // the process has got the signal to stop
 	stopped   kind = "stopped"   // Run has returned
+	unclean   kind = "unclean"   // told of the process: it could not tell whether its last acks arrived
 )
 
 // tally is what a process did so far.
@@ -35,14 +36,13 @@ type tally struct {
 	Began, Again int // runs; of them, of redelivered messages
 	Handled      int // successful runs
 	Distinct     int // messages acked
-	Counted      int // failures that the store has taken
 	Settled      int // acked, requeued or dead-lettered
 	Held         int // steps that the store did not answer at first
 }
 
 // counts makes the tally. It observes the consumer.
 type counts struct {
-	runs, again, handled, counted, settled, held atomic.Int64
+	runs, again, handled, settled, held atomic.Int64
 
 	mu    sync.Mutex
 	acked map[string]bool
@@ -68,8 +68,6 @@ func (c *counts) Observe(_ context.Context, e consumer.Event) {
 		c.acked[e.ID] = true
 	case consumer.OutcomeRequeue, consumer.OutcomeDeadLetter:
 		c.settled.Add(1)
-	case consumer.OutcomeRetry:
-		c.counted.Add(1)
 	case consumer.OutcomeHold:
 		c.held.Add(1)
 	default:
@@ -82,6 +80,6 @@ func (c *counts) now() tally {
 	c.mu.Unlock()
 	return tally{
 		Began: int(c.runs.Load()), Again: int(c.again.Load()), Handled: int(c.handled.Load()), Distinct: distinct,
-		Counted: int(c.counted.Load()), Settled: int(c.settled.Load()), Held: int(c.held.Load()),
+		Settled: int(c.settled.Load()), Held: int(c.held.Load()),
 	}
 }

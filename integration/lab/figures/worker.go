@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -28,7 +27,6 @@ type workerSpec struct {
 	DrainTimeout       time.Duration // if zero, the consumer's default
 	Runs               bool          // tell of the begin and end of each run
 	Every              time.Duration // tell of the tally so often; zero: only at the end
-	Verbose            bool
 }
 
 // member is that process. It writes a line to standard output for each thing it tells.
@@ -63,14 +61,10 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 }
 
 func (w *member) consumer(store *counter.Counter) *consumer.Consumer {
-	c := &consumer.Consumer{
+	return &consumer.Consumer{
 		Queue: w.Queue, Handler: w.handle, Counter: store, Concurrency: w.Concurrency, Prefetch: w.Prefetch,
 		DrainTimeout: w.DrainTimeout, Observer: &w.tally,
 	}
-	if w.Verbose {
-		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	return c
 }
 
 func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {

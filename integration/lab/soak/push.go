@@ -30,7 +30,8 @@ type pusher struct {
 	log           *audit.Log
 	binary        string
 	broker, store *proxy.Proxy // that the consumer connects to
-	endpoint      *endpointKeeper
+	endpoint      *fleet.Fleet // of one seat
+	address       string       // of the endpoint
 
 	mu       sync.Mutex
 	number   int                    // of the consumer process
@@ -55,12 +56,12 @@ func newPusher(ctx context.Context, log *audit.Log, binary, broker, store string
 		p.store.Close()
 		return nil, fmt.Errorf("an address for the endpoint: %w", err)
 	}
-	p.endpoint = &endpointKeeper{address: listener.Addr().String(), says: p.hear, died: p.endpointDied}
+	p.address = listener.Addr().String()
 	return p, listener.Close()
 }
 
 func (p *pusher) close() {
-	p.endpoint.close()
+	p.endpoint.Close()
 	p.broker.Close()
 	p.store.Close()
 }
@@ -76,6 +77,8 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 	if err != nil {
 		return err
 	}
+	p.endpoint = endpoint(p.address, k.cfg.handlerTimeout, p.hear, p.endpointDied, k.fail)
+	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
 	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, k.store.Through(p.store)
 	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
@@ -86,13 +89,12 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 	exited := s.Exited
 	s.Started, s.Told = guard, p.told
 	s.Exited = func(number int, err error) { p.exited(number, err); exited(number, err) }
-	p.endpoint.start(ctx, k.cfg.handlerTimeout, k.fail)
 	return nil
 }
 
 // command returns the consumer to start, whose number is in the path that it posts to.
 func (p *pusher) command(spec workerSpec) *exec.Cmd {
-	url := fmt.Sprintf("http://%s/%d", p.endpoint.address, spec.Number)
+	url := fmt.Sprintf("http://%s/%d", p.address, spec.Number)
 	cmd := exec.Command(p.binary, "consume", spec.Queue, "--http", url,
 		"--json", //nolint:gosec,noctx // built here; the fleet ends it
 		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries",

@@ -18,7 +18,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // runEndpoint is the endpoint's process. It prints each event before it goes on.
@@ -109,75 +108,19 @@ func emit(e audit.Event) {
 	}
 }
 
-// endpointKeeper keeps a process of the endpoint running. Between two of them nothing listens.
-type endpointKeeper struct {
-	address string
-	says    func(line []byte) // of each line that it prints
-	died    func()            // called when a process has ended, and all its lines were read
-
-	mu      sync.Mutex
-	process *os.Process
-	cancel  context.CancelFunc
-	over    sync.WaitGroup
-}
-
-const (
-	restartAfter = 50 * time.Millisecond
-	mostRestarts = 50 // in a row that ended by themselves
-)
-
-func (k *endpointKeeper) start(ctx context.Context, timeout time.Duration, fail func(error)) {
-	ctx, k.cancel = context.WithCancel(ctx)
-	k.over.Go(func() {
-		for ended := 0; ctx.Err() == nil; {
-			err := k.run(ctx, timeout)
-			var exit *exec.ExitError
-			if killed := errors.As(err, &exit) && exit.ExitCode() < 0; killed {
-				ended = 0
-			} else if ended++; ended > mostRestarts && ctx.Err() == nil {
-				fail(fmt.Errorf("the endpoint ends by itself: %w", err))
-				return
+// endpoint keeps a process of the endpoint running. Between two of them nothing listens. Says is called with each line
+// that one prints, and died when it has ended and all its lines were read.
+func endpoint(address string, timeout time.Duration, says func(line []byte), died func(), fail func(error)) *fleet.Fleet {
+	return &fleet.Fleet{Rest: restartAfter, Fail: fail, Seats: []*fleet.Seat{{
+		Command: func(int) (*exec.Cmd, io.Closer, error) {
+			cmd, stdin, err := fleet.Command(workerSpec{Endpoint: address, HandlerTimeout: timeout})
+			if err == nil {
+				cmd.Stdout = &lines{each: says}
 			}
-			pause.For(ctx, restartAfter)
-		}
-	})
+			return cmd, stdin, err
+		},
+		Exited: func(int, error) { died() },
+	}}}
 }
 
-func (k *endpointKeeper) run(ctx context.Context, timeout time.Duration) error {
-	cmd, stdin, err := fleet.Command(workerSpec{Endpoint: k.address, HandlerTimeout: timeout})
-	if err != nil {
-		return err
-	}
-	defer stdin.Close()
-	cmd.Stdout = &lines{each: k.says}
-	k.mu.Lock()
-	err = cmd.Start()
-	k.process = cmd.Process
-	k.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, k.kill)()
-	err = cmd.Wait()
-	k.mu.Lock()
-	k.process = nil
-	k.mu.Unlock()
-	k.died()
-	return err
-}
-
-// kill ends the process, if one runs.
-func (k *endpointKeeper) kill() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.process != nil {
-		_ = k.process.Kill() // it may have ended
-	}
-}
-
-func (k *endpointKeeper) close() {
-	if k.cancel != nil {
-		k.cancel()
-	}
-	k.over.Wait()
-}
+const restartAfter = 50 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
@@ -65,7 +66,7 @@ func (k *soak) possible() ([]faults.Kind, error) {
 		all = append(all, faults.Kind{Name: "endpoint-kill",
 			Do: func(*faults.Injector, context.Context, *fleet.Seat, time.Duration) error {
 				for _, p := range k.pushers {
-					p.endpoint.kill()
+					_ = p.endpoint.Seats[0].Signal(syscall.SIGKILL) // it may have just ended
 				}
 				return nil
 			}})
