@@ -104,6 +104,13 @@ func (a *attempt) end() time.Time {
 	return at
 }
 
+// inPlace reports whether the message was to be retried at the same delivery: after a wait, and without a requeue.
+func (a *attempt) inPlace() bool {
+	_, retried := a.decidedAs(Retry)
+	_, requeued := a.decidedAs(Requeue)
+	return retried && !requeued
+}
+
 func (a *attempt) left() bool { _, ok := a.decidedAs(Leave); return ok }
 
 func (a *attempt) decidedAs(decision string) (Event, bool) {

@@ -153,6 +153,8 @@ func TestRules(t *testing.T) {
 			h.add(Event{Kind: Lost, Process: 1, Session: 1})
 			h.attempt(Succeed, "p-99", true, OK, 0)
 		}},
+		{"retried in place", "", func(h *history) { h.notRedelivered(true) }},
+		{"a step at a first delivery, after a requeue", "free", func(h *history) { h.notRedelivered(false) }},
 		{"isolated, beside a handler that was abandoned", "", func(h *history) { h.abandoned(true) }},
 		{"isolated alone, beside a handler that was abandoned", "isolated", func(h *history) { h.abandoned(false) }},
 		{"an abandoned handler that was isolated itself", "", func(h *history) {
@@ -282,6 +284,12 @@ func TestRules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// notRedelivered has the retry of a message begin without the flag that it was redelivered: in place, or not.
+func (h *history) notRedelivered(inPlace bool) {
+	*h = slices.DeleteFunc(*h, func(e Event) bool { return inPlace && e.Token == "p-2" && e.Decision == Requeue })
+	h.change(Began, "p-3", func(e *Event) { e.Redelivered = false })
 }
 
 // abandoned has an attempt run isolated while a handler of its process runs on past its deadline. The product knows of

@@ -132,7 +132,10 @@ func (m *model) attempt(e Event) *attempt {
 func (m *model) begin(a *attempt, e Event) {
 	msg := m.message(a.id)
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
-		return e.Tag != 0 && x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
+		if e.Tag == 0 {
+			return x.session == a.session && x.inPlace()
+		}
+		return x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
 	again = again || e.Remote && a.again(msg)
 	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
