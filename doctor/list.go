@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -38,7 +37,7 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 	if err != nil {
 		return Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
 	}
-	dead, err := deadLetterQueues(ctx, api, all)
+	dead, err := deadLetterQueues(ctx, api, vhost, all)
 	if err != nil {
 		return Listing{}, fmt.Errorf("list the dead-letter queues of virtual host %q: %w", vhost, err)
 	}
@@ -65,49 +64,26 @@ func sortOut(all []broker.Queue, dead map[string][]string) Listing {
 	return out
 }
 
-// deadLetterQueues maps dead-letter queues to their sources. It looks up the exchanges of their routes, and omits
-// queues that it cannot name.
-func deadLetterQueues(ctx context.Context, api *broker.API, all []broker.Queue) (map[string][]string, error) {
-	known := inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys()
+// deadLetterQueues maps dead-letter queues to their sources. It omits queues that it cannot name.
+func deadLetterQueues(ctx context.Context, api *broker.API, vhost string,
+	all []broker.Queue) (map[string][]string, error) {
+	exchanges, err := inspect.ListExchanges(ctx, api, vhost)
+	if err != nil {
+		return nil, err
+	}
+	known := inspect.Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}.AllKeys()
 	for i := range all {
 		known.Queues[all[i].Name] = &all[i]
 	}
 	dead := map[string][]string{}
 	for _, q := range all {
-		r, err := trace(ctx, api, q, known)
-		if err != nil {
-			return nil, fmt.Errorf("queue %q: %w", q.Name, err)
-		}
-		for _, l := range r.Landings {
+		landings := known.Trace(q).Landings
+		for _, l := range landings {
 			dead[l.Queue] = append(dead[l.Queue], q.Name)
 		}
-		if name := broker.DeadLetterQueueFor(q.Name); len(r.Landings) == 0 && known.Queues[name] != nil {
+		if name := broker.DeadLetterQueueFor(q.Name); len(landings) == 0 && known.Queues[name] != nil {
 			dead[name] = append(dead[name], q.Name)
 		}
 	}
 	return dead, nil
-}
-
-// trace follows the dead letters of q, and looks up the exchanges on their route. All queues are known.
-func trace(ctx context.Context, api *broker.API, q broker.Queue, known inspect.Graph) (inspect.Route, error) {
-	for {
-		r := known.Trace(q)
-		if len(r.Wanted()) == 0 {
-			return r, nil
-		}
-		for _, n := range r.Wanted() {
-			if !n.Exchange {
-				known.Queues[n.Name] = nil
-				continue
-			}
-			x, err := inspect.AskExchange(ctx, api, q.VHost, n.Name)
-			if errors.Is(err, broker.ErrNoObject) {
-				x.Exists, err = broker.No, nil
-			}
-			if err != nil {
-				return r, err
-			}
-			known.Exchanges[n.Name] = x
-		}
-	}
 }

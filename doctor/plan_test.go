@@ -82,13 +82,16 @@ func keeps(name string, pairs ...any) func(*inspect.Facts) {
 	}
 }
 
-// traced follows the dead letters of f. Unknown queues exist.
+// traced follows the dead letters of f. Queues that exchanges are bound to exist.
 func traced(f inspect.Facts) inspect.Facts {
-	for f.Route = f.Known.Trace(f.Queue); len(f.Route.Wanted()) > 0; f.Route = f.Known.Trace(f.Queue) {
-		for _, n := range f.Route.Wanted() {
-			keeps(n.Name)(&f)
+	for _, x := range f.Known.Exchanges {
+		for _, b := range x.Bindings {
+			if _, known := f.Known.Queues[b.Destination]; !known && b.DestinationType == "queue" {
+				keeps(b.Destination)(&f)
+			}
 		}
 	}
+	f.Route = f.Known.Trace(f.Queue)
 	return f
 }
 

@@ -162,7 +162,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	})
 	if stale {
 		asking.Go(func() (err error) {
-			known, err = graph(ctx, api, q.VHost)
+			known.Exchanges, err = inspect.ListExchanges(ctx, api, q.VHost)
 			return err
 		})
 	}
@@ -236,29 +236,6 @@ func (q *Queues) wanted(s sight) []string {
 	}
 	slices.Sort(q.names)
 	return q.names
-}
-
-// graph reads all exchanges and bindings of a virtual host.
-func graph(ctx context.Context, api *broker.API, vhost string) (inspect.Graph, error) {
-	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{}}
-	exchanges, err := api.Exchanges(ctx, vhost)
-	if err != nil {
-		return g, err
-	}
-	bindings, err := api.AllBindings(ctx, vhost)
-	if err != nil {
-		return g, err
-	}
-	from := map[string][]broker.Binding{}
-	for _, b := range bindings {
-		from[b.Source] = append(from[b.Source], b)
-	}
-	for _, x := range exchanges {
-		alternate, _ := x.Arguments["alternate-exchange"].(string)
-		g.Exchanges[x.Name] = inspect.Exchange{Exists: broker.Yes, Kind: x.Type, Bindings: from[x.Name], Bound: true,
-			Alternate: alternate}
-	}
-	return g, nil
 }
 
 // withQueues adds all queues to the exchanges and bindings.

@@ -21,7 +21,7 @@ import (
 
 const (
 	requestTimeout = 5 * time.Second
-	mostBytes      = 4 << 20 // bytes
+	mostBytes      = 64 << 20 // as many as all bindings of a virtual host may take
 )
 
 var (

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -14,6 +15,43 @@ type Exchange struct {
 	Bindings  []broker.Binding
 	Bound     bool   // Bindings are known
 	Alternate string // the exchange that takes unrouted messages
+}
+
+// known is an exchange and its bindings, as the API shows them. An alternate exchange is set by an argument, or by one
+// of the policies.
+func known(x broker.Exchange, bindings []broker.Binding, policies []broker.Policy) Exchange {
+	out := Exchange{Exists: broker.Yes, Kind: x.Type, Bindings: bindings, Bound: true}
+	out.Alternate, _ = x.Arguments["alternate-exchange"].(string)
+	if i := slices.IndexFunc(policies, func(p broker.Policy) bool { return p.Name == x.Policy }); i >= 0 &&
+		out.Alternate == "" {
+		out.Alternate, _ = policies[i].Definition["alternate-exchange"].(string)
+	}
+	return out
+}
+
+// ListExchanges returns all exchanges of a virtual host by name.
+func ListExchanges(ctx context.Context, api *broker.API, vhost string) (map[string]Exchange, error) {
+	exchanges, err := api.Exchanges(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := api.AllBindings(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := api.UserPolicies(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	from := map[string][]broker.Binding{}
+	for _, b := range bindings {
+		from[b.Source] = append(from[b.Source], b)
+	}
+	all := map[string]Exchange{}
+	for _, x := range exchanges {
+		all[x.Name] = known(x, from[x.Name], policies)
+	}
+	return all, nil
 }
 
 // takes returns the keys that the binding may let through, and whether it lets all given keys through.
@@ -65,17 +103,14 @@ func takesAll(b broker.Binding) bool {
 
 // reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one
 // out.
-func (x Exchange) reached(key string, fixed bool) []broker.Binding {
-	if x.Kind != "direct" && x.Kind != "topic" || !fixed {
-		return x.Bindings
-	}
+func (x Exchange) reached(keys keySet) []broker.Binding {
 	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b broker.Binding) bool {
-		return b.Key != key && (x.Kind != "topic" || !topicMatches(b.Key, key))
+		taken, _ := x.takes(b, keys)
+		return taken.empty()
 	})
 }
 
 // Picks reports whether some keys find no binding.
 func (x Exchange) Picks() bool {
-	return x.Kind == "direct" ||
-		x.Kind == "topic" && !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { return b.Key == "#" })
+	return (x.Kind == "direct" || x.Kind == "topic") && !x.takesEvery(anyKey())
 }

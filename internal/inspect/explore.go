@@ -15,62 +15,45 @@ const (
 	maxSources = 32
 )
 
-// explore follows the dead letters of f, and looks up their exchanges and queues.
+// explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue or come back,
+// it also looks for the exchange and the dead-letter queue with the usual names: the plan that fixes the route depends
+// on them, and on where the exchange leads.
 func (g Gatherer) explore(ctx context.Context, f *Facts) error {
 	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
-	if x, set := f.DeadLetterExchange(); set && x != "" {
-		f.Known.Exchanges[x] = f.Exchange
-	}
-	for {
-		f.Route = f.Known.Trace(f.Queue)
-		if len(f.Route.wanted) == 0 {
-			return g.lookUpNamed(ctx, f)
-		}
-		for _, n := range f.Route.wanted {
-			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
-				f.Route.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up",
-					maxNodes))
-				return nil
-			}
-			if err := g.lookUp(ctx, f, n); err != nil {
-				return fmt.Errorf("look up the %s of the dead-letter route: %w", n, err)
-			}
-		}
-	}
-}
-
-// lookUpNamed looks for the exchange and the dead-letter queue with the usual names if dead letters reach no queue or
-// come back: the plan that fixes the route depends on them, and on where the exchange leads.
-func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
-	if !g.closely || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
-		return nil
+	var err error
+	f.Route, err = g.follow(ctx, f, func() Route { return f.Known.Trace(f.Queue) })
+	if err != nil || !g.closely || len(f.Route.wanted) > 0 || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
+		return err
 	}
 	exchange, queue := broker.ExchangeFor(f.Name), broker.DeadLetterQueueFor(f.Name)
 	if broker.CheckName(queue) != nil {
 		return nil //nolint:nilerr // a name that no queue has is no error
-	}
-	if _, looked := f.Known.Exchanges[exchange]; !looked {
-		if err := g.lookUp(ctx, f, Node{Exchange: true, Name: exchange}); err != nil {
-			return err
-		}
 	}
 	if _, looked := f.Known.Queues[queue]; !looked {
 		if err := g.lookUp(ctx, f, Node{Name: queue}); err != nil {
 			return err
 		}
 	}
+	_, err = g.follow(ctx, f, func() Route { return f.Known.TraceThrough(f.Queue, exchange) })
+	return err
+}
+
+// follow looks up what a trace wants to know, until it wants no more or too much is looked up.
+func (g Gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Route, error) {
 	for {
-		wanted := f.Known.TraceThrough(f.Queue, exchange).wanted
-		for _, n := range wanted {
+		r := trace()
+		if len(r.wanted) == 0 {
+			return r, nil
+		}
+		for _, n := range r.wanted {
 			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
-				return nil
+				r.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up",
+					maxNodes))
+				return r, nil
 			}
 			if err := g.lookUp(ctx, f, n); err != nil {
-				return err
+				return r, fmt.Errorf("look up the %s of the dead-letter route: %w", n, err)
 			}
-		}
-		if len(wanted) == 0 {
-			return nil
 		}
 	}
 }
@@ -79,7 +62,7 @@ func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
 func (g Gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
 	switch {
 	case n == (Node{}):
-		f.Known.own = keySet{asked: true, any: true}
+		f.Known.own = anyKey()
 		if f.asks() {
 			f.Known.own = g.ownKeys(ctx, f)
 		}
@@ -134,7 +117,7 @@ func (g Gatherer) readQueue(ctx context.Context, f *Facts, name string) (*broker
 // ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted
 // bindings. It assumes that nothing is published to the queue's own dead-letter exchange.
 func (g Gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
-	whole := keySet{asked: true, any: true}
+	whole := anyKey()
 	all, err := g.api.BindingsTo(ctx, f.VHost, f.Name)
 	if err != nil {
 		f.silent(err)

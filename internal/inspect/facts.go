@@ -39,11 +39,10 @@ type Facts struct {
 	API     *broker.API // nil if none was given, or it did not describe the queue
 	Unasked bool        // a close look had no management API
 
-	Exchange Exchange      // the dead-letter exchange, if the queue has one
-	named    broker.Answer // whether the queue exists that the default exchange leads to
-	Route    Route         // of the dead letters
-	Known    Graph         // what was looked up for Route
-	astray   bool          // the dead letters reach exchanges but no queue
+	Exchange Exchange // the dead-letter exchange, if the queue has one
+	Route    Route    // of the dead letters
+	Known    Graph    // what was looked up for Route
+	astray   bool     // the dead letters reach exchanges but no queue
 
 	Vitals *Vitals        // nil: not looked for, or not known
 	full   []broker.Queue // dead-letter queues that refuse a message now; only the check of a route looks
@@ -66,13 +65,38 @@ func (f Facts) targets() []broker.Queue {
 	return out
 }
 
-// strays reports whether the dead letters reach exchanges but no queue.
-func (f Facts) strays() bool {
+// conclude sets what follows from the route, when all that can be known is known.
+func (f *Facts) conclude() {
+	exchange, set := f.DeadLetterExchange()
+	switch x, found := f.Known.Exchanges[exchange]; {
+	case !set:
+		return
+	case exchange == "":
+		f.Exchange = Exchange{Exists: broker.Yes}
+	case !found:
+		f.Exchange = Exchange{Exists: broker.No}
+	default:
+		f.Exchange = x
+	}
 	r := f.Route
-	key, fixed := f.DeadLetterKey()
-	reached := f.Exchange.reached(key, fixed)
-	return len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
+	reached := f.Exchange.reached(f.deadLetterKeys())
+	f.astray = len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
 		!slices.ContainsFunc(reached, func(b broker.Binding) bool { return b.DestinationType == "queue" })
+}
+
+// deadLetterKeys are the routing keys that dead letters may have.
+func (f Facts) deadLetterKeys() keySet {
+	if key, fixed := f.DeadLetterKey(); fixed {
+		return exactly(key)
+	}
+	return anyKey()
+}
+
+// noNamedQueue reports whether the routing key of dead letters over the default exchange names no queue.
+func (f Facts) noNamedQueue() bool {
+	exchange, set := f.DeadLetterExchange()
+	key, fixed := f.DeadLetterKey()
+	return set && fixed && exchange == "" && key != f.Name && f.Known.Queues[key] == nil
 }
 
 // OwnsExchange reports whether the exchange, by its name, carries only dead letters of this queue.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -36,7 +37,7 @@ func (g Gatherer) Failed(doing string, err error) error {
 	return fmt.Errorf("%s queue %q: %w", doing, g.queue, err)
 }
 
-// Gather learns the facts. It returns queueinfo.ErrNotFound, or an error of the connection.
+// Gather learns the facts. It returns broker.ErrNotFound, or an error of the connection.
 func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
 	d, err := broker.Look(ctx, g.conn, g.queue, g.api)
 	f := Facts{Description: d}
@@ -50,15 +51,10 @@ func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
 	if f.Trouble == "" {
 		f.API = g.api
 	}
-	if x, set := f.DeadLetterExchange(); set {
-		if err := g.follow(ctx, &f, x); err != nil {
-			return f, err
-		}
-	}
 	if err := g.explore(ctx, &f); err != nil {
 		return f, err
 	}
-	f.astray = f.strays()
+	f.conclude()
 	if g.closely {
 		f.Unasked = g.api == nil
 		g.vitals(ctx, &f)
@@ -88,83 +84,36 @@ func (f *Facts) silent(err error) {
 	}
 }
 
-// follow looks at the dead-letter exchange.
-func (g Gatherer) follow(ctx context.Context, f *Facts, exchange string) error {
-	if exchange != "" {
-		var err error
-		if f.Exchange, err = g.lookUpExchange(ctx, f, exchange); err != nil {
-			return fmt.Errorf("look up the dead-letter exchange %q: %w", exchange, err)
-		}
-		return nil
-	}
-	f.Exchange.Exists = broker.Yes
-	key, set := f.DeadLetterKey()
-	if !set {
-		return nil
-	}
-	var err error
-	f.named, _, err = broker.FindQueue(ctx, g.conn, key)
-	if f.named == broker.Unknown && f.asks() {
-		_, apiErr := g.api.Queue(ctx, f.VHost, key)
-		f.named = answerOf(apiErr)
-	}
-	return broker.UnlessRefused(err)
-}
-
 // lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the
 // rest.
 func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
 	x.Exists, err = broker.FindExchange(ctx, g.conn, name)
-	if err := broker.UnlessRefused(err); err != nil || x.Exists == broker.No {
+	if err := broker.UnlessRefused(err); err != nil || x.Exists == broker.No || !f.asks() {
 		return x, err
 	}
-	if f.asks() {
-		have, err := AskExchange(ctx, g.api, f.VHost, name)
-		if x.Exists == broker.Unknown {
-			x.Exists = answerOf(err)
-		}
-		if x.Exists != broker.No {
-			f.silent(err)
-		}
-		have.Exists = x.Exists
+	have, err := g.askExchange(ctx, f.VHost, name)
+	switch {
+	case err == nil:
 		x = have
+	case errors.Is(err, broker.ErrNoObject) && x.Exists == broker.Unknown:
+		x.Exists = broker.No
+	default:
+		f.silent(err)
 	}
 	return x, ctx.Err()
 }
 
-// AskExchange asks the API for an exchange, or returns management.ErrNotFound.
-func AskExchange(ctx context.Context, api *broker.API, vhost, name string) (Exchange, error) {
-	have, err := api.Exchange(ctx, vhost, name)
+func (g Gatherer) askExchange(ctx context.Context, vhost, name string) (Exchange, error) {
+	have, err := g.api.Exchange(ctx, vhost, name)
 	if err != nil {
 		return Exchange{}, err
 	}
-	x := Exchange{Exists: broker.Yes, Kind: have.Type}
-	if x.Bindings, err = api.Bindings(ctx, vhost, name); err != nil {
-		return Exchange{}, err
+	bindings, err := g.api.Bindings(ctx, vhost, name)
+	if err != nil || have.Policy == "" {
+		return known(have, bindings, nil), err
 	}
-	x.Bound = true
-	x.Alternate, _ = have.Arguments["alternate-exchange"].(string)
-	if x.Alternate != "" || have.Policy == "" {
-		return x, nil
-	}
-	policies, err := api.UserPolicies(ctx, vhost)
-	for _, p := range policies {
-		if p.Name == have.Policy {
-			x.Alternate, _ = p.Definition["alternate-exchange"].(string)
-		}
-	}
-	return x, err
-}
-
-// answerOf is the answer that a reply of the API gives.
-func answerOf(err error) broker.Answer {
-	switch {
-	case err == nil:
-		return broker.Yes
-	case errors.Is(err, broker.ErrNoObject):
-		return broker.No
-	}
-	return broker.Unknown
+	policies, err := g.api.UserPolicies(ctx, vhost)
+	return known(have, bindings, policies), err
 }
 
 // vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.
@@ -179,17 +128,8 @@ func (g Gatherer) vitals(ctx context.Context, f *Facts) {
 		f.silent(err)
 		return
 	}
-	v.Targets = readable(v.Targets)
+	v.Targets = slices.DeleteFunc(v.Targets, func(q broker.Queue) bool { return q.Unread != "" })
 	if len(v.Targets) > 0 {
 		f.Vitals = v
 	}
-}
-
-func readable(queues []broker.Queue) (out []broker.Queue) {
-	for _, q := range queues {
-		if q.Unread == "" {
-			out = append(out, q)
-		}
-	}
-	return out
 }

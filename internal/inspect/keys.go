@@ -20,6 +20,8 @@ type keyPattern struct {
 
 func exactly(key string) keySet { return keySet{asked: true, one: []keyPattern{{text: key}}} }
 
+func anyKey() keySet { return keySet{asked: true, any: true} }
+
 // name is equal for equal sets.
 func (s keySet) name() string {
 	var b strings.Builder
@@ -35,17 +37,42 @@ func (s keySet) name() string {
 	return b.String()
 }
 
-// meets reports whether a key may match both.
+// meets reports whether a key may match both. Row by row it computes which beginnings of both match a common key: a
+// hostile pattern of many # must not cost more.
 func (p keyPattern) meets(q keyPattern) bool {
-	switch {
-	case p.topic && q.topic:
-		return patternsMeet(words(p.text), words(q.text))
-	case p.topic:
-		return topicMatches(p.text, q.text)
-	case q.topic:
-		return topicMatches(q.text, p.text)
+	a, b := p.words(), q.words()
+	row := make([]bool, len(b)+1)
+	for i := 0; i <= len(a); i++ {
+		next := make([]bool, len(b)+1)
+		for j := 0; j <= len(b); j++ {
+			switch {
+			case i == 0 && j == 0:
+				next[j] = true
+			case i > 0 && a[i-1] == "#" && row[j], j > 0 && b[j-1] == "#" && next[j-1]:
+				next[j] = true // # takes no word
+			case i > 0 && j > 0:
+				next[j] = a[i-1] == "#" && next[j-1] || b[j-1] == "#" && row[j] ||
+					row[j-1] && (a[i-1] == b[j-1] || a[i-1] == "*" || b[j-1] == "*" || a[i-1] == "#" || b[j-1] == "#")
+			}
+		}
+		row = next
 	}
-	return p.text == q.text
+	return row[len(b)]
+}
+
+// words are those of the pattern. In a topic, * is one word and # any number of words; another word has "=" before it,
+// because a key may have a word * or #, which is no wildcard.
+func (p keyPattern) words() []string {
+	if p.text == "" {
+		return nil
+	}
+	words := strings.Split(p.text, ".")
+	for i, w := range words {
+		if !p.topic || w != "*" && w != "#" {
+			words[i] = "=" + w
+		}
+	}
+	return words
 }
 
 // within reports whether each key of p surely matches q.
@@ -86,59 +113,4 @@ func (s keySet) within(p keyPattern) bool {
 		return p.topic && p.text == "#"
 	}
 	return !slices.ContainsFunc(s.one, func(k keyPattern) bool { return !k.within(p) })
-}
-
-// patternsMeet reports whether a key matches both topic patterns. Row by row it computes which beginnings of both
-// patterns match a common key.
-func patternsMeet(a, b []string) bool {
-	row := make([]bool, len(b)+1)
-	for i := 0; i <= len(a); i++ {
-		next := make([]bool, len(b)+1)
-		for j := 0; j <= len(b); j++ {
-			switch {
-			case i == 0 && j == 0:
-				next[j] = true
-			case i > 0 && a[i-1] == "#" && row[j], j > 0 && b[j-1] == "#" && next[j-1]:
-				next[j] = true // # takes no word
-			case i > 0 && j > 0:
-				next[j] = a[i-1] == "#" && next[j-1] || b[j-1] == "#" && row[j] ||
-					row[j-1] && (a[i-1] == b[j-1] || a[i-1] == "*" || b[j-1] == "*" || a[i-1] == "#" || b[j-1] == "#")
-			}
-		}
-		row = next
-	}
-	return row[len(b)]
-}
-
-// topicMatches reports whether a topic exchange routes a key to a binding: in the pattern, * is one word and # any
-// number of words.
-func topicMatches(pattern, key string) bool {
-	return wordsMatch(words(pattern), words(key))
-}
-
-func words(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, ".")
-}
-
-// wordsMatch computes row by row which beginnings of the pattern match which beginnings of the key: a hostile pattern
-// of many # must not cost more.
-func wordsMatch(pattern, key []string) bool {
-	row := make([]bool, len(key)+1)
-	row[0] = true
-	for _, p := range pattern {
-		next := make([]bool, len(key)+1)
-		next[0] = p == "#" && row[0]
-		for i, k := range key {
-			if p == "#" {
-				next[i+1] = row[i+1] || next[i]
-			} else {
-				next[i+1] = row[i] && (p == "*" || p == k)
-			}
-		}
-		row = next
-	}
-	return row[len(key)]
 }

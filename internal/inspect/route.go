@@ -18,7 +18,7 @@ type Graph struct {
 
 // AllKeys returns the graph for messages of any routing key.
 func (g Graph) AllKeys() Graph {
-	g.own = keySet{asked: true, any: true}
+	g.own = anyKey()
 	return g
 }
 
@@ -46,9 +46,6 @@ type Route struct {
 	Unseen   []string // why it is not wholly known
 	wanted   []Node   // not looked up yet
 }
-
-// Wanted returns what must be looked up to know more.
-func (r Route) Wanted() []Node { return r.wanted }
 
 // Landing is a queue that dead letters reach.
 type Landing struct {

@@ -289,11 +289,11 @@ func TestTopicMatches(t *testing.T) {
 		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.*", "a.b", true}, {"a.*", "a", false}, {"a.*", "a.b.c", false},
 		{"#", "", true}, {"#", "a.b.c", true}, {"a.#", "a", true}, {"a.#", "a.b.c", true}, {"#.c", "a.b.c", true},
 		{"#.b", "a.b.c", false}, {"*.#.*", "a", false}, {"*.#.*", "a.b", true}, {"", "", true}, {"", "a", false},
-		{"*", "", false},
+		{"*", "", false}, {"a.b", "a.*", false}, {"a.b", "#", false},
 		{strings.Repeat("#.", 100) + "x", strings.Repeat("a.", 100) + "y", false},
 	}
 	for _, tt := range tests {
-		if got := topicMatches(tt.pattern, tt.key); got != tt.want {
+		if got := topic(tt.pattern).meets(key(tt.key)); got != tt.want {
 			t.Errorf("%q, %q: got %v", tt.pattern, tt.key, got)
 		}
 	}

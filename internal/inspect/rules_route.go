@@ -29,7 +29,7 @@ func deadLetterRule(f Facts, need Need) []Finding {
 		return []Finding{Say(CodeDeadLetterUnproven, nil)}
 	case f.Exchange.Exists == broker.No:
 		return []Finding{Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need))}
-	case exchange == "" && f.named == broker.No:
+	case f.noNamedQueue():
 		return []Finding{Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need))}
 	}
 	return nil
@@ -46,7 +46,7 @@ func deadLetterRouteRule(f Facts, need Need) []Finding {
 	}
 	key, fixed := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
-	reached := f.Exchange.reached(key, fixed)
+	reached := f.Exchange.reached(f.deadLetterKeys())
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	switch {
 	case len(reached) == 0:

@@ -154,11 +154,12 @@ func TestJudge(t *testing.T) {
 			"error dead-letter-loop"},
 		{"default exchange", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey, "d"),
 			func(f *Facts) {
-				f.Exchange, f.named = Exchange{Exists: broker.Yes}, broker.Yes
+				f.Exchange = Exchange{Exists: broker.Yes}
 			}), limited, ""},
 		{"default exchange, no such queue", changes(with(broker.ArgDeadLetterExchange, ""),
 			with(broker.ArgDeadLetterKey, "d"), func(f *Facts) {
-				f.Exchange, f.named = Exchange{Exists: broker.Yes}, broker.No
+				f.Exchange = Exchange{Exists: broker.Yes}
+				f.knows().Queues["d"] = nil
 			}), limited, "error dead-letter-queue-missing"},
 		{"default exchange, no key", changes(with(broker.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
 		{"default exchange, own name", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey,

@@ -21,21 +21,8 @@ func (g Graph) Survey(of broker.Queue, product string, need Need) []Finding {
 
 // facts are those of a queue by the lists of its virtual host.
 func (g Graph) facts(of broker.Queue, product string) Facts {
-	f := Facts{Product: product, Known: g, Route: g.Trace(of)}
-	f.Queue = of
-	if exchange, set := of.DeadLetterExchange(); set {
-		f.Exchange = Exchange{Exists: broker.No}
-		if x, known := g.Exchanges[exchange]; known {
-			f.Exchange = x
-		}
-		if exchange == "" {
-			f.Exchange.Exists, f.named = broker.Yes, broker.Yes
-		}
-		if key, fixed := of.DeadLetterKey(); exchange == "" && fixed && g.Queues[key] == nil {
-			f.named = broker.No
-		}
-	}
-	f.astray = f.strays()
+	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: g.Trace(of)}
+	f.conclude()
 	f.Vitals = &Vitals{Targets: f.targets()}
 	return f
 }
