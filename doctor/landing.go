@@ -53,22 +53,16 @@ type LandingQueue struct {
 // It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
 // errors of the connection, and for an invalid Queue or Management.
 func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Landing, error) {
-	g, err := inspect.NewGatherer(conn, need, false)
-	if err != nil {
-		return Landing{}, err
-	}
-	f, err := g.Settled(ctx, func(f inspect.Facts) bool {
-		_, set := f.DeadLetterExchange()
-		return need.Management != "" && !set
-	})
+	need.AllowDrop = false
+	f, err := inspect.Gather(ctx, conn, need, inspect.RouteRules)
 	var l Landing
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		l.Unseen = fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)
 	case err != nil:
-		return Landing{}, g.Failed("find the dead letters of", err)
+		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
 	default:
-		l = landing(f)
+		l = landing(f, need)
 	}
 	if len(l.Queues) == 0 {
 		l.Guess, err = guess(ctx, conn, need.Queue)
@@ -94,7 +88,7 @@ func guess(ctx context.Context, conn *amqp.Connection, queue string) (string, er
 }
 
 // landing returns where the dead letters land, by the facts.
-func landing(f inspect.Facts) Landing {
+func landing(f inspect.Facts, need inspect.Need) Landing {
 	var l Landing
 	for _, x := range f.Route.Landings {
 		q := f.Known.Queues[x.Queue]
@@ -110,7 +104,11 @@ func landing(f inspect.Facts) Landing {
 	unseen := blindSpots(f)
 	l.Unseen = strings.Join(unseen, "; ")
 	if len(l.Queues) == 0 && len(unseen) == 0 {
-		l.Broken = broken(f)
+		l.Broken = "dead letters reach no queue"
+		for _, x := range inspect.Judge(inspect.RouteRules, f, need) {
+			l.Broken = x.Seen
+			break
+		}
 	}
 	return l
 }
@@ -147,25 +145,4 @@ func blindSpots(f inspect.Facts) []string {
 		out = append(out, "the management API failed: "+f.Trouble)
 	}
 	return out
-}
-
-// broken says why a wholly known route reaches no queue.
-func broken(f inspect.Facts) string {
-	exchange, set := f.DeadLetterExchange()
-	key, fixed := f.DeadLetterKey()
-	switch {
-	case !set:
-		return "no dead-letter exchange is set"
-	case f.Exchange.Exists == broker.No:
-		return fmt.Sprintf("the dead-letter exchange %q does not exist", exchange)
-	case len(f.Route.Loops) > 0:
-		return "the dead-letter route leads only back to the queue"
-	case exchange == "" && fixed:
-		return fmt.Sprintf("dead letters go over the default exchange with the routing key %q, and no queue has "+
-			"that name", key)
-	case len(f.Exchange.Bindings) == 0:
-		return fmt.Sprintf("nothing is bound to the dead-letter exchange %q", exchange)
-	}
-	return fmt.Sprintf("no binding leads from the dead-letter exchange %q to a queue for the routing key of its "+
-		"dead letters", exchange)
 }

@@ -235,13 +235,10 @@ func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 // makePlan examines need.Queue closely by some rules.
 func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string,
 	rules []inspect.Rule) (Plan, error) {
-	g, err := inspect.NewGatherer(conn, need, true)
+	need.Closely = true
+	f, err := inspect.Gather(ctx, conn, need, rules)
 	if err != nil {
 		return Plan{}, err
-	}
-	f, err := g.Settled(ctx, inspect.Undecided(rules, need))
-	if err != nil {
-		return Plan{}, g.Failed("inspect", err)
 	}
 	return patient{f}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }

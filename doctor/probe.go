@@ -34,20 +34,17 @@ type Proof struct {
 // again. So it is tried only if these are known, empty, and without a consumer which could get it; else a finding says
 // why not, and how else to learn it. Only Queue, Management and HTTPClient of need are used.
 func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof, error) {
-	g, err := inspect.NewGatherer(conn, need, true)
+	need.Closely = true
+	f, err := inspect.Gather(ctx, conn, need, nil)
 	if err != nil {
 		return Proof{}, err
-	}
-	f, err := g.Gather(ctx)
-	if err != nil {
-		return Proof{}, g.Failed("probe", err)
 	}
 	var proof Proof
 	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) (Proof, error){probeRequeue,
 		probeLanding} {
 		p, err := try(ctx, conn, f)
 		if err := broker.UnlessRefused(err); err != nil {
-			return proof, g.Failed("probe", err)
+			return proof, fmt.Errorf("probe queue %q: %w", need.Queue, err)
 		}
 		if err != nil {
 			p = untried("the broker refused it", err.Error())

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,5 @@ func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
 			return DeadLetterQueue{}, &AmbiguousError{queue, queues}
 		}
 	}
-	why := l.Unseen
-	if l.Broken != "" {
-		why = l.Broken
-	}
-	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why)}, nil
+	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(cmp.Or(l.Broken, l.Unseen))}, nil
 }

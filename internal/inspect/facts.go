@@ -17,6 +17,9 @@ type Need struct {
 	Ordered    bool   // strict order
 	AllowDrop  bool   // dead letters may be lost
 
+	// Closely also looks at what goes on in the queue, and at the dead-letter queues.
+	Closely bool
+
 	// MaxBackoff is the longest wait before a retry; if zero, 30 s. Only a close look uses it.
 	MaxBackoff time.Duration
 
@@ -37,7 +40,6 @@ type Facts struct {
 	broker.Description
 	Product string      // "RabbitMQ"
 	API     *broker.API // nil if none was given, or it did not describe the queue
-	Unasked bool        // a close look had no management API
 
 	Exchange Exchange // the dead-letter exchange, if the queue has one
 	Route    Route    // of the dead letters

@@ -11,35 +11,47 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Gatherer learns the facts about one queue.
-type Gatherer struct {
-	conn    *amqp.Connection
-	api     *broker.API // nil if there is none
-	queue   string
-	closely bool
-}
-
-// NewGatherer refuses a name that the broker must not be asked about. A close look also learns what goes on in the
-// queue, and looks at the dead-letter queues.
-func NewGatherer(conn *amqp.Connection, need Need, closely bool) (Gatherer, error) {
+// Gather learns the facts about need.Queue. It asks again, for 15 s at most, while the API shows no policy yet and one
+// could turn a finding of the rules into none. It returns broker.ErrNotFound, or an error of the connection.
+func Gather(ctx context.Context, conn *amqp.Connection, need Need, rules []Rule) (Facts, error) {
 	if err := broker.CheckName(need.Queue); err != nil {
-		return Gatherer{}, fmt.Errorf("queue: %w", err)
+		return Facts{}, fmt.Errorf("queue: %w", err)
 	}
 	api, err := need.API()
-	return Gatherer{conn: conn, api: api, queue: need.Queue, closely: closely}, err
-}
-
-// Failed says what was done to which queue when err came.
-func (g Gatherer) Failed(doing string, err error) error {
-	if errors.Is(err, broker.ErrNotFound) {
-		return fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, g.queue, g.conn.Config.Vhost)
+	if err != nil {
+		return Facts{}, err
 	}
-	return fmt.Errorf("%s queue %q: %w", doing, g.queue, err)
+	f, err := broker.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
+		f, err := gatherer{conn, api, need}.gather(ctx)
+		return f, !f.undecided(rules, need), err
+	})
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		err = fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, need.Queue, conn.Config.Vhost)
+	case err != nil:
+		err = fmt.Errorf("inspect queue %q: %w", need.Queue, err)
+	}
+	return f, err
 }
 
-// Gather learns the facts. It returns broker.ErrNotFound, or an error of the connection.
-func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
-	d, err := broker.Look(ctx, g.conn, g.queue, g.api)
+// undecided reports whether a policy that the API does not show yet could turn a finding of the rules into none. A
+// start does not wait for a warning.
+func (f Facts) undecided(rules []Rule, need Need) bool {
+	return need.Management != "" && f.Trouble == "" && !f.PolicyKnown &&
+		slices.ContainsFunc(Judge(rules, f, need), func(x Finding) bool {
+			return (x.Severity >= Error || need.Closely) && mayFix(x)
+		})
+}
+
+// gatherer asks about one queue.
+type gatherer struct {
+	conn *amqp.Connection
+	api  *broker.API // nil if there is none
+	need Need
+}
+
+func (g gatherer) gather(ctx context.Context) (Facts, error) {
+	d, err := broker.Look(ctx, g.conn, g.need.Queue, g.api)
 	f := Facts{Description: d}
 	if err != nil {
 		return f, err
@@ -55,23 +67,10 @@ func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
 		return f, err
 	}
 	f.conclude()
-	if g.closely {
-		f.Unasked = g.api == nil
+	if g.need.Closely {
 		g.vitals(ctx, &f)
 	}
 	return f, ctx.Err()
-}
-
-// Settled gathers again while the API shows no policy yet and the facts leave undecided what a policy would decide.
-func (g Gatherer) Settled(ctx context.Context, undecided func(Facts) bool) (Facts, error) {
-	return broker.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
-		f, err := g.Gather(ctx)
-		return f, f.enough(undecided), err
-	})
-}
-
-func (f Facts) enough(undecided func(Facts) bool) bool {
-	return f.Trouble != "" || f.PolicyKnown || !undecided(f)
 }
 
 // asks reports whether the management API is asked for more.
@@ -86,7 +85,7 @@ func (f *Facts) silent(err error) {
 
 // lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the
 // rest.
-func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
+func (g gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
 	x.Exists, err = broker.FindExchange(ctx, g.conn, name)
 	if err := broker.UnlessRefused(err); err != nil || x.Exists == broker.No || !f.asks() {
 		return x, err
@@ -103,7 +102,7 @@ func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x 
 	return x, ctx.Err()
 }
 
-func (g Gatherer) askExchange(ctx context.Context, vhost, name string) (Exchange, error) {
+func (g gatherer) askExchange(ctx context.Context, vhost, name string) (Exchange, error) {
 	have, err := g.api.Exchange(ctx, vhost, name)
 	if err != nil {
 		return Exchange{}, err
@@ -117,11 +116,11 @@ func (g Gatherer) askExchange(ctx context.Context, vhost, name string) (Exchange
 }
 
 // vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.
-func (g Gatherer) vitals(ctx context.Context, f *Facts) {
+func (g gatherer) vitals(ctx context.Context, f *Facts) {
 	v := &Vitals{Targets: f.targets()}
 	if f.asks() {
 		var err error
-		if v.State, err = g.api.State(ctx, f.VHost, g.queue); err == nil {
+		if v.State, err = g.api.State(ctx, f.VHost, g.need.Queue); err == nil {
 			f.Vitals = v
 			return
 		}
@@ -132,4 +131,146 @@ func (g Gatherer) vitals(ctx context.Context, f *Facts) {
 	if len(v.Targets) > 0 {
 		f.Vitals = v
 	}
+}
+
+// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its
+// queue gets messages from.
+const (
+	maxNodes   = 64
+	maxSources = 32
+)
+
+// explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue or come back,
+// it also looks for the exchange and the dead-letter queue with the usual names: the plan that fixes the route depends
+// on them, and on where the exchange leads.
+func (g gatherer) explore(ctx context.Context, f *Facts) error {
+	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
+	var err error
+	f.Route, err = g.follow(ctx, f, func() Route { return f.Known.Trace(f.Queue) })
+	if err != nil || !g.need.Closely || len(f.Route.wanted) > 0 || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
+		return err
+	}
+	exchange, queue := broker.ExchangeFor(f.Name), broker.DeadLetterQueueFor(f.Name)
+	if broker.CheckName(queue) != nil {
+		return nil //nolint:nilerr // a name that no queue has is no error
+	}
+	if _, looked := f.Known.Queues[queue]; !looked {
+		if err := g.lookUp(ctx, f, Node{Name: queue}); err != nil {
+			return err
+		}
+	}
+	_, err = g.follow(ctx, f, func() Route { return f.Known.TraceThrough(f.Queue, exchange) })
+	return err
+}
+
+// follow looks up what a trace wants to know, until it wants no more or too much is looked up.
+func (g gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Route, error) {
+	for {
+		r := trace()
+		if len(r.wanted) == 0 {
+			return r, nil
+		}
+		for _, n := range r.wanted {
+			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
+				r.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up",
+					maxNodes))
+				return r, nil
+			}
+			if err := g.lookUp(ctx, f, n); err != nil {
+				return r, fmt.Errorf("look up the %s of the dead-letter route: %w", n, err)
+			}
+		}
+	}
+}
+
+// lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.
+func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
+	switch {
+	case n == (Node{}):
+		f.Known.own = anyKey()
+		if f.asks() {
+			f.Known.own = g.ownKeys(ctx, f)
+		}
+		return nil
+	case n.Exchange:
+		x, err := g.lookUpExchange(ctx, f, n.Name)
+		f.Known.Exchanges[n.Name] = x
+		return err
+	case f.asks():
+		q, err := g.askQueue(ctx, f, n.Name)
+		if err == nil {
+			f.Known.Queues[n.Name] = q
+			return nil
+		}
+		f.silent(err)
+	}
+	q, err := g.readQueue(ctx, f, n.Name)
+	f.Known.Queues[n.Name] = q
+	return err
+}
+
+// askQueue asks the API. It returns nil for a queue that does not exist.
+func (g gatherer) askQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
+	q, err := g.api.Queue(ctx, f.VHost, name)
+	if errors.Is(err, broker.ErrNoObject) {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.Version = f.Version
+	f.Policies.Apply(&q)
+	return &q, nil
+}
+
+// readQueue is askQueue over AMQP.
+func (g gatherer) readQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
+	q := &broker.Queue{Version: f.Version, VHost: f.VHost, Name: name}
+	found, _, err := broker.FindQueue(ctx, g.conn, name)
+	if found == broker.No {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err := broker.UnlessRefused(err); err != nil {
+		return q, err
+	}
+	if err := q.Read(ctx, g.conn); !errors.Is(err, broker.ErrNotFound) {
+		return q, err
+	}
+	return nil, nil //nolint:nilnil // deleted since it was found
+}
+
+// ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted
+// bindings. It assumes that nothing is published to the queue's own dead-letter exchange.
+func (g gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
+	whole := anyKey()
+	all, err := g.api.BindingsTo(ctx, f.VHost, f.Name)
+	if err != nil {
+		f.silent(err)
+		return whole
+	}
+	kinds := map[string]string{"": "direct"}
+	own := keySet{asked: true}
+	for _, b := range all {
+		if f.OwnsExchange(b.Source) {
+			continue
+		}
+		kind, asked := kinds[b.Source]
+		if !asked && len(kinds) > maxSources {
+			return whole
+		}
+		if !asked {
+			x, err := g.api.Exchange(ctx, f.VHost, b.Source)
+			if err != nil {
+				f.silent(err)
+				return whole
+			}
+			kind = x.Type
+			kinds[b.Source] = kind
+		}
+		if kind != "direct" && kind != "topic" {
+			return whole
+		}
+		own.one = append(own.one, Exchange{Kind: kind}.pattern(b))
+	}
+	return own
 }

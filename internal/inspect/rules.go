@@ -1,49 +1,10 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
-	"slices"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
 )
-
-// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait
-// 15 s for the policy of a queue that was just declared. It returns queueinfo.ErrNotFound, or an error of the
-// connection.
-func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
-	g, err := NewGatherer(conn, need, false)
-	if err != nil {
-		return nil, err
-	}
-	f, err := g.Settled(ctx, Undecided(All, need))
-	if err != nil {
-		return nil, g.Failed("inspect", err)
-	}
-	return Judge(All, f, need), nil
-}
-
-// Undecided reports whether a policy that the API does not show yet could turn a finding of the rules into none.
-func Undecided(rules []Rule, need Need) func(Facts) bool {
-	return func(f Facts) bool {
-		return need.Management != "" && slices.ContainsFunc(Judge(rules, f, need), f.policyMayFix)
-	}
-}
-
-// policyMayFix reports whether a policy that is not seen yet could turn the finding into none. A start does not wait
-// for a warning.
-func (f Facts) policyMayFix(x Finding) bool {
-	return (x.Severity >= Error || f.Vitals != nil) && mayFix(x)
-}
-
-// mayFix reports whether a policy could fix the finding.
-func mayFix(x Finding) bool {
-	return slices.Contains([]string{
-		CodeNoDeadLetterExchange, CodeDeadLetterUnproven, CodeTail, CodeDiscard, CodeLimitLow, CodeLimitTight, CodeAtMostOnce,
-	}, x.Code)
-}
 
 // Rule judges one matter. It must not judge what the facts leave open as if it were known.
 type Rule func(Facts, Need) []Finding
@@ -71,6 +32,9 @@ var All = []Rule{
 	messagesRule,
 	managementRule,
 }
+
+// RouteRules judge whether a dead letter would be lost, or come back.
+var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule}
 
 // Judge returns the findings of some rules.
 func Judge(rules []Rule, f Facts, need Need) []Finding {
@@ -116,6 +80,24 @@ func lifetimeRule(f Facts, _ Need) []Finding {
 	return out
 }
 
+// limitsRule looks for what removes messages before their retries are over.
+func limitsRule(f Facts, _ Need) []Finding {
+	if f.Type != broker.Classic && f.Type != broker.Quorum {
+		return nil
+	}
+	var out []Finding
+	if ms, set := f.TTL(); set {
+		out = append(out, Say("message-ttl", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgTTL)}))
+	}
+	if f.Limited() && f.DropsHead() {
+		out = append(out, Say(CodeDropsHead, Vars{"length": f.LengthText()}))
+	}
+	if ms, set := f.Expires(); set {
+		out = append(out, Say("expires", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgExpires)}))
+	}
+	return out
+}
+
 // orderRule looks for what would break strict order.
 func orderRule(f Facts, need Need) []Finding {
 	var out []Finding
@@ -138,9 +120,9 @@ func orderRule(f Facts, need Need) []Finding {
 	return out
 }
 
-func managementRule(f Facts, _ Need) []Finding {
+func managementRule(f Facts, need Need) []Finding {
 	switch {
-	case f.Unasked:
+	case need.Closely && need.Management == "" && !f.Exclusive:
 		return []Finding{Say("not-seen", nil)}
 	case f.Trouble != "":
 		return []Finding{Say("management-unreachable", Vars{"reason": f.Trouble})}

@@ -253,9 +253,8 @@ func TestJudgeClosely(t *testing.T) {
 		{"priorities in use", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), ordered, "error priorities-used"},
 		{"priorities in use, unordered", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), plain, ""},
 		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},
-		{"not asked", changes(overAMQP, func(f *Facts) {
-			f.Unasked, f.Vitals = true, nil
-		}), plain, "warning bindings-unknown, warning not-seen"},
+		{"not asked", changes(overAMQP, func(f *Facts) { f.Vitals = nil }),
+			Need{Queue: "q", MaxRetries: 3, Closely: true}, "warning bindings-unknown, warning not-seen"},
 		{"denied", changes(func(f *Facts) {
 			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
 				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}}

@@ -269,16 +269,20 @@ func TestPolicyMayFix(t *testing.T) {
 		Version: broker.Version{Major: 3, Minor: 10}, Name: "q", Declared: broker.Declared{Type: "quorum",
 			Durable: true, Args: amqp.Table{}},
 	}}}
-	for _, x := range Judge(All, unlimited, Need{Queue: "q"}) {
-		if !unlimited.policyMayFix(x) {
+	need := Need{Queue: "q", Management: "http://h"}
+	waits := func(x Finding) bool {
+		return unlimited.undecided([]Rule{func(Facts, Need) []Finding { return []Finding{x} }}, need)
+	}
+	for _, x := range Judge(All, unlimited, need) {
+		if !waits(x) {
 			t.Errorf("a policy may fix %s", x.Code)
 		}
 	}
 	tight := Finding{Code: CodeLimitTight, Severity: Warning}
-	if unlimited.policyMayFix(Finding{Code: "exclusive", Severity: Error}) || unlimited.policyMayFix(tight) {
+	if waits(Finding{Code: "exclusive", Severity: Error}) || waits(tight) {
 		t.Error("no policy fixes an exclusive queue, and a warning is not waited for")
 	}
-	if unlimited.Vitals = new(Vitals); !unlimited.policyMayFix(tight) {
+	if need.Closely = true; !waits(tight) {
 		t.Error("an operator waits for what may turn a warning into none")
 	}
 }

@@ -31,7 +31,7 @@ func after(d time.Duration, policy map[string]any, asked *int) func(context.Cont
 func settle(ctx context.Context, gather func(context.Context) (Facts, error), need Need) (Facts, error) {
 	return broker.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
 		f, err := gather(ctx)
-		return f, f.enough(Undecided(All, need)), err
+		return f, !f.undecided(All, need), err
 	})
 }
 

@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait
+// 15 s for the policy of a queue that was just declared. It returns broker.ErrNotFound, or an error of the connection.
+func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	f, err := Gather(ctx, conn, need, All)
+	if err != nil {
+		return nil, err
+	}
+	return Judge(All, f, need), nil
+}
+
+// CheckRoute returns the known reasons why a message that the queue rejects now would be lost or come back. It waits
+// for no policy.
+func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	f, err := Gather(ctx, conn, need, nil)
+	if err != nil {
+		return nil, err
+	}
+	rules := append(slices.Clip(RouteRules), fullRule)
+	if f.KeepsDeadLetters() {
+		rules = []Rule{loopRule}
+	} else if f.full, err = fullQueues(ctx, conn, f); err != nil {
+		return nil, fmt.Errorf("check the dead-letter queues of queue %q: %w", need.Queue, err)
+	}
+	return slices.DeleteFunc(Judge(rules, f, need), func(x Finding) bool {
+		return x.Severity < Error || x.Code == CodeDeadLetterUnproven
+	}), nil
+}
+
+// fullQueues returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
+// against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
+func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) ([]broker.Queue, error) {
+	var full []broker.Queue
+	for _, q := range f.targets() {
+		limit, set := q.MaxLength()
+		if !set || q.DropsHead() || q.Type != broker.Classic {
+			continue
+		}
+		_, state, err := broker.FindQueue(ctx, conn, q.Name)
+		if err := broker.UnlessRefused(err); err != nil {
+			return nil, err
+		}
+		if int64(state.Messages) >= limit {
+			full = append(full, q)
+		}
+	}
+	return full, nil
+}
+
+func fullRule(f Facts, _ Need) []Finding {
+	var out []Finding
+	for _, q := range f.full {
+		out = append(out, Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
+	}
+	return out
+}
+
+// UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its
+// consumers make.
+const UsualRetries = 3
+
+// Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
+// itself. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
+// fix that the API does not show yet.
+func (g Graph) Survey(of broker.Queue, product string, need Need) []Finding {
+	return slices.DeleteFunc(Judge(RulesFor(of.Name), g.facts(of, product), need), func(f Finding) bool {
+		return f.Severity < Error || !of.PolicyKnown && mayFix(f)
+	})
+}
+
+// facts are those of a queue by the lists of its virtual host.
+func (g Graph) facts(of broker.Queue, product string) Facts {
+	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: g.Trace(of)}
+	f.conclude()
+	f.Vitals = &Vitals{Targets: f.targets()}
+	return f
+}
+
+// mayFix reports whether a policy could fix the finding.
+func mayFix(x Finding) bool {
+	return slices.Contains([]string{
+		CodeNoDeadLetterExchange, CodeDeadLetterUnproven, CodeTail, CodeDiscard, CodeLimitLow, CodeLimitTight, CodeAtMostOnce,
+	}, x.Code)
+}
+
+// RulesFor returns the rules for a queue. Those of the delay queues return their messages to work queues, so the rules
+// for a queue that consumers retry from do not hold.
+func RulesFor(queue string) []Rule {
+	if broker.IsDelayQueue(queue) {
+		return nil
+	}
+	return All
+}
