@@ -1,5 +1,5 @@
 // Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The text of
-// every finding is in catalogue.go and catalogue_route.go.
+// every finding is in catalogue.go.
 package inspect
 
 import (
