@@ -32,18 +32,7 @@ type Landing struct {
 }
 
 // LandingQueue is a queue that dead letters reach.
-type LandingQueue struct {
-	Name string
-
-	// Depends: only dead letters with some routing keys, or headers, reach it.
-	Depends bool
-
-	// Behind: a dead letter comes here when another of the queues dead-letters it, not when a consumer rejects it.
-	Behind bool
-
-	// Delay: dead letters do not stay. After its TTL the queue dead-letters them further, maybe back to where they died.
-	Delay bool
-}
+type LandingQueue = inspect.Landing
 
 // FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
 // route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
@@ -89,18 +78,9 @@ func guess(ctx context.Context, conn *amqp.Connection, queue string) (string, er
 
 // landing returns where the dead letters land, by the facts.
 func landing(f inspect.Facts, need inspect.Need) Landing {
-	var l Landing
-	for _, x := range f.Route.Landings {
-		q := f.Known.Queues[x.Queue]
-		ttl, expires := q.TTL()
-		_, on := q.DeadLetterExchange()
-		l.Queues = append(l.Queues, LandingQueue{
-			Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on && expires && ttl >= 0,
-		})
-	}
-	slices.SortFunc(l.Queues, func(a, b LandingQueue) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Name, b.Name))
-	})
+	l := Landing{Queues: slices.SortedFunc(slices.Values(f.Route.Landings), func(a, b LandingQueue) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
+	})}
 	unseen := blindSpots(f)
 	l.Unseen = strings.Join(unseen, "; ")
 	if len(l.Queues) == 0 && len(unseen) == 0 {
@@ -113,7 +93,7 @@ func landing(f inspect.Facts, need inspect.Need) Landing {
 	return l
 }
 
-func (q LandingQueue) rank() int {
+func rank(q LandingQueue) int {
 	switch {
 	case q.Behind:
 		return 2

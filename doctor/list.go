@@ -79,7 +79,7 @@ func deadLetterQueues(ctx context.Context, api *broker.API, vhost string,
 	for _, q := range all {
 		landings := known.Trace(q).Landings
 		for _, l := range landings {
-			dead[l.Queue] = append(dead[l.Queue], q.Name)
+			dead[l.Name] = append(dead[l.Name], q.Name)
 		}
 		if name := broker.DeadLetterQueueFor(q.Name); len(landings) == 0 && known.Queues[name] != nil {
 			dead[name] = append(dead[name], q.Name)

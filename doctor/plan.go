@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -262,29 +261,14 @@ func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need,
 	return p.left(ctx, conn, need)
 }
 
-const (
-	// verifyFor is how long the management API may take to show what was changed.
-	verifyFor   = 10 * time.Second
-	verifyEvery = 300 * time.Millisecond
-)
-
-// left waits until the findings that the steps were for are gone, for verifyFor at most, and returns those that are
-// not.
+// left waits until the management API shows that the findings that the steps were for are gone, for 15 s at most, and
+// returns those that are not.
 func (p Plan) left(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	tick := time.NewTicker(verifyEvery)
-	defer tick.Stop()
-	for begun := time.Now(); ; {
+	return broker.Settled(ctx, func(ctx context.Context) ([]inspect.Finding, bool, error) {
 		now, err := MakePlan(ctx, conn, need, "")
 		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool { return !p.promised(f) })
-		if err != nil || len(left) == 0 || time.Since(begun) > verifyFor {
-			return left, err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return left, ctx.Err()
-		}
-	}
+		return left, len(left) == 0, err
+	})
 }
 
 // promised reports whether the steps were for a finding.

@@ -105,7 +105,7 @@ var harmful = []string{
 // refused has why that is not enough.
 func (p patient) keep(q broker.Queue) (steps []Step, refused []string) {
 	refused = unfit(q)
-	if len(refused) == 0 && !readRarely(q) {
+	if _, few := inspect.FewReturns(q); len(refused) == 0 && !few {
 		return nil, nil
 	}
 	set := amqp.Table{"overflow": "reject-publish"}
@@ -115,16 +115,10 @@ func (p patient) keep(q broker.Queue) (steps []Step, refused []string) {
 	s, ok := p.setPolicy(q, harmful, set)
 	kept := q
 	kept.Policy = broker.JoinPolicies(set, q.OperatorPolicy)
-	if ok && len(unfit(kept)) == 0 && (len(refused) > 0 || !readRarely(kept)) {
+	if _, few := inspect.FewReturns(kept); ok && len(unfit(kept)) == 0 && (len(refused) > 0 || !few) {
 		return []Step{s}, nil
 	}
 	return nil, refused
-}
-
-// readRarely reports whether the broker deletes a dead letter that was read a few times.
-func readRarely(q broker.Queue) bool {
-	limit, limited := q.ReturnLimit()
-	return limited && limit < inspect.EnoughReturns
 }
 
 // planned is a dead-letter queue as declareQueue declares it, with the policy that it would get.
@@ -137,21 +131,21 @@ func (p patient) planned(name string) broker.Queue {
 
 // unfit returns why a queue cannot keep dead letters; empty: it can.
 func unfit(q broker.Queue) (why []string) {
-	add := func(is bool, format string, args ...any) {
-		if is {
-			why = append(why, fmt.Sprintf("the queue %q ", q.Name)+fmt.Sprintf(format, args...))
-		}
+	why = inspect.Temporary(q)
+	if q.Type == broker.Stream {
+		why = append(why, "is a stream, from which nothing can be replayed or dropped")
 	}
-	ttl, expires := q.TTL()
-	unused, deleted := q.Expires()
-	further, on := q.DeadLetterExchange()
-	add(q.Exclusive, "is exclusive to one connection")
-	add(q.Type == broker.Stream, "is a stream, from which nothing can be replayed or dropped")
-	add(q.AutoDelete, "is deleted with its last consumer")
-	add(q.Unread == "" && !q.Exclusive && !q.Durable, "is not durable: a restart of the broker deletes it")
-	add(deleted, "is deleted after %d ms without a consumer", unused)
-	add(expires, "keeps messages for %d ms", ttl)
-	add(q.Limited() && q.DropsHead(), "holds %s at most, and then loses the oldest", q.LengthText())
-	add(on, "dead-letters further, to the exchange %q", further)
+	if ttl, expires := q.TTL(); expires {
+		why = append(why, fmt.Sprintf("keeps messages for %d ms", ttl))
+	}
+	if q.Limited() && q.DropsHead() {
+		why = append(why, fmt.Sprintf("holds %s at most, and then loses the oldest", q.LengthText()))
+	}
+	if further, on := q.DeadLetterExchange(); on {
+		why = append(why, fmt.Sprintf("dead-letters further, to the exchange %q", further))
+	}
+	for i := range why {
+		why[i] = fmt.Sprintf("the queue %q %s", q.Name, why[i])
+	}
 	return why
 }

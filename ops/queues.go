@@ -251,15 +251,7 @@ func withQueues(known inspect.Graph, all []broker.Listed) inspect.Graph {
 func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
 	at := map[string]DeadLetterQueue{}
 	for name, q := range known.Queues {
-		var to doctor.Landing
-		for _, x := range known.Trace(*q).Landings {
-			next := known.Queues[x.Queue]
-			ttl, expires := next.TTL()
-			_, on := next.DeadLetterExchange()
-			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on &&
-				expires && ttl >= 0})
-		}
-		to.Unseen = "its route reaches no queue"
+		to := doctor.Landing{Queues: known.Trace(*q).Landings, Unseen: "its route reaches no queue"}
 		found, err := chooseLanding(name, to)
 		if err != nil {
 			found = DeadLetterQueue{Assumed: err}

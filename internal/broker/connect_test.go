@@ -50,7 +50,7 @@ func TestPermanent(t *testing.T) {
 		err, before error
 		want        bool
 	}{
-		"refused setting": {fmt.Errorf("dial: %w", setting.New("URL", "", URLForm)), nil, true},
+		"refused setting": {fmt.Errorf("dial: %w", setting.New("URL", "", urlForm)), nil, true},
 		"refused twice":   {amqp.ErrCredentials, amqp.ErrCredentials, true},
 		"refused once":    {amqp.ErrCredentials, nil, false},
 		"lost":            {amqp.ErrClosed, amqp.ErrClosed, false},

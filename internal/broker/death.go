@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math"
+	"reflect"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -60,37 +61,16 @@ const maxInteger = 1<<53 - 1
 // is 0 if it is none, or beyond ±(2^53-1).
 func Integer(v any) int64 {
 	var n int64
-	switch v := v.(type) {
-	case int64:
-		n = v
-	case int32:
-		n = int64(v)
-	case int16:
-		n = int64(v)
-	case int8:
-		n = int64(v)
-	case int:
-		n = int64(v)
-	case uint32:
-		n = int64(v)
-	case uint16:
-		n = int64(v)
-	case uint8:
-		n = int64(v)
-	case float32:
-		n = whole(float64(v))
-	case float64:
-		n = whole(v)
+	switch v := reflect.ValueOf(v); {
+	case v.CanInt():
+		n = v.Int()
+	case v.CanUint():
+		n = int64(min(v.Uint(), math.MaxInt64))
+	case v.CanFloat() && v.Float() == math.Trunc(v.Float()) && math.Abs(v.Float()) <= maxInteger:
+		n = int64(v.Float())
 	}
 	if n < -maxInteger || n > maxInteger {
 		return 0
 	}
 	return n
-}
-
-func whole(v float64) int64 {
-	if v != math.Trunc(v) || math.Abs(v) > maxInteger {
-		return 0
-	}
-	return int64(v)
 }

@@ -71,51 +71,50 @@ func IsDelayQueue(queue string) bool {
 // to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists what the broker did not
 // show.
 func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
-	missing := 0
-	for _, exchange := range []string{DelayExchange, DelayLost} {
-		exists, err := FindExchange(ctx, conn, exchange)
-		if UnlessRefused(err) != nil {
-			return Unknown, nil, nil, err
-		}
+	found = No
+	look := func(kind, name string, find func() (Answer, error)) (Answer, error) {
+		exists, err := find()
 		if exists == No {
-			wrong = append(wrong, fmt.Sprintf("exchange %q does not exist", exchange))
+			wrong = append(wrong, fmt.Sprintf("%s %q does not exist", kind, name))
+		} else if name != DelayExchange && name != DelayLost {
+			found = Yes
+		}
+		return exists, UnlessRefused(err)
+	}
+	exchanges := []string{DelayExchange, DelayLost}
+	for _, b := range Buckets {
+		exchanges = append(exchanges, b.Name)
+	}
+	for _, name := range exchanges {
+		if _, err := look("exchange", name, func() (Answer, error) { return FindExchange(ctx, conn, name) }); err != nil {
+			return Unknown, nil, nil, err
 		}
 	}
 	for _, b := range Buckets {
-		exists, _, err := FindQueue(ctx, conn, b.Name)
-		if UnlessRefused(err) != nil {
+		exists, err := look("queue", b.Name, func() (Answer, error) {
+			exists, _, err := FindQueue(ctx, conn, b.Name)
+			return exists, err
+		})
+		if err != nil {
 			return Unknown, nil, nil, err
 		}
-		exchange, err := FindExchange(ctx, conn, b.Name)
-		if UnlessRefused(err) != nil {
-			return Unknown, nil, nil, err
-		}
-		if exists == No && exchange == No {
-			missing++
-		}
-		switch {
-		case exists == No:
-			wrong = append(wrong, fmt.Sprintf("queue %q does not exist", b.Name))
-			continue
-		case exchange == No:
-			wrong = append(wrong, fmt.Sprintf("exchange %q does not exist", b.Name))
+		if exists == No {
 			continue
 		}
 		differs, err := b.differs(ctx, conn)
-		var unreadable UnreadableError
+		var unreadable unreadableError
 		switch {
 		case errors.As(err, &unreadable):
 			unread = append(unread, fmt.Sprintf("queue %q: %s", b.Name, unreadable.Reason))
-		case errors.Is(err, ErrNotFound), errors.Is(err, ErrExclusive):
+		case errors.Is(err, ErrNotFound), errors.Is(err, errExclusive):
 			wrong = append(wrong, fmt.Sprintf("queue %q: %v", b.Name, err))
 		case err != nil:
 			return Unknown, nil, nil, err
-		}
-		if differs != "" {
+		case differs != "":
 			wrong = append(wrong, differs)
 		}
 	}
-	if missing == len(Buckets) {
+	if found == No {
 		return No, nil, nil, nil
 	}
 	return Yes, wrong, unread, nil
@@ -123,14 +122,14 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 
 // differs says how the bucket's queue differs from its arguments; empty: it does not.
 func (b Bucket) differs(ctx context.Context, conn *amqp.Connection) (string, error) {
-	refusal, err := redeclare(ctx, conn, reading{queue: b.Name, durable: true, args: b.Arguments()})
+	r := reading{queue: b.Name, durable: true, args: b.Arguments()}
+	refusal, err := redeclare(ctx, conn, r)
 	if err != nil || refusal == nil {
 		return "", err
 	}
-	r := reading{queue: b.Name, durable: true, args: b.Arguments(), guesses: map[string][]any{}}
-	if err := r.learn(refusal, conn.Config.Vhost); err != nil {
-		return "", err
+	d, ok := parseDifference(refusal.Reason, conn.Config.Vhost, b.Name)
+	if !ok {
+		return "", r.learn(refusal, conn.Config.Vhost)
 	}
-	d, _ := parseDifference(refusal.Reason, conn.Config.Vhost, b.Name)
 	return fmt.Sprintf("queue %q has another %s", b.Name, d.name), nil
 }

@@ -71,18 +71,18 @@ func Describe(ctx context.Context, conn *amqp.Connection, name string, api *API)
 
 const (
 	// A new queue's policy shows in the API after 2 to 9 s.
-	policyWait = 15 * time.Second
-	policyPoll = 500 * time.Millisecond
+	settleWait = 15 * time.Second
+	settlePoll = 500 * time.Millisecond
 )
 
 // Settled looks again while look does not know enough, for 15 s at most, and returns what it last saw.
 func Settled[T any](ctx context.Context, look func(context.Context) (seen T, enough bool, err error)) (T, error) {
 	begun := time.Now()
-	poll := time.NewTicker(policyPoll)
+	poll := time.NewTicker(settlePoll)
 	defer poll.Stop()
 	for {
 		seen, enough, err := look(ctx)
-		if err != nil || enough || time.Since(begun) >= policyWait {
+		if err != nil || enough || time.Since(begun) >= settleWait {
 			return seen, err
 		}
 		select {

@@ -9,16 +9,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// UnreadableError says why AMQP does not report how a queue was declared.
-type UnreadableError struct {
+// unreadableError says why AMQP does not report how a queue was declared.
+type unreadableError struct {
 	Reason string
 	Denied bool // for lack of a permission
 }
 
-func (e UnreadableError) Error() string { return e.Reason }
+func (e unreadableError) Error() string { return e.Reason }
 
-// ErrExclusive says that the queue belongs to one connection.
-var ErrExclusive = errors.New("the queue is exclusive")
+// errExclusive says that the queue belongs to one connection.
+var errExclusive = errors.New("the queue is exclusive")
 
 // probe keeps a declaration from ever creating a queue. It is an argument of streams: it is refused for a new queue of
 // any other type, and ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
@@ -33,11 +33,11 @@ const maxProbes = 64
 // needs the configure permission on it, else the result is Unread. Policies stay unknown.
 func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 	d, err := ReadDeclared(ctx, conn, q.Name)
-	var unread UnreadableError
+	var unread unreadableError
 	switch {
 	case errors.As(err, &unread):
 		q.Unread, q.Denied = unread.Reason, unread.Denied
-	case errors.Is(err, ErrExclusive):
+	case errors.Is(err, errExclusive):
 		q.Exclusive = true
 	case err != nil:
 		return err
@@ -47,12 +47,12 @@ func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 }
 
 // ReadDeclared learns how a queue was declared from the refusals of declarations that differ: each refusal names one
-// argument and its value, until a declaration matches. It returns ErrNotFound, ErrExclusive, an UnreadableError or an
+// argument and its value, until a declaration matches. It returns ErrNotFound, errExclusive, an unreadableError or an
 // error of the connection.
 func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Declared, error) {
 	vhost := conn.Config.Vhost
 	if !expressible(vhost, queue) {
-		return Declared{}, UnreadableError{Reason: "its name is not ASCII and too long for an answer over AMQP"}
+		return Declared{}, unreadableError{Reason: "its name is not ASCII and too long for an answer over AMQP"}
 	}
 	r := reading{queue: queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
 	for range maxProbes {
@@ -70,7 +70,7 @@ func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Dec
 			return r.result(), nil
 		}
 	}
-	return Declared{}, UnreadableError{Reason: fmt.Sprintf("the broker still refuses a redeclaration after %d attempts",
+	return Declared{}, unreadableError{Reason: fmt.Sprintf("the broker still refuses a redeclaration after %d attempts",
 		maxProbes)}
 }
 
@@ -100,18 +100,18 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 	switch reply.Code {
 	case amqp.AccessRefused:
 		if strings.Contains(reply.Reason, "reserved prefix") {
-			return UnreadableError{Reason: "AMQP does not answer for names that begin with amq."}
+			return unreadableError{Reason: "AMQP does not answer for names that begin with amq."}
 		}
-		return UnreadableError{"the user lacks the configure permission on it", true}
+		return unreadableError{"the user lacks the configure permission on it", true}
 	case amqp.ResourceLocked:
-		return ErrExclusive
+		return errExclusive
 	}
 	d, ok := parseDifference(reply.Reason, vhost, r.queue)
 	if !ok && strings.Contains(reply.Reason, "invalid arg '"+probeArg+"'") {
 		return ErrNotFound // deleted since it was seen
 	}
 	if !ok {
-		return UnreadableError{Reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q",
+		return unreadableError{Reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q",
 			reply.Reason)}
 	}
 	switch d.name {
@@ -126,7 +126,7 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return r.guess(d.name)
 	}
 	if old, known := r.args[d.name]; known && old == d.value {
-		return UnreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
+		return unreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
 	}
 	if d.value == nil && d.name == ArgType {
 		d.value = Classic // what a queue without the argument is
@@ -143,7 +143,7 @@ func (r *reading) guess(name string) error {
 		left = guesses(r.queue, name)
 	}
 	if len(left) == 0 {
-		return UnreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
+		return unreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
 			name, maxReply)}
 	}
 	r.args[name], r.guesses[name] = left[0], left[1:]

@@ -12,8 +12,8 @@ const (
 	PositionDiscarded                 // nowhere: the first return discards it
 )
 
-// BrokerDeliveryLimit is that of a quorum queue without one, from RabbitMQ 4.0 on.
-const BrokerDeliveryLimit = 20
+// brokerDeliveryLimit is that of a quorum queue without one, from RabbitMQ 4.0 on.
+const brokerDeliveryLimit = 20
 
 // Requeue is where a requeued message goes, by type, version and delivery limit:
 //
@@ -47,7 +47,7 @@ func (q Queue) ReturnLimit() (int64, bool) {
 	case q.Type != Quorum || set && limit < 0 || !set && q.Version.Before(4, 0):
 		return 0, false
 	case !set:
-		return BrokerDeliveryLimit, true
+		return brokerDeliveryLimit, true
 	}
 	return limit, true
 }

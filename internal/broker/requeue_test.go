@@ -43,7 +43,7 @@ func TestReturnLimit(t *testing.T) {
 	}{
 		{Classic, nil, nil, Version{4, 3}, 0, false},
 		{Quorum, nil, nil, Version{3, 10}, 0, false},
-		{Quorum, nil, nil, Version{4, 0}, BrokerDeliveryLimit, true},
+		{Quorum, nil, nil, Version{4, 0}, brokerDeliveryLimit, true},
 		{Quorum, int64(7), nil, Version{3, 10}, 7, true},
 		{Quorum, int64(7), int64(3), Version{4, 3}, 3, true},
 		{Quorum, int64(7), int64(-1), Version{4, 3}, 7, true},

@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Form describes the URL of a broker.
-const URLForm = "amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded"
+// urlForm describes the URL of a broker.
+const urlForm = "amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded"
 
 // parameters are RabbitMQ's URI query parameters that amqp091-go obeys. It ignores others.
 var parameters = []string{
@@ -19,11 +19,11 @@ var parameters = []string{
 	"server_name_indication", "verify",
 }
 
-// Parse parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a
+// ParseURL parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a
 // parameter: any other part may hold a piece of a password.
 func ParseURL(raw string) (amqp.URI, error) {
 	if raw == "" {
-		return amqp.URI{}, &setting.FieldError{Field: "URL", Value: "an empty one", Want: URLForm}
+		return amqp.URI{}, &setting.FieldError{Field: "URL", Value: "an empty one", Want: urlForm}
 	}
 	_, given, err := setting.ParseURL(raw)
 	if err != nil {

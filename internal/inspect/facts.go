@@ -61,7 +61,7 @@ func (f Facts) targets() []broker.Queue {
 	var out []broker.Queue
 	for _, l := range f.Route.Landings {
 		if !l.Behind || l.late {
-			out = append(out, *f.Known.Queues[l.Queue])
+			out = append(out, *f.Known.Queues[l.Name])
 		}
 	}
 	return out

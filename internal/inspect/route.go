@@ -49,10 +49,17 @@ type Route struct {
 
 // Landing is a queue that dead letters reach.
 type Landing struct {
-	Queue  string
-	Sure   bool // all dead letters reach it, not only those of some keys or headers
-	Behind bool // through another queue, which dead-letters on
+	Name string
+
+	// Depends: only dead letters with some routing keys, or headers, reach it.
+	Depends bool
+
+	// Behind: a dead letter comes here when another of the queues dead-letters it, not when a consumer rejects it.
+	Behind bool
 	late   bool // after the TTL of that queue
+
+	// Delay: dead letters do not stay. After its TTL the queue dead-letters them further, maybe back to where they died.
+	Delay bool
 }
 
 // Loop is a dead-letter route that leads back to its queue.
@@ -155,16 +162,17 @@ func (g Graph) land(s hop, r *Route) []hop {
 	case q == nil:
 		return nil
 	}
-	r.land(Landing{s.at.Name, s.sure, s.queues() > 1, s.delayed})
+	ttl, expires := q.TTL()
+	on, deadLetters := deadLetter(*q, s)
+	r.land(Landing{Name: q.Name, Depends: !s.sure, Behind: s.queues() > 1, late: s.delayed, Delay: deadLetters && expires})
 	if q.Unread != "" && !q.Exclusive {
 		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, q.Unread))
 	}
-	ttl, expires := q.TTL()
-	s.delayed = s.delayed || expires && ttl > 0
-	if on, set := deadLetter(*q, s); set {
-		return []hop{on}
+	if !deadLetters {
+		return nil
 	}
-	return nil
+	on.delayed = s.delayed || expires && ttl > 0
+	return []hop{on}
 }
 
 // queues counts the queues that the dead letter has been in.
@@ -266,11 +274,11 @@ func (r *Route) loop(l Loop) {
 
 // land keeps one landing for each queue; it is sure if one branch of the route is.
 func (r *Route) land(l Landing) {
-	i := slices.IndexFunc(r.Landings, func(have Landing) bool { return have.Queue == l.Queue })
+	i := slices.IndexFunc(r.Landings, func(have Landing) bool { return have.Name == l.Name })
 	if i < 0 {
 		r.Landings = append(r.Landings, l)
 		return
 	}
 	have := &r.Landings[i]
-	have.Sure, have.Behind, have.late = have.Sure || l.Sure, have.Behind && l.Behind, have.late || l.late
+	have.Depends, have.Behind, have.late = have.Depends && l.Depends, have.Behind && l.Behind, have.late || l.late
 }

@@ -43,7 +43,7 @@ var classicEnd = end(func(t *broker.Queue) { t.Type, t.Args = "classic", amqp.Ta
 func beside(all bool) func(*Facts) {
 	return func(f *Facts) {
 		keeps("second")(f)
-		f.Route.Landings = []Landing{{Queue: "q.dlq", Sure: true}, {Queue: "second", Sure: all}}
+		f.Route.Landings = []Landing{{Name: "q.dlq"}, {Name: "second", Depends: !all}}
 	}
 }
 

@@ -7,9 +7,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// EnoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
-const EnoughReturns = 1_000_000
-
 // deadLetterQueueRule judges the queues that dead letters reach.
 func deadLetterQueueRule(f Facts, need Need) []Finding {
 	if f.Vitals == nil || need.AllowDrop {
@@ -27,24 +24,30 @@ func deadLetterQueueRule(f Facts, need Need) []Finding {
 }
 
 func queueLifetime(_ Facts, q broker.Queue) []Finding {
-	var why string
-	switch expires, set := q.Expires(); {
-	case q.Exclusive:
-		why = "is exclusive to one connection, and deleted with it"
-	case q.Type == "":
-		return nil
-	case q.AutoDelete:
-		why = "is deleted when its last consumer leaves"
-	case set:
-		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
-	case !q.Durable:
-		why = "is not durable: a restart of the broker deletes it"
+	switch why := Temporary(q); {
+	case len(why) > 0:
+		return []Finding{Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]})}
 	case q.Type == broker.Classic:
 		return []Finding{Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit})}
-	default:
-		return nil
 	}
-	return []Finding{Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why})}
+	return nil
+}
+
+// Temporary returns why a queue may be deleted with its messages; empty: it stays, or it cannot be read.
+func Temporary(q broker.Queue) (why []string) {
+	if q.Exclusive {
+		return []string{"is exclusive to one connection, and deleted with it"}
+	}
+	if q.AutoDelete {
+		why = append(why, "is deleted when its last consumer leaves")
+	}
+	if expires, set := q.Expires(); set {
+		why = append(why, fmt.Sprintf("is deleted after %d ms without a consumer", expires))
+	}
+	if q.Type != "" && !q.Durable {
+		why = append(why, "is not durable: a restart of the broker deletes it")
+	}
+	return why
 }
 
 // queueTTL judges whether dead letters stay. A queue of a loop has a finding of its own.
@@ -98,8 +101,8 @@ func fullEffect(f Facts, q broker.Queue) (Severity, string) {
 // keptElsewhere reports whether every dead letter also reaches a queue other than q that keeps it.
 func (f Facts) keptElsewhere(q broker.Queue) bool {
 	for _, l := range f.Route.Landings {
-		other := f.Known.Queues[l.Queue]
-		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != broker.Classic &&
+		other := f.Known.Queues[l.Name]
+		if other == nil || l.Depends || l.Behind || l.Name == q.Name || other.Type != broker.Classic &&
 			other.Type != broker.Quorum {
 			continue
 		}
@@ -110,15 +113,23 @@ func (f Facts) keptElsewhere(q broker.Queue) bool {
 	return false
 }
 
+// enoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
+const enoughReturns = 1_000_000
+
+// FewReturns says whether the broker deletes a dead letter that was read a few times, and its limit.
+func FewReturns(q broker.Queue) (int64, bool) {
+	limit, limited := q.ReturnLimit()
+	if q.Requeue() == broker.PositionDiscarded {
+		limit, limited = q.DeliveryLimit()
+	}
+	return limit, limited && limit < enoughReturns
+}
+
 // queueReturns judges how often a dead letter may be read.
 func queueReturns(_ Facts, q broker.Queue) []Finding {
-	limit, limited := q.ReturnLimit()
+	limit, few := FewReturns(q)
 	_, set := q.DeliveryLimit()
-	if q.Requeue() == broker.PositionDiscarded {
-		limit, _ = q.DeliveryLimit()
-		limited = true
-	}
-	if !limited || limit >= EnoughReturns || q.Version == (broker.Version{}) || !set && !q.PolicyKnown {
+	if !few || q.Version == (broker.Version{}) || !set && !q.PolicyKnown {
 		return nil
 	}
 	has := fmt.Sprintf("the delivery limit %d", limit)
