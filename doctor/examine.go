@@ -33,10 +33,6 @@ func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need
 func Broker(conn *amqp.Connection) []inspect.Finding {
 	product, _ := conn.Properties["product"].(string)
 	release, _ := conn.Properties["version"].(string)
-	return support(product, release)
-}
-
-func support(product, release string) []inspect.Finding {
 	v, ok := broker.ParseVersion(release)
 	if product != "RabbitMQ" || !ok || !v.Before(4, 3) {
 		return nil

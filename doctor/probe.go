@@ -40,24 +40,25 @@ func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof
 		return Proof{}, err
 	}
 	var proof Proof
-	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) (Proof, error){probeRequeue,
-		probeLanding} {
-		p, err := try(ctx, conn, f)
+	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) error{proof.requeue, proof.landing} {
+		err := try(ctx, conn, f)
 		if err := broker.UnlessRefused(err); err != nil {
 			return proof, fmt.Errorf("probe queue %q: %w", need.Queue, err)
 		}
 		if err != nil {
-			p = untried("the broker refused it", err.Error())
+			proof.untried("the broker refused it", err.Error())
 		}
-		proof.Proven = append(proof.Proven, p.Proven...)
-		proof.Findings = append(proof.Findings, p.Findings...)
 	}
 	return proof, nil
 }
 
-// untried is the proof that there is none.
-func untried(what, reason string) Proof {
-	return Proof{Findings: []inspect.Finding{inspect.Say("probe-refused", inspect.Vars{"what": what, "reason": reason})}}
+func (p *Proof) found(entry string, v inspect.Vars) *inspect.Finding {
+	p.Findings = append(p.Findings, inspect.Say(entry, v))
+	return &p.Findings[len(p.Findings)-1]
+}
+
+func (p *Proof) untried(what, reason string) *inspect.Finding {
+	return p.found("probe-refused", inspect.Vars{"what": what, "reason": reason})
 }
 
 // onScratch runs f on a channel with a scratch queue of these arguments.
@@ -82,38 +83,45 @@ type scratch struct {
 	queue string
 }
 
-// fill publishes a message of each id with confirms, and returns their deliveries, one at a time.
-func (s scratch) fill(ctx context.Context, ids ...string) (<-chan amqp.Delivery, error) {
+// fill publishes a message of each id with confirms, and returns the delivery of the first, and the others one at a
+// time.
+func (s scratch) fill(ctx context.Context, ids ...string) (first amqp.Delivery, rest <-chan amqp.Delivery, err error) {
 	if err := errors.Join(s.ch.Confirm(false), s.ch.Qos(1, 0, false)); err != nil {
-		return nil, err
+		return first, nil, err
 	}
 	for _, id := range ids {
 		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id,
 			Body: []byte("a scratch message of strikes doctor --probe")}
 		confirm, err := s.ch.PublishWithDeferredConfirmWithContext(ctx, "", s.queue, true, false, msg)
 		if err != nil {
-			return nil, err
+			return first, nil, err
 		}
 		if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
-			return nil, fmt.Errorf("publish to the scratch queue: not confirmed (acked: %v): %w", acked, err)
+			return first, nil, fmt.Errorf("publish to the scratch queue: not confirmed (acked: %v): %w", acked, err)
 		}
 	}
-	return s.ch.ConsumeWithContext(ctx, s.queue, "", false, false, false, false, nil)
+	if rest, err = s.ch.ConsumeWithContext(ctx, s.queue, "", false, false, false, false, nil); err != nil {
+		return first, nil, err
+	}
+	first, err = next(ctx, rest)
+	return first, rest, err
 }
 
-// next returns the next delivery, if one comes in time.
-func next(ctx context.Context, deliveries <-chan amqp.Delivery) (amqp.Delivery, bool, error) {
+var errSilent = fmt.Errorf("the scratch queue delivered nothing within %v", probeWait)
+
+// next returns the next delivery, or errSilent.
+func next(ctx context.Context, deliveries <-chan amqp.Delivery) (amqp.Delivery, error) {
 	wait := time.NewTimer(probeWait)
 	defer wait.Stop()
 	select {
 	case d, open := <-deliveries:
 		if !open {
-			return d, false, amqp.ErrClosed
+			return d, amqp.ErrClosed
 		}
-		return d, true, nil
+		return d, nil
 	case <-wait.C:
-		return amqp.Delivery{}, false, nil
+		return amqp.Delivery{}, errSilent
 	case <-ctx.Done():
-		return amqp.Delivery{}, false, ctx.Err()
+		return amqp.Delivery{}, ctx.Err()
 	}
 }

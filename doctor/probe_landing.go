@@ -15,44 +15,48 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// probeLanding rejects a message and takes it out of the dead-letter queues.
-func probeLanding(ctx context.Context, conn *amqp.Connection, f inspect.Facts) (Proof, error) {
+// landing rejects a message and takes it out of the dead-letter queues.
+func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Facts) error {
 	const what = "whether a rejected message lands was not tried"
 	if reason := unsafe(f); reason != "" {
-		return untried(what, reason), nil
+		p.untried(what, reason)
+		return nil
 	}
 	for _, t := range f.Vitals.Targets {
 		_, q, err := broker.FindQueue(ctx, conn, t.Name)
 		if err != nil {
-			return Proof{}, err
-		}
-		if reason := occupied(q); reason != "" {
-			proof := untried(what, reason)
-			proof.Findings[0].Fix = instead(f, q)
-			return proof, nil
-		}
-	}
-	var missing []string
-	id := "strikes.probe." + uuid.NewString()
-	err := onScratch(ctx, conn, landingArguments(f), func(s scratch) error {
-		if err := s.reject(ctx, id); err != nil {
 			return err
 		}
+		if reason := occupied(q); reason != "" {
+			p.untried(what, reason).Fix = instead(f, q)
+			return nil
+		}
+	}
+	id := "strikes.probe." + uuid.NewString()
+	return onScratch(ctx, conn, landingArguments(f), func(s scratch) error {
+		d, _, err := s.fill(ctx, id)
+		if err == nil {
+			err = d.Nack(false, false)
+		}
+		var missing []string
 		for _, t := range f.Vitals.Targets {
-			landed, err := takeOut(ctx, conn, t.Name, id)
 			if err != nil {
 				return err
 			}
-			if !landed {
+			var landed bool
+			if landed, err = takeOut(ctx, conn, t.Name, id); landed {
+				p.Proven = append(p.Proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.Name))
+			} else {
 				missing = append(missing, t.Name)
 			}
 		}
-		return nil
+		if err == nil && len(missing) > 0 {
+			exchange, _ := f.DeadLetterExchange()
+			p.found("probe-lost", inspect.Vars{"queues": fmt.Sprintf("%q", missing), "exchange": fmt.Sprintf("%q", exchange),
+				"wait": probeWait})
+		}
+		return err
 	})
-	if err != nil {
-		return Proof{}, err
-	}
-	return landingProof(f, missing), nil
 }
 
 // unsafe says why a scratch message must not go through the dead-letter route; "" if it may.
@@ -129,21 +133,6 @@ func landingArguments(f inspect.Facts) amqp.Table {
 	return args
 }
 
-func (s scratch) reject(ctx context.Context, id string) error {
-	deliveries, err := s.fill(ctx, id)
-	if err != nil {
-		return err
-	}
-	d, came, err := next(ctx, deliveries)
-	if err != nil {
-		return err
-	}
-	if !came {
-		return errSilent
-	}
-	return d.Nack(false, false)
-}
-
 // takeOut waits for the message and acks it. It holds real dead letters that come meanwhile, and returns them.
 func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (landed bool, err error) {
 	poll := time.NewTicker(20 * time.Millisecond)
@@ -175,17 +164,4 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 		err = nil
 	}
 	return landed, err
-}
-
-func landingProof(f inspect.Facts, missing []string) Proof {
-	exchange, _ := f.DeadLetterExchange()
-	if len(missing) > 0 {
-		v := inspect.Vars{"queues": fmt.Sprintf("%q", missing), "exchange": fmt.Sprintf("%q", exchange), "wait": probeWait}
-		return Proof{Findings: []inspect.Finding{inspect.Say("probe-lost", v)}}
-	}
-	var proven []string
-	for _, q := range f.Vitals.Targets {
-		proven = append(proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", q.Name))
-	}
-	return Proof{Proven: proven}
 }
