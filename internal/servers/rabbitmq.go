@@ -38,9 +38,9 @@ type RabbitMQ struct {
 	ManagementURL string // http://guest:guest@127.0.0.1:PORT, if it was asked for
 	Version       string // as the broker names it, such as "4.0.5"
 
-	conf   rabbitConfig
-	epmd   *child
-	server *child
+	process // after Kill, a queue that was declared a moment ago may be gone (seen once on 3.10.8)
+	conf    rabbitConfig
+	epmd    *child
 }
 
 // StartRabbitMQ starts a private broker and waits until it answers. It gives up
@@ -105,9 +105,6 @@ func (r *RabbitMQ) DistPort() int { return r.conf.distPort }
 // EpmdPort is where the broker's port mapper listens.
 func (r *RabbitMQ) EpmdPort() int { return r.conf.epmdPort }
 
-// Group is the process group of the running broker, zero before Start.
-func (r *RabbitMQ) Group() int { return r.server.groupID() }
-
 // AddConfig adds to rabbitmq.conf, before the first Start.
 func (r *RabbitMQ) AddConfig(text string) { r.conf.opts.Config += text }
 
@@ -149,42 +146,6 @@ func (r *RabbitMQ) StartEpmd(ctx context.Context) (err error) {
 		return err
 	}
 	return waitReady(ctx, r.epmd, dialable(r.conf.epmdPort))
-}
-
-// Stop ends the broker as its service manager would, and waits until it has
-// ended or ctx is done. Its data stay for Start.
-func (r *RabbitMQ) Stop(ctx context.Context) error {
-	if err := r.server.terminate(ctx); err != nil {
-		return fmt.Errorf("servers: stopping RabbitMQ: %w", err)
-	}
-	return nil
-}
-
-// Kill ends the broker with SIGKILL, as a crash or the kernel would. What it
-// had written stays for Start; a queue declared a moment ago may be gone (seen
-// once on 3.10.8).
-func (r *RabbitMQ) Kill() error {
-	if err := r.server.kill(); err != nil {
-		return fmt.Errorf("servers: %w", err)
-	}
-	return nil
-}
-
-// Pause freezes the broker: connections stay open and nothing answers, until
-// Resume, Kill or Close.
-func (r *RabbitMQ) Pause() error {
-	if err := r.server.signal(sigStop); err != nil {
-		return fmt.Errorf("servers: pausing: %w", err)
-	}
-	return nil
-}
-
-// Resume ends a Pause.
-func (r *RabbitMQ) Resume() error {
-	if err := r.server.signal(sigCont); err != nil {
-		return fmt.Errorf("servers: resuming: %w", err)
-	}
-	return nil
 }
 
 // Ctl runs rabbitmqctl on the broker and returns what it printed on standard

@@ -35,9 +35,9 @@ type Redis struct {
 	BusPort int    // for the other nodes of a cluster
 	Version string // as the server names it, such as "7.0.15"
 
-	dir    *workdir
-	args   []string
-	server *child
+	process
+	dir  *workdir
+	args []string
 }
 
 // StartRedis starts a private store and waits until it answers. It gives up
@@ -99,31 +99,9 @@ func (r *Redis) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Running reports whether the store runs.
-func (r *Redis) Running() bool { return r.server.running() }
-
-// Group is the process group of the running store, zero before Start.
-func (r *Redis) Group() int { return r.server.groupID() }
-
 // Await calls probe until it succeeds, as Start does.
 func (r *Redis) Await(ctx context.Context, probe func(context.Context) error) error {
 	return waitReady(ctx, r.server, probe)
-}
-
-// Stop ends the store by SIGTERM and waits until it has ended or ctx is done.
-func (r *Redis) Stop(ctx context.Context) error {
-	if err := r.server.terminate(ctx); err != nil {
-		return fmt.Errorf("servers: stopping Redis: %w", err)
-	}
-	return nil
-}
-
-// Kill ends the store with SIGKILL.
-func (r *Redis) Kill() error {
-	if err := r.server.kill(); err != nil {
-		return fmt.Errorf("servers: %w", err)
-	}
-	return nil
 }
 
 // Restart is Kill and Start: the same port, and nothing of what it held.
@@ -132,23 +110,6 @@ func (r *Redis) Restart(ctx context.Context) error {
 		return err
 	}
 	return r.Start(ctx)
-}
-
-// Pause freezes the store: connections stay open and nothing answers, until
-// Resume, Kill or Close.
-func (r *Redis) Pause() error {
-	if err := r.server.signal(sigStop); err != nil {
-		return fmt.Errorf("servers: pausing: %w", err)
-	}
-	return nil
-}
-
-// Resume ends a Pause.
-func (r *Redis) Resume() error {
-	if err := r.server.signal(sigCont); err != nil {
-		return fmt.Errorf("servers: resuming: %w", err)
-	}
-	return nil
 }
 
 // Close kills the store if it still runs and removes its directory. It must be

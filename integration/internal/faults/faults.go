@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/audit"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // Heartbeat is that of the connections to the broker.
@@ -164,25 +163,7 @@ func (in *Injector) intN(n int) int {
 
 // line is a proxy, or all proxies of a client.
 type line interface {
+	Cut()
 	Mute(on bool)
 	Delay(d time.Duration)
-}
-
-func slow(ctx context.Context, l line, latency, lasts time.Duration) error {
-	l.Delay(latency)
-	pause.For(ctx, lasts)
-	l.Delay(0)
-	return nil
-}
-
-// silence drops what the server says, and then the connections that missed it.
-func silence(ctx context.Context, lasts time.Duration, all ...line) error {
-	for _, l := range all {
-		l.Mute(true)
-	}
-	pause.For(ctx, lasts)
-	for _, l := range all {
-		l.Mute(false)
-	}
-	return nil
 }

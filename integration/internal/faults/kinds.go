@@ -23,10 +23,7 @@ var anywhere = []Kind{
 	{Name: "sigterm", needs: "seats", Do: signalling(syscall.SIGTERM)},
 	{Name: "zombie", needs: "seats", least: 3*Heartbeat + time.Second/2, most: 3*Heartbeat + 2*time.Second, Do: freeze},
 	{Name: "blink", needs: "seats", most: time.Second, Do: freeze},
-	{Name: "broker-cut", Do: func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
-		s.Broker.Cut()
-		return nil
-	}},
+	{Name: "broker-cut", Do: cutting(brokerOf)},
 	{Name: "broker-half-open", most: 3 * Heartbeat,
 		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
 			s.Broker.Halve()
@@ -34,14 +31,8 @@ var anywhere = []Kind{
 			s.Broker.Cut()
 			return nil
 		}},
-	{Name: "broker-latency", most: 3 * time.Second,
-		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-			return slow(ctx, s.Broker, 300*time.Millisecond, lasts)
-		}},
-	{Name: "broker-mute", most: 3 * time.Second,
-		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-			return silence(ctx, lasts, s.Broker)
-		}},
+	{Name: "broker-latency", most: 3 * time.Second, Do: slowing(brokerOf, 300*time.Millisecond)},
+	{Name: "broker-mute", most: 3 * time.Second, Do: silencing(brokerOf)},
 	{Name: "store-pause", needs: "store", most: 8 * time.Second, Do: pauseStore},
 	{Name: "store-kill", needs: "store", most: 8 * time.Second, Do: killStore},
 	{Name: "store-flush", needs: "store",
@@ -50,42 +41,25 @@ var anywhere = []Kind{
 			in.forgot()
 			return err
 		}},
-	{Name: "confirms-cut", needs: "producer",
-		Do: func(in *Injector, _ context.Context, _ *fleet.Seat, _ time.Duration) error {
-			in.Producer.Cut()
-			return nil
-		}},
-	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second,
-		Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-			return silence(ctx, lasts, in.Producer)
-		}},
+	{Name: "confirms-cut", needs: "producer", Do: cutting(producerOf)},
+	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second, Do: silencing(producerOf)},
 }
 
 // ofOneStore are for a store that is reached by one address.
 var ofOneStore = []Kind{
-	{Name: "store-cut", Do: func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
-		s.Store.Cut()
-		return nil
-	}},
-	{Name: "store-latency", most: 3 * time.Second,
-		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-			return slow(ctx, s.Store, 400*time.Millisecond, lasts)
-		}},
-	{Name: "store-mute", most: 3 * time.Second,
-		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-			return silence(ctx, lasts, s.Store)
-		}},
+	{Name: "store-cut", Do: cutting(storeOf)},
+	{Name: "store-latency", most: 3 * time.Second, Do: slowing(storeOf, 400*time.Millisecond)},
+	{Name: "store-mute", most: 3 * time.Second, Do: silencing(storeOf)},
 }
 
 // StoresMute loses every reply of the store to all processes for a while, and then the connections.
 var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second,
-	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-		var all []line
+	Do: silencing(func(in *Injector, _ *fleet.Seat) (all []line) {
 		for _, s := range in.Fleet.Seats {
 			all = append(all, s.Store)
 		}
-		return silence(ctx, lasts, all...)
-	}}
+		return all
+	})}
 
 // BrokerKill kills a node of the broker and starts it again.
 var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
@@ -153,6 +127,45 @@ func Named(all []Kind, names ...string) (some []Kind, err error) {
 		some = append(some, all[i])
 	}
 	return some, nil
+}
+
+// lines are the proxies that a fault is about.
+type lines func(in *Injector, s *fleet.Seat) []line
+
+func brokerOf(_ *Injector, s *fleet.Seat) []line    { return []line{s.Broker} }
+func storeOf(_ *Injector, s *fleet.Seat) []line     { return []line{s.Store} }
+func producerOf(in *Injector, _ *fleet.Seat) []line { return []line{in.Producer} }
+
+func cutting(of lines) do {
+	return func(in *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
+		for _, l := range of(in, s) {
+			l.Cut()
+		}
+		return nil
+	}
+}
+
+func slowing(of lines, latency time.Duration) do {
+	return func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+		for _, l := range of(in, s) {
+			l.Delay(latency)
+			defer l.Delay(0)
+		}
+		pause.For(ctx, lasts)
+		return nil
+	}
+}
+
+// silencing drops what the server says, and then the connections that missed it.
+func silencing(of lines) do {
+	return func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
+		for _, l := range of(in, s) {
+			l.Mute(true)
+			defer l.Mute(false)
+		}
+		pause.For(ctx, lasts)
+		return nil
+	}
 }
 
 func signalling(sig syscall.Signal) do {
