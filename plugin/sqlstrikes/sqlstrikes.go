@@ -100,10 +100,13 @@ func (in *Inbox) database(ctx context.Context) (*inbox.Database, error) {
 	if err := in.DB.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
 		return nil, fmt.Errorf("sqlstrikes: asking the database for its version, want PostgreSQL, MySQL or MariaDB: %w", err)
 	}
-	if strings.HasPrefix(version, "PostgreSQL ") {
+	switch {
+	case strings.HasPrefix(version, "PostgreSQL "):
 		return inbox.PostgreSQL, nil
+	case version != "" && version[0] >= '0' && version[0] <= '9':
+		return inbox.MySQL, nil
 	}
-	return inbox.MySQL, nil
+	return nil, fmt.Errorf("sqlstrikes: the database is %.64q, want PostgreSQL, MySQL or MariaDB", version)
 }
 
 type transaction struct{ *sql.Tx }
