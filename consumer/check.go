@@ -14,11 +14,6 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// storeChecker is a Counter that can tell beforehand what is wrong with its store.
-type storeChecker interface {
-	Check(ctx context.Context) (warnings []string, err error)
-}
-
 // checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
 const checkTimeout = time.Minute
 
@@ -73,13 +68,9 @@ func isNetwork(err error) bool {
 }
 
 func (s *settings) checkStore(ctx context.Context) error {
-	store, ok := s.Counter.(storeChecker)
-	if !ok {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	warnings, err := store.Check(ctx)
+	warnings, err := s.Counter.Check(ctx)
 	for _, w := range warnings {
 		s.Logger.Warn(w, "queue", s.Queue)
 	}

@@ -63,14 +63,14 @@ type Consumer struct {
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered
 	// blocks its lane: later messages of the lane are dead-lettered too, without an attempt and in their order
 	// (counter.CauseBlocked). Other lanes go on. deadletter.Queue.ReplayLane publishes them again in their order, and the
-	// lane is released once all are handled or dropped. It needs a Counter that is a LaneKeeper, and all consumers of the
+	// lane is released once all are handled or dropped. All consumers of the
 	// queue must set it. It costs one request to the store for each session, one for each dead letter, and two for each
 	// replayed message; a session that does not reach the store begins no attempt.
 	//
 	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the
 	// message returns to its head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the
 	// pause. After a Resume alone the message pauses the queue again, without an attempt; one without an id gets
-	// another attempt. The Counter must be a QueueHolder. All consumers of the queue must set it: another one
+	// another attempt. All consumers of the queue must set it: another one
 	// dead-letters the message.
 	HoldLanes bool
 

@@ -185,6 +185,3 @@ func ok(context.Context, amqp.Delivery) error { return nil }
 var errBoom = errors.New("boom")
 
 func boom(context.Context, amqp.Delivery) error { return errBoom }
-
-// plainCounter is a Counter without lanes.
-type plainCounter struct{ Counter }

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// controlFeature lets operators pause a queue and skip messages, if the Counter has a method Control.
+// controlFeature lets operators pause a queue and skip messages.
 var controlFeature = feature{room: newControlRoom}
 
 // controlRoom ends the session when its queue is paused, and the wait of a message that is skipped.
@@ -32,9 +32,8 @@ func newControlRoom(s *session, before rooms) room {
 
 // find takes the control of the queue.
 func (r *controlRoom) find() {
-	if store, ok := r.s.Counter.(control.Store); ok {
-		r.control = r.lease.Of(store, r.s.vhost, r.s.Queue, func() *control.Control { return r.create(store) })
-	}
+	store := r.s.Counter
+	r.control = r.lease.Of(store, r.s.vhost, r.s.Queue, func() *control.Control { return r.create(store) })
 }
 
 func (r *controlRoom) create(store control.Store) *control.Control {

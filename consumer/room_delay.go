@@ -26,11 +26,6 @@ const DefaultDelayAbove = time.Minute
 // delayLease is how long after the handler timeout an open attempt at a moved message still counts as running.
 const delayLease = 30 * time.Second
 
-// mover is a Counter that can move messages.
-type mover interface {
-	Moved(ctx context.Context, a counter.Attempt, number int64) error
-}
-
 // delayFeature moves messages that must wait for long to delay queues, see Consumer.DelayAbove.
 var delayFeature = feature{refuse: refuseDelay, room: func(s *session, _ rooms) room { return &delayRoom{s: s} }}
 
@@ -98,19 +93,15 @@ func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why str
 		s.Logger.Warn("the delay queues could not be checked", "queue", s.Queue, "seen", one)
 	}
 	least := broker.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
-	keeper, keeps := s.Counter.(recordKeeper)
-	_, moves := s.Counter.(mover)
 	switch {
 	case !found:
 		return "its queues do not exist; declare them: topology.Declare with DelayQueues", false, nil
 	case len(wrong) > 0:
 		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it again: topology.Declare " +
 			"with DelayQueues", true, nil
-	case !moves:
-		return "the Counter has no method Moved", true, nil
-	case keeps && keeper.TTL() < least:
+	case s.Counter.TTL() < least:
 		return fmt.Sprintf("the TTL of Counter is %v, and must be at least %v, because a message may wait for a day",
-			keeper.TTL(), least), true, nil
+			s.Counter.TTL(), least), true, nil
 	}
 	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
 		return ch.QueueBind(s.Queue, s.Queue, broker.DelayExchange, false, nil)
@@ -198,9 +189,7 @@ func (r *delayRoom) publish(ctx context.Context, d *delivery) error {
 
 // noteMoved reports once that the copy is confirmed. If the report is lost, the START of the copy replaces it.
 func (r *delayRoom) noteMoved(ctx context.Context, d *delivery) {
-	if m, ok := r.s.Counter.(mover); ok {
-		_ = bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
-			return m.Moved(ctx, r.s.counted(d), d.reply.CopyNumber)
-		})
-	}
+	_ = bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
+		return r.s.Counter.Moved(ctx, r.s.counted(d), d.reply.CopyNumber)
+	})
 }

@@ -19,25 +19,11 @@ import (
 // it. See Consumer.HoldLanes.
 const PositionHeader = broker.PositionHeader
 
-// LaneKeeper is a Counter that keeps which lanes are blocked. *counter.Counter and *counter.Memory are LaneKeepers.
-type LaneKeeper interface {
-	lanes.Keeper
-	lanes.Counter
-}
-
 // ErrLanesBlocked says that a queue with blocked lanes was refused to a consumer without HoldLanes.
 var ErrLanesBlocked = errors.New("lanes are blocked")
 
 // laneFeature keeps the order of lanes beyond dead letters, see Consumer.HoldLanes.
-var laneFeature = feature{refuse: refuseLanes, room: newLaneRoom}
-
-func refuseLanes(c *Consumer) error {
-	if _, ok := c.Counter.(LaneKeeper); !ok && c.HoldLanes && c.Lane != nil {
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"a LaneKeeper with HoldLanes, such as *counter.Counter")
-	}
-	return nil
-}
+var laneFeature = feature{room: newLaneRoom}
 
 // laneRoom dead-letters the messages of a blocked lane. A session that blocks no lanes is refused while one is blocked.
 type laneRoom struct {
@@ -49,14 +35,11 @@ type laneRoom struct {
 
 func newLaneRoom(s *session, before rooms) room {
 	r := &laneRoom{s: s}
-	store, ok := s.Counter.(LaneKeeper)
 	switch {
-	case !ok:
-		return nil
 	case s.HoldLanes && s.Lane != nil:
-		r.blocked = lanes.New(store, s.vhost, s.Queue, token(tokens.Add(1)).String(), s.Logger)
+		r.blocked = lanes.New(s.Counter, s.vhost, s.Queue, token(tokens.Add(1)).String(), s.Logger)
 	default:
-		r.watch = &lanes.Watch{Store: store, VHost: s.vhost, Queue: s.Queue, Log: s.Logger}
+		r.watch = &lanes.Watch{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Log: s.Logger}
 		if last := find[*laneRoom](before); last != nil && last.watch != nil {
 			r.watch = last.watch
 		}

@@ -42,17 +42,6 @@ func TestDecideLane(t *testing.T) {
 	}
 }
 
-func TestHoldLanesNeedsALaneKeeper(t *testing.T) {
-	c := Consumer{
-		Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true, Lane: func(amqp.Delivery) string { return "" },
-		Counter: plainCounter{counter.NewMemory(nil)},
-	}
-	var fe *FieldError
-	if err := c.Consume(t.Context(), &amqp.Connection{}); !errors.As(err, &fe) || fe.Field != "Counter" {
-		t.Error(err)
-	}
-}
-
 // held is a store in which message m1 holds a lane.
 func held(t *testing.T, lane string) *counter.Memory {
 	t.Helper()
@@ -82,8 +71,7 @@ func TestBlockedLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		store   Counter
 		holds   bool
 		refused bool
-	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false},
-		{plainCounter{counter.NewMemory(nil)}, false, false}} {
+	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false}} {
 		s := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }})
 		err := checkLanes(t, s)
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(),
@@ -127,7 +115,7 @@ func TestTheLastNumberOfBlockedLanesStands(t *testing.T) {
 	s := sessionOn(held(t, "a"), Consumer{})
 	for _, store := range []Counter{s.Counter, lanesFail{counter.NewMemory(nil), errors.New("away")}} {
 		watch := find[*laneRoom](s.rooms).watch
-		watch.Store = store.(LaneKeeper)
+		watch.Store = store
 		next := newSession(s.Consumer, "/", s.rooms)
 		if err := checkLanes(t, next); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(),
 			"1 of its lanes are blocked") {

@@ -11,14 +11,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// QueueHolder is a Counter with which a message holds its whole queue, see Consumer.HoldLanes. *counter.Counter and
-// *counter.Memory are QueueHolders. One that is not comparable is refused.
-type QueueHolder interface {
-	Counter
-	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
-	HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
-}
-
 // queueFeature pauses the queue where a message would be dead-lettered, see Consumer.HoldLanes without a Lane.
 var queueFeature = feature{refuse: refuseQueue, room: newQueueRoom}
 
@@ -28,11 +20,11 @@ type queueRoom struct {
 	s *session
 }
 
+// refuseQueue refuses a Counter that cannot be heard: control.Lease finds it by its value.
 func refuseQueue(c *Consumer) error {
-	_, ok := c.Counter.(QueueHolder)
-	if c.HoldLanes && c.Lane == nil && (!ok || !reflect.ValueOf(c.Counter).Comparable()) {
+	if c.HoldLanes && c.Lane == nil && !reflect.ValueOf(c.Counter).Comparable() {
 		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
+			"comparable with HoldLanes and no Lane, such as *counter.Counter")
 	}
 	return nil
 }
@@ -67,11 +59,10 @@ var errHoldsQueue = errors.New("the message is exhausted and holds its queue, wh
 // which no record can keep, pauses its queue here. Each resume gives it an attempt.
 func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	if next == stepDeadLetter && d.message.ID == "" {
-		store := r.s.Counter.(QueueHolder)
 		why := counter.Note{By: r.s.Name, Why: "a message without an id failed: resume the queue to try it again, or take " +
 			"it off the queue"}
 		err := bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
-			return store.HoldQueue(ctx, r.s.vhost, r.s.Queue, why)
+			return r.s.Counter.HoldQueue(ctx, r.s.vhost, r.s.Queue, why)
 		})
 		if err != nil {
 			return 0, err

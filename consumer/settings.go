@@ -16,15 +16,27 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may
-// call its methods at the same time, and again with the same token after an error. A Counter that also has their
-// NoteUndecodable gets reports of messages that cannot be decoded, for status. With one that also has their
-// Control, operators can pause a Consumer and skip messages.
+// Counter takes the steps that count a message, and keeps what operators and other consumers of the queue must know.
+// *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of them. Many
+// goroutines may call the methods at the same time, and again with the same token after an error.
 type Counter interface {
+	TTL() time.Duration
+	Check(ctx context.Context) (warnings []string, err error)
+
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
 	Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
 	End(ctx context.Context, a counter.Attempt, succeeded bool) error
+	Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error
+
+	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
+	HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
+	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
+
+	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
+	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
+	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
 // RetryMode says where a failed message waits for its next attempt.
@@ -146,9 +158,6 @@ func (c *Consumer) validateOrder() error {
 	return refuseFeatures(c)
 }
 
-// recordKeeper is a Counter that knows how long it keeps a record after its last write.
-type recordKeeper interface{ TTL() time.Duration }
-
 // ttlMargin is for the steps themselves.
 const ttlMargin = time.Minute
 
@@ -156,18 +165,14 @@ const ttlMargin = time.Minute
 // timeout, and a handler may begin just before that. A handler without a bound runs until the broker takes its
 // delivery.
 func (c *Consumer) checkTTL() error {
-	keeper, ok := c.Counter.(recordKeeper)
-	if !ok {
-		return nil
-	}
 	delivery, handler := cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout), cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout)
 	if handler < 0 {
 		handler = delivery
 	}
-	if least := handler + delivery/4*3 + ttlMargin; keeper.TTL() < least {
+	if least := handler + delivery/4*3 + ttlMargin; c.Counter.TTL() < least {
 		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the "+
 			"ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise "+
-			"counter.Options.TTL", c.Queue, least, keeper.TTL())
+			"counter.Options.TTL", c.Queue, least, c.Counter.TTL())
 	}
 	return nil
 }

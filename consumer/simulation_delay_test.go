@@ -163,10 +163,7 @@ func (b *simBroker) nextExpiry() (time.Duration, bool) {
 func (l *simLink) Moved(ctx context.Context, a counter.Attempt, number int64) error {
 	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context,
 		c Counter) (counter.Reply, error) {
-		if m, ok := c.(mover); ok {
-			return counter.Reply{}, m.Moved(ctx, a, number)
-		}
-		return counter.Reply{}, nil
+		return counter.Reply{}, c.Moved(ctx, a, number)
 	}})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -166,7 +167,7 @@ func (w *simWorld) bury(m *simMessage, what string) {
 
 // simLaned is a store that keeps lanes, as operators use it: a Memory.
 type simLaned interface {
-	LaneKeeper
+	lanes.Keeper
 	Lanes(ctx context.Context, vhost, queue string) ([]counter.BlockedLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
@@ -232,8 +233,6 @@ func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
 }
 
 // BlockedLanes is asked by no consumer of the simulation: all of them hold lanes.
-func (l *simLink) BlockedLanes(context.Context, string, string) (int, error) { panic("not asked") }
-
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
 	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {

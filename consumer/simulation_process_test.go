@@ -146,7 +146,7 @@ func (w *simWorld) open(p *simProc) {
 	p.sessions = append(p.sessions, s)
 	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
 	c := Consumer{
-		Queue: "orders", Handler: s.handle, Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries,
+		Queue: "orders", Handler: s.handle, Counter: newSimLink(s), MaxRetries: w.plan.maxRetries,
 		MaxAge: w.plan.maxAge,
 		Retry:  w.plan.retry, Isolation: w.plan.isolation, Backoff: w.plan.delay,
 		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), Concurrency: w.plan.concurrency,

@@ -216,11 +216,14 @@ func (w *simWorld) noteLost(r *simRequest, what string) {
 
 var errSimDown = errors.New("the store did not answer")
 
-// simLink is the Counter of one session.
+// simLink is the Counter of one session. The Counter within is for what the world does not ask.
 type simLink struct {
+	Counter
 	session *simSession
 	asked   int64 // for the lanes
 }
+
+func newSimLink(s *simSession) *simLink { return &simLink{Counter: counter.NewMemory(nil), session: s} }
 
 func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit,
@@ -298,9 +301,12 @@ func (s eagerStore) Start(ctx context.Context, a counter.Attempt, mode counter.M
 }
 
 // plainCount counts as INCR does: by the number of requests that arrive, from any sender.
-type plainCount struct{ counts map[string]int }
+type plainCount struct {
+	*counter.Memory
+	counts map[string]int
+}
 
-func newPlainCount() simCounting { return &plainCount{map[string]int{}} }
+func newPlainCount() simCounting { return &plainCount{counter.NewMemory(nil), map[string]int{}} }
 
 func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Reply, error) {
 	if p.counts[a.ID] >= limit {

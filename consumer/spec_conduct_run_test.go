@@ -20,6 +20,7 @@ import (
 
 // conductRun is one run of a case: the store, the channel and the handlers, and what they saw.
 type conductRun struct {
+	Counter   // for what no case asks
 	of        conductCase
 	draw      func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
 	shift     func(ms int64) int64                        // of a schedule: moves the waits of replies
@@ -55,6 +56,7 @@ func runConduct(t *testing.T, tc conductCase) (trace []conductEntry) {
 
 func (r *conductRun) play(t *testing.T) (trace []conductEntry) {
 	t.Helper()
+	r.Counter = counter.NewMemory(nil)
 	synctest.Test(t, func(t *testing.T) {
 		r.begin, r.sent, r.tokens, r.ran = time.Now(), map[string]int{}, map[string][]string{}, map[string]int{}
 		trace = r.run(t)
@@ -406,7 +408,7 @@ func (r *conductRun) pause(yes bool) {
 	r.paused = yes
 }
 
-// BlockedLanes is for the check before a session. The other methods, of which none is called, make it a LaneKeeper.
+// BlockedLanes is for the check before a session. The other methods for lanes are not called.
 func (r *conductRun) BlockedLanes(context.Context, string, string) (int, error) {
 	return r.of.Settings.BlockedLanes, nil
 }

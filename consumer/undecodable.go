@@ -79,11 +79,6 @@ func (s *session) explain(l *link, err error) error {
 	return s.lost(errLost, says)
 }
 
-// undecodableNotes is a Counter that records undecodable messages for other processes.
-type undecodableNotes interface {
-	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
-}
-
 // report reports an undecodable message that ended the session. If the store is out of reach, the next session
 // reports it. A 541 proves something about a message only in a session that prefetches one, so the next one reports
 // it if it meets it too.
@@ -95,13 +90,9 @@ func (s *session) report(ctx context.Context, err error) {
 		e := Event{Outcome: OutcomeUndecodable, VHost: s.vhost, Queue: s.Queue, Err: err}
 		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
 	}
-	notes, ok := s.Counter.(undecodableNotes)
-	if !ok {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, s.arrived.undecoded); err != nil {
+	if err := s.Counter.NoteUndecodable(ctx, s.vhost, s.Queue, s.arrived.undecoded); err != nil {
 		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }
