@@ -12,8 +12,8 @@ var Invariants = []struct{ Name, Text string }{
 	{"causes", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
 	{"bound", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
 	{"once", "an attempt was counted once"},
-	{"isolated", "an isolated attempt had no handler beside it but abandoned ones; a crash was counted only against such " +
-		"an attempt, and reversed if its process lived on"},
+	{"isolated", "an isolated attempt had no handler beside it but abandoned ones; a crash was counted only against " +
+		"such an attempt, and reversed if its process lived on"},
 	{"innocents", "no message whose handler always succeeds was dead-lettered"},
 	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to " +
 		"its BEGUN"},

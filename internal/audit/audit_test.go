@@ -179,7 +179,9 @@ func TestRules(t *testing.T) {
 			h.without(Decided, Succeed)
 		}},
 		{"a dead letter lost", "lost", func(h *history) { h.without(Dead, Poison) }},
-		{"acked though it failed", "lost", func(h *history) { h.change(Ended, "p-1", func(e *Event) { e.Outcome = Failed }) }},
+		{"acked though it failed", "lost", func(h *history) {
+			h.change(Ended, "p-1", func(e *Event) { e.Outcome = Failed })
+		}},
 		{"dead-lettered too early", "causes", func(h *history) {
 			h.change(Stepped, "p-4", func(e *Event) { e.Code = "" })
 			h.change(Kept, Poison, func(e *Event) { e.Record.Tokens, e.Record.Failures = ";p-5=f;p-6=f;p-7=f", 3 })
@@ -190,7 +192,9 @@ func TestRules(t *testing.T) {
 		{"dead-lettered by the broker", "causes", func(h *history) {
 			h.change(Dead, Poison, func(e *Event) { e.Outcome = "delivery_limit" })
 		}},
-		{"counted for a stop", "causes", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled }) }},
+		{"counted for a stop", "causes", func(h *history) {
+			h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled })
+		}},
 		{"counted for a success", "causes", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
 		{"a run too many", "bound", func(h *history) {
 			for i := range 3 {
@@ -265,7 +269,9 @@ func TestRules(t *testing.T) {
 			h.change(Quiet, "", func(e *Event) { e.At = e.At.Add(-62 * time.Second) })
 		}},
 		{"not drained", "drained", func(h *history) { h.add(Event{Kind: Undrained, Err: "3 messages are ready"}) }},
-		{"acked and dead-lettered", "settled", func(h *history) { h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"}) }},
+		{"acked and dead-lettered", "settled", func(h *history) {
+			h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"})
+		}},
 		{"dead-lettered twice", "settled", func(h *history) { h.add(Event{Kind: Dead, ID: Poison, Outcome: "rejected"}) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (m *model) checkEarly(a *attempt, msg *message, e Event) {
 	}
 	heard := !a.ended.IsZero() && a.ended.Before(a.until.Add(abandonedAfter))
 	if counts := is.Failures + is.Crashes; e.Step == StepFail && heard && a.atMost > 0 && counts >= a.atMost {
-		m.violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts, a.atMost,
-			m.story(msg))
+		m.violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts,
+			a.atMost, m.story(msg))
 	}
 }

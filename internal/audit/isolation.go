@@ -174,11 +174,13 @@ func (m *model) checkCrash(a *attempt) {
 	}
 	switch {
 	case !m.died(a) && !m.sessionLost(a) && !a.left() && !remote:
-		m.violated("isolated", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id,
+			m.storyOf(a))
 	case ended:
 		m.violated("isolated", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
 	case a.beside():
-		m.violated("isolated", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
+		m.violated("isolated", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id,
+			m.storyOf(a))
 	case !a.askedIsolated() && !m.died(a):
 		m.violated("isolated", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
 	}

@@ -197,8 +197,8 @@ func (msg *message) has(token string) bool {
 	return kind == 'f' || kind == 'e' && msg.copies > 1
 }
 
-// checkKept checks the rules once and expiry in what the end shows. What is left undecided must come from an attempt that could not know:
-// its session was lost, its process died, or the store did not answer it.
+// checkKept checks the rules once and expiry in what the end shows. What is left undecided must come from an attempt
+// that could not know: its session was lost, its process died, or the store did not answer it.
 func (m *model) checkKept() {
 	for _, e := range m.kept {
 		if e.ID == "" {

@@ -37,8 +37,8 @@ type Fault struct {
 	Seat, At int
 }
 
-// Schedule spreads n faults over the messages, each kind as often as the others, one that is named twice twice as often.
-// It follows from its arguments alone.
+// Schedule spreads n faults over the messages, each entry of kinds as often as the others. It follows from its
+// arguments alone.
 func Schedule(kinds []Kind, n, messages, seats int, rnd *rand.Rand) []Fault {
 	var all []Fault
 	for len(all) < n && len(kinds) > 0 {

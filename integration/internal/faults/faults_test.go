@@ -50,7 +50,8 @@ func TestFaultsAreForTheirServers(t *testing.T) {
 		broker      *rig.Broker
 		some, never []string
 	}{
-		"left alone":  {&rig.Broker{Node: &rig.Node{}}, []string{"sigkill", "store-mute"}, []string{"broker-kill", "broker-pause"}},
+		"left alone": {&rig.Broker{Node: &rig.Node{}}, []string{"sigkill", "store-mute"},
+			[]string{"broker-kill", "broker-pause"}},
 		"by commands": {&rig.Broker{Node: &rig.Node{KillCommand: "x"}}, []string{"broker-kill"}, []string{"broker-pause"}},
 		"a cluster": {&rig.Broker{Node: &rig.Node{Private: &servers.RabbitMQ{}}, Cluster: &cluster.RabbitMQ{}},
 			[]string{"broker-pause", "partition", "partition-silent"}, []string{"store-mute"}},

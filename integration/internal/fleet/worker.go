@@ -46,8 +46,8 @@ func dieWithParent() {
 	os.Exit(3)
 }
 
-// Command returns a worker to start: another program, or this one with its first argument if none is given. It ends when stdin is closed, also
-// because this process ends. An interrupt from the terminal does not reach it.
+// Command returns a worker to start: another program, or this one with its first argument if none is given. It ends
+// when stdin is closed, also because this process ends. An interrupt from the terminal does not reach it.
 func Command(spec any, program ...string) (cmd *exec.Cmd, stdin io.Closer, err error) {
 	text, err := json.Marshal(spec)
 	if err != nil {

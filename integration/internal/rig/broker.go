@@ -29,8 +29,8 @@ func (o *Options) Flags(f *flag.FlagSet, queues string) {
 		queues)
 	f.StringVar(&o.Kill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp; if empty, it is not killed")
 	f.StringVar(&o.Start, "broker-start", "", "`command` that starts it again")
-	f.StringVar(&o.Sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start a private one with; if empty, those of "+
-		"the installed one")
+	f.StringVar(&o.Sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start a private one with; if empty, "+
+		"those of the installed one")
 }
 
 // Validate names flags that do not go together.

@@ -49,8 +49,8 @@ const (
 	abandonedFor = 6 * time.Second // long enough for a suspect to get the isolation lock
 )
 
-// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message. An abandoned
-// handler asks whether an isolated one runs.
+// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message. An
+// abandoned handler asks whether an isolated one runs.
 func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func() bool) error {
 	if !pause.For(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()

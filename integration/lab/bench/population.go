@@ -124,7 +124,8 @@ func (p *population) fillStore(ctx context.Context, r *result) error {
 	}
 	p.many = p.queueName()
 	ours, err := p.growth(ctx, p.fillOurs)
-	r.Memory = []memory{{What: strikes, Counters: p.filled, Bytes: ours}, {What: handINCR, Counters: plainly, Bytes: plain}}
+	r.Memory = []memory{{What: strikes, Counters: p.filled, Bytes: ours},
+		{What: handINCR, Counters: plainly, Bytes: plain}}
 	return err
 }
 

@@ -50,6 +50,9 @@ type goal struct {
 // both is a goal for both kinds of queue.
 func both(value float64, at int) goal { return goal{value, value, at} }
 
+// way measures a way of the comparison.
+func way(name string) measurement { return consuming(byHand(ways.Find(name), prefetch)) }
+
 // table lists all contestants.
 func table() []row {
 	limited := topology.Spec{DeliveryLimit: retries}
@@ -57,17 +60,17 @@ func table() []row {
 	queues := topology.Spec{DelayQueues: true}
 	return []row{
 		{contest: success, name: strikes, measure: consuming(consume)},
-		{contest: success, name: "bare, ack each", measure: consuming(byHand(ways.Find("bare"), prefetch)), goal: both(1.25, 0)},
+		{contest: success, name: "bare, ack each", measure: way("bare"), goal: both(1.25, 0)},
 		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple), goal: both(.85, 0)},
 		{contest: success, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 
 		{contest: failing, name: strikes, measure: consuming(consume)},
-		{contest: failing, name: handINCR, measure: consuming(byHand(ways.Find("incr"), prefetch)), goal: both(1.2, 10)},
+		{contest: failing, name: handINCR, measure: way("incr"), goal: both(1.2, 10)},
 		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(byHand(incrAndDel(), prefetch)),
 			goal: both(2, 10)},
-		{contest: failing, name: "the broker's delivery limit", measure: consuming(byHand(ways.Find("delivery-limit"), prefetch)), only: topology.Quorum,
+		{contest: failing, name: "the broker's delivery limit", measure: way("delivery-limit"), only: topology.Quorum,
 			spec: limited, goal: both(.7, 10)},
-		{contest: failing, name: "republish with a count in a header", measure: consuming(byHand(ways.Find("copy-ack"), prefetch)), goal: both(2.5, 10)},
+		{contest: failing, name: "republish with a count in a header", measure: way("copy-ack"), goal: both(2.5, 10)},
 		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
 		{contest: failing, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
 

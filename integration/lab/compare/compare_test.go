@@ -43,7 +43,8 @@ func TestCompare(t *testing.T) {
 		defer broker.Close()
 		url = broker.URL
 	}
-	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s", "-amqp", url}
+	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s",
+		"-amqp", url}
 	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
 	maps.Copy(rows, small(t, append(args, "-only", "delivery-limit,strikes", "-parts", "killer,faults")))
 	const lost, innocents = 2, 7

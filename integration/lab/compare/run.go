@@ -123,8 +123,8 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 		return v, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir), queues: ways.NewQueues(l.broker, w, kind, "compare-"+p.name,
-		retryWait)}
+	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir),
+		queues: ways.NewQueues(l.broker, w, kind, "compare-"+p.name, retryWait)}
 	if p.order {
 		r.queues.Main["x-single-active-consumer"] = true
 	}

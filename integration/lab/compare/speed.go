@@ -51,7 +51,8 @@ func (l *lab) measure(ctx context.Context, w *ways.Way, kind string, messages in
 func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // rate measures one round: from the first attempt until every message was handled.
-func (l *lab) rate(ctx context.Context, w *ways.Way, kind string, messages, failing int) (perSecond float64, err error) {
+func (l *lab) rate(ctx context.Context, w *ways.Way, kind string, messages, failing int) (perSecond float64,
+	err error) {
 	if err := l.store.Flush(ctx); err != nil {
 		return 0, err
 	}

@@ -36,7 +36,7 @@ type drainRound struct {
 	Again       int     `json:"redelivered_runs"`   // after the kill
 }
 
-// drainMeasured is all of them. The promise is held against the median.
+// drainMeasured is all of them. The median is compared with the promise.
 type drainMeasured struct {
 	Rounds []drainRound `json:"rounds"`
 	Ratio  float64      `json:"median_ratio"`

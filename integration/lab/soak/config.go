@@ -79,8 +79,8 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in "+
 		"parallel; 1: one handler")
 	c.broker.Flags(f, "the queues soak and soak.dlq")
-	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at a time "+
-		"and are cut off from each other")
+	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
+		"a time and are cut off from each other")
 	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
 	f.StringVar(&c.check, "check", "", "run nothing: check the history in this `directory` again")
 	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")

@@ -77,8 +77,8 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 		for i, m := range left {
 			j := of[m.MessageId]
 			p.log.Write(audit.Event{
-				Kind: audit.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]),
-				Err: text(errs[i]),
+				Kind: audit.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do,
+				Outcome: published(errs[i]), Err: text(errs[i]),
 			})
 			if errs[i] != nil {
 				again = append(again, m)

@@ -110,7 +110,8 @@ func emit(e audit.Event) {
 
 // endpoint keeps a process of the endpoint running. Between two of them nothing listens. Says is called with each line
 // that one prints, and died when it has ended and all its lines were read.
-func endpoint(address string, timeout time.Duration, says func(line []byte), died func(), fail func(error)) *fleet.Fleet {
+func endpoint(address string, timeout time.Duration, says func(line []byte), died func(),
+	fail func(error)) *fleet.Fleet {
 	return &fleet.Fleet{Rest: restartAfter, Fail: fail, Seats: []*fleet.Seat{{
 		Command: func(int) (*exec.Cmd, io.Closer, error) {
 			cmd, stdin, err := fleet.Command(workerSpec{Endpoint: address, HandlerTimeout: timeout})

@@ -91,7 +91,13 @@ func TestSessionsOfAPusher(t *testing.T) {
 		}, []audit.Kind{audit.Opened, audit.Stopped}},
 		"lost, then stopped": {func(p *pusher) { left := p.joined(); left(); p.told(syscall.SIGTERM); p.exited(1, nil) },
 			[]audit.Kind{audit.Opened, audit.Lost, audit.Stopped}},
-		"lost, then another": {func(p *pusher) { p.joined()(); left := p.joined(); p.told(syscall.SIGTERM); left(); p.exited(1, nil) },
+		"lost, then another": {func(p *pusher) {
+			p.joined()()
+			left := p.joined()
+			p.told(syscall.SIGTERM)
+			left()
+			p.exited(1, nil)
+		},
 			[]audit.Kind{audit.Opened, audit.Lost, audit.Opened, audit.Stopped}},
 		"killed": {func(p *pusher) {
 			p.joined()()

@@ -54,7 +54,8 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 		return runEndpoint(ctx, spec)
 	}
 	w := member{workerSpec: spec}
-	w.nodes = fleet.Dialler{URLs: w.AMQP, Dialer: consumer.Dialer, Next: w.Number} // the processes begin at different nodes
+	// the processes begin at different nodes
+	w.nodes = fleet.Dialler{URLs: w.AMQP, Dialer: consumer.Dialer, Next: w.Number}
 	var err error
 	if w.log, err = audit.Append(w.History, w.Number); err != nil {
 		return err
