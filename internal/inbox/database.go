@@ -12,7 +12,6 @@ import (
 // Database is a kind of database: its SQL, its limits and its errors.
 type Database struct {
 	name      string
-	schema    string
 	longestID int                     // in bytes
 	insert    string                  // of a mark: it reports one row if the mark is new
 	ends      bool                    // insert takes the milliseconds after which an idle transaction is ended, or NULL

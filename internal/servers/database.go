@@ -43,7 +43,7 @@ func StartPostgreSQL(ctx context.Context, opts DatabaseOptions) (*Database, erro
 		host, port, _ := net.SplitHostPort(d.Addr)
 		// Memory that is mapped from files goes with the directory, and other shared memory would stay after a SIGKILL.
 		return d.serve(ctx, func(ctx context.Context) error {
-			return exec.CommandContext(ctx, program("pg_isready"), "-h", host, "-p", port).Run() //nolint:gosec // of ours
+			return exec.CommandContext(ctx, program("pg_isready"), "-h", host, "-p", port).Run()
 		}, append([]string{bin, "-D", data, "-p", port, "-c", "listen_addresses=" + host, "-c", "unix_socket_directories=",
 			"-c", "fsync=off", "-c", "dynamic_shared_memory_type=mmap", "-c", "max_connections=300"}, opts.Args...)...)
 	})

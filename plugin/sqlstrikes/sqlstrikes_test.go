@@ -125,7 +125,7 @@ func (p pool) Plain(work inboxtest.Work) consumer.Handler {
 		if err != nil {
 			return err
 		}
-		defer t.Rollback() //nolint:errcheck // after a Commit it does nothing
+		defer t.Rollback() // after a Commit it does nothing
 		if err := work(ctx, tx{t}, d); err != nil {
 			return err
 		}
