@@ -28,23 +28,31 @@ func TestModel(t *testing.T) {
 	var runs atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(all, runs.Add(1))
-		t.Repeat(map[string]func(*rapid.T){
-			"start": w.step(drawStart),
-			"begun": w.step(drawBegun),
-			"fail":  w.step(drawFail),
-			"end":   w.step(drawEnd),
-			"moved": w.step(drawMoved),
-			"own":   w.step(drawOwn),
-			"reset": w.step(drawReset),
-			"skip":  w.step(drawSkip),
-			"taken": w.step(drawTaken),
-			"limit": w.setLimit,
-			"pause": w.setPause,
-			"later": w.later,
-			"back":  w.setBack,
-		})
+		t.Repeat(w.actions())
 		w.forget(t)
 	})
+}
+
+// actions are the steps, and what else happens between them.
+func (w *world) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"start": w.step(drawStart),
+		"begun": w.step(drawBegun),
+		"fail":  w.step(drawFail),
+		"end":   w.step(drawEnd),
+		"moved": w.step(drawMoved),
+		"own":   w.step(drawOwn),
+		"reset": w.step(drawReset),
+		"skip":  w.step(drawSkip),
+		"taken": w.step(drawTaken),
+		"limit": w.setLimit,
+		"pause": w.setPause,
+		"later": w.later,
+		"back":  w.setBack,
+		"again": w.again,
+		"crash": w.crash,
+		"aged":  w.grow,
+	}
 }
 
 // world is a queue with a few messages, on every store.
@@ -56,6 +64,10 @@ type world struct {
 	back     time.Duration // by which the clocks were set back
 	override *Override
 	seen     map[Message]bool // had a record once
+
+	fixed *Attempt // of the next step: its message and token; nil: both are drawn
+	last  *taken
+	take  func(context.Context, steps) (Reply, error) // the last step
 }
 
 func newWorld(all []store, run int64) *world {
@@ -247,33 +259,83 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Delay: drawDelay(t),
 			HoldsQueue: rapid.IntRange(0, 2).Draw(t, "holds the queue") == 0,
 		}}
-		take := draw(t, &did)
-		did.override, did.back = w.override, w.back
-		var model taken
-		for i, s := range w.stores {
-			did.before = s.look(t, did.Message)
-			var err error
-			if did.reply, err = take(context.Background(), s); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
-			did.after = s.look(t, did.Message)
-			did.lookAtPause(t, s)
-			did.check(t, s.name)
-			if s.name != "memory" {
-				did.checkKeys(t, s.name)
-			}
-			if i == 0 {
-				model = did
-				continue
-			}
-			same(t, s.name+": reply", model.reply, did.reply)
-			same(t, s.name+": record", model.after.Record, did.after.Record)
-			same(t, s.name+": tombstones", model.after.tombstones, did.after.tombstones)
-			same(t, s.name+": holding", model.holding, did.holding)
-			same(t, s.name+": paused", model.paused, did.paused)
+		if w.fixed != nil {
+			did.Message, did.Token = w.fixed.Message, w.fixed.Token
 		}
-		w.seen[did.Message] = true
+		take := draw(t, &did)
+		w.last, w.take = new(did), take
+		w.compare(t, did, take)
 	}
+}
+
+// compare takes a step on every store, and compares what became of it.
+func (w *world) compare(t *rapid.T, did taken, take func(context.Context, steps) (Reply, error)) {
+	did.override, did.back = w.override, w.back
+	var model taken
+	for i, s := range w.stores {
+		did.before = s.look(t, did.Message)
+		var err error
+		if did.reply, err = take(context.Background(), s); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		did.after = s.look(t, did.Message)
+		did.lookAtPause(t, s)
+		did.check(t, s.name)
+		if s.name != "memory" {
+			did.checkKeys(t, s.name)
+		}
+		if i == 0 {
+			model = did
+			continue
+		}
+		same(t, s.name+": reply", model.reply, did.reply)
+		same(t, s.name+": record", model.after.Record, did.after.Record)
+		same(t, s.name+": tombstones", model.after.tombstones, did.after.tombstones)
+		same(t, s.name+": holding", model.holding, did.holding)
+		same(t, s.name+": paused", model.paused, did.paused)
+	}
+	w.seen[did.Message] = true
+}
+
+// again repeats the last step, as if its reply was lost.
+func (w *world) again(t *rapid.T) {
+	if w.take == nil {
+		t.Skip("nothing was done")
+	}
+	w.compare(t, *w.last, w.take)
+}
+
+// crash opens an isolated attempt, and finds it open. Then it may end or fail late.
+func (w *world) crash(t *rapid.T) {
+	dead := Attempt{Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "dead")}
+	next := Attempt{Message: dead.Message, Token: tokens.Draw(t, "next")}
+	w.with(t, dead, drawIsolated, drawBegun)
+	w.with(t, next, drawIsolated)
+	w.with(t, dead, rapid.SampledFrom([]draws{drawEnd, drawFail}).Draw(t, "late"))
+}
+
+// grow fails a message twice, a minute apart: it may be too old then.
+func (w *world) grow(t *rapid.T) {
+	m := rapid.SampledFrom(w.messages).Draw(t, "message")
+	w.with(t, Attempt{Message: m, Token: "g1"}, drawFail)
+	w.later(t)
+	w.with(t, Attempt{Message: m, Token: "g2"}, drawFail)
+	w.with(t, Attempt{Message: m, Token: "g3"}, drawStart)
+}
+
+// with takes steps of one attempt.
+func (w *world) with(t *rapid.T, a Attempt, all ...draws) {
+	w.fixed = &a
+	defer func() { w.fixed = nil }()
+	for _, draw := range all {
+		w.step(draw)(t)
+	}
+}
+
+func drawIsolated(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	take := drawStart(t, did)
+	did.mode = ModeIsolated
+	return take
 }
 
 // later lets time pass. Waits and the like are whole minutes and each of these is a second over, so that no boundary is
