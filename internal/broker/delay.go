@@ -122,7 +122,8 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 
 // differs says how the bucket's queue differs from its arguments; empty: it does not.
 func (b Bucket) differs(ctx context.Context, conn *amqp.Connection) (string, error) {
-	r := reading{queue: b.Name, durable: true, args: b.Arguments()}
+	r := read(b.Name)
+	r.Args = b.Arguments()
 	refusal, err := redeclare(ctx, conn, r)
 	if err != nil || refusal == nil {
 		return "", err

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Dec
 	if !expressible(vhost, queue) {
 		return Declared{}, unreadableError{Reason: "its name is not ASCII and too long for an answer over AMQP"}
 	}
-	r := reading{queue: queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
+	r := read(queue)
 	for range maxProbes {
 		reply, err := redeclare(ctx, conn, r)
 		if err != nil {
@@ -66,7 +67,7 @@ func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Dec
 		if err := r.learn(reply, vhost); err != nil {
 			return Declared{}, err
 		}
-		if r.args[ArgType] == Stream { // the probe always differs from a stream
+		if r.Args[ArgType] == Stream { // the probe always differs from a stream
 			return r.result(), nil
 		}
 	}
@@ -77,7 +78,7 @@ func ReadDeclared(ctx context.Context, conn *amqp.Connection, queue string) (Dec
 // redeclare returns the broker's refusal, nil if the declaration matched.
 func redeclare(ctx context.Context, conn *amqp.Connection, r reading) (*amqp.Error, error) {
 	err := OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(r.queue, r.durable, r.autoDelete, false, false, Merge(r.args, probe))
+		_, err := ch.QueueDeclare(r.queue, r.Durable, r.AutoDelete, false, false, Merge(r.Args, probe))
 		return err
 	})
 	var reply *amqp.Error
@@ -89,11 +90,13 @@ func redeclare(ctx context.Context, conn *amqp.Connection, r reading) (*amqp.Err
 
 // reading is a declaration that comes nearer to the queue's own with each reply.
 type reading struct {
-	queue      string
-	durable    bool
-	autoDelete bool
-	args       amqp.Table
-	guesses    map[string][]any // by argument: values not tried yet
+	queue string
+	Declared
+	guesses map[string][]any // by argument: values not tried yet
+}
+
+func read(queue string) reading {
+	return reading{queue, Declared{Durable: true, Args: amqp.Table{}}, map[string][]any{}}
 }
 
 func (r *reading) learn(reply *amqp.Error, vhost string) error {
@@ -116,22 +119,22 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 	}
 	switch d.name {
 	case "durable":
-		r.durable = !r.durable
+		r.Durable = !r.Durable
 		return nil
 	case "auto_delete":
-		r.autoDelete = !r.autoDelete
+		r.AutoDelete = !r.AutoDelete
 		return nil
 	}
 	if d.cut {
 		return r.guess(d.name)
 	}
-	if old, known := r.args[d.name]; known && old == d.value {
+	if old, known := r.Args[d.name]; known && old == d.value {
 		return unreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
 	}
 	if d.value == nil && d.name == ArgType {
 		d.value = Classic // what a queue without the argument is
 	}
-	r.args[d.name] = d.value
+	r.Args[d.name] = d.value
 	return nil
 }
 
@@ -146,7 +149,7 @@ func (r *reading) guess(name string) error {
 		return unreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
 			name, maxReply)}
 	}
-	r.args[name], r.guesses[name] = left[0], left[1:]
+	r.Args[name], r.guesses[name] = left[0], left[1:]
 	return nil
 }
 
@@ -171,9 +174,7 @@ func guesses(queue, name string) []any {
 }
 
 func (r *reading) result() Declared {
-	kind, ok := r.args[ArgType].(string)
-	if !ok {
-		kind = Classic
-	}
-	return Declared{Type: kind, Durable: r.durable, AutoDelete: r.autoDelete, Args: r.args}
+	kind, _ := r.Args[ArgType].(string)
+	r.Type = cmp.Or(kind, Classic)
+	return r.Declared
 }

@@ -70,14 +70,14 @@ func (b broker) declare(r reading) *amqp.Error {
 	if b.refuse != nil {
 		return b.refuse
 	}
-	if r.durable != b.durable {
-		return b.differs("durable", fmt.Sprintf("'%v' but current is '%v'", r.durable, b.durable))
+	if r.Durable != b.durable {
+		return b.differs("durable", fmt.Sprintf("'%v' but current is '%v'", r.Durable, b.durable))
 	}
-	if r.autoDelete != b.autoDelete {
-		return b.differs("auto_delete", fmt.Sprintf("'%v' but current is '%v'", r.autoDelete, b.autoDelete))
+	if r.AutoDelete != b.autoDelete {
+		return b.differs("auto_delete", fmt.Sprintf("'%v' but current is '%v'", r.AutoDelete, b.autoDelete))
 	}
 	for _, name := range compared {
-		got, sent := r.args[name]
+		got, sent := r.Args[name]
 		have, set := b.args[name]
 		switch {
 		case got == have, name == ArgType && !set && got == "classic":
@@ -109,7 +109,7 @@ func (b broker) differs(name, how string) *amqp.Error {
 
 // learn runs the loop of readArguments against the broker.
 func learn(b broker) (Declared, error) {
-	r := reading{queue: b.queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
+	r := read(b.queue)
 	for range maxProbes {
 		reply := b.declare(r)
 		if reply == nil {
@@ -240,13 +240,13 @@ func FuzzReply(f *testing.F) {
 	f.Add(403, "reserved prefix")
 	f.Add(405, "")
 	f.Fuzz(func(t *testing.T, code int, reason string) {
-		r := reading{queue: "q", durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
+		r := read("q")
 		for n := 0; ; n++ { // the same reply again and again must not be asked for without end
 			if err := r.learn(&amqp.Error{Code: code, Reason: reason}, "/"); err != nil {
 				break
 			}
 			if n > 2*maxProbes && !strings.Contains(reason, "'durable'") && !strings.Contains(reason, "'auto_delete'") {
-				t.Fatalf("%d %q is learned from without end: %v", code, reason, r.args)
+				t.Fatalf("%d %q is learned from without end: %v", code, reason, r.Args)
 			}
 			if n > 3*maxProbes {
 				break
