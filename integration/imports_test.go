@@ -59,7 +59,7 @@ var arrows = map[string][]string{
 	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
 		"internal/servertest"),
 
-	"internal/inspect": {"internal/broker", "internal/shell"},
+	"internal/inspect": {"internal/broker", "internal/printable"},
 	"internal/reason":  {"internal/printable"},
 
 	"internal/poll":       {"internal/pause"},

@@ -15,8 +15,7 @@ func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	switch {
 	case Unconverted(closed):
 		return "the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1: " +
-			"one published over " +
-			"AMQP 1.0, for example with a property of type uuid or a content type over 255 bytes", takeOut1
+			"one published over AMQP 1.0, for example with a property of type uuid or a content type over 255 bytes", takeOut1
 	case closed == nil || closed.Server:
 		return "", ""
 	case strings.Contains(closed.Reason, amqp.ErrSyntax.Reason):
@@ -51,9 +50,7 @@ func Unanswered(closed *amqp.Error, asked time.Time) bool {
 
 const (
 	takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a " +
-		"quorum queue " +
-		"dead-letters it by itself at its delivery limit"
+		"quorum queue dead-letters it by itself at its delivery limit"
 	takeOut1 = "take it out with an AMQP 1.0 receiver, because the management API cannot read it either " +
-		"(docs/operations.md#a-message-cannot-be-decoded has one); " +
-		"a quorum queue dead-letters it by itself at its delivery limit"
+		"(docs/operations.md#a-message-cannot-be-decoded has one); a quorum queue dead-letters it by itself at its delivery limit"
 )

@@ -87,8 +87,8 @@ var catalogue = map[string]text{
 		Error, "the delay queues cannot be used: {seen}",
 		"a consumer with a positive DelayAbove does not start; others hold messages with long delays unacked",
 		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a " +
-			"deleted queue; delete " +
-			"the queue or exchange that differs; declare the lane again (strikes declare --delay-queues QUEUE)",
+			"deleted queue; delete the queue or exchange that differs; declare the lane again " +
+			"(strikes declare --delay-queues QUEUE)",
 	},
 	"delay-queue-unread": {
 		Warning, "the delay queues could not be checked: {seen}",

@@ -77,11 +77,7 @@ func (g gatherer) gather(ctx context.Context) (Facts, error) {
 func (f *Facts) asks() bool { return f.API != nil && f.Trouble == "" }
 
 // silent notes why the API did not answer. It is asked no more.
-func (f *Facts) silent(err error) {
-	if err != nil {
-		f.Trouble = err.Error()
-	}
-}
+func (f *Facts) silent(err error) { f.Trouble = err.Error() }
 
 // lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the
 // rest.

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,15 +42,10 @@ func ofMembers(q broker.Queue) []Finding {
 // OfAlarms returns a finding for each resource that nodes have too little of.
 func OfAlarms(alarms []broker.Alarm) (out []Finding) {
 	nodes := map[string][]string{}
-	var resources []string
 	for _, a := range alarms {
-		if nodes[a.Resource] == nil {
-			resources = append(resources, a.Resource)
-		}
 		nodes[a.Resource] = append(nodes[a.Resource], a.Node)
 	}
-	slices.Sort(resources)
-	for _, r := range resources {
+	for _, r := range slices.Sorted(maps.Keys(nodes)) {
 		entry := CodeAlarm + "/" + r
 		if _, known := catalogue[entry]; !known {
 			entry = CodeAlarm

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // lost is the severity of a route that loses dead letters.
@@ -180,11 +181,8 @@ func (f Facts) loopText(loops []Loop) string {
 		}
 	}
 	text := routes[0]
-	switch others := len(routes) - 1; {
-	case others == 1:
-		text += ", and by 1 other route"
-	case others > 1:
-		text += fmt.Sprintf(", and by %d other routes", others)
+	if others := len(routes) - 1; others > 0 {
+		text += ", and by " + printable.Plural(others, "other route")
 	}
 	if len(f.Route.Landings) == 0 && !f.Route.Open {
 		text += "; they reach no other queue"
