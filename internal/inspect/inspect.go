@@ -58,12 +58,10 @@ func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) ([]broker.Q
 	return full, nil
 }
 
-func fullRule(f Facts, _ Need) []Finding {
-	var out []Finding
+func fullRule(f Facts, _ Need, report func(Finding)) {
 	for _, q := range f.full {
-		out = append(out, Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
+		report(Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
 	}
-	return out
 }
 
 // UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its

@@ -10,33 +10,30 @@ import (
 
 // membersRule judges whether the replicas of the queue and of its dead-letter queues are up. Only a close look
 // applies it, so that a node that restarts keeps no consumer from starting.
-func membersRule(f Facts, _ Need) []Finding {
+func membersRule(f Facts, _ Need, report func(Finding)) {
 	if f.Vitals == nil {
-		return nil
+		return
 	}
-	out := ofMembers(f.Queue)
+	queueMembers(f.Queue, report)
 	for _, q := range f.Vitals.Targets {
-		for _, x := range ofMembers(q) {
-			out = append(out, x.about(q.Name))
-		}
+		queueMembers(q, func(x Finding) { report(x.about(q.Name)) })
 	}
-	return out
 }
 
-func ofMembers(q broker.Queue) []Finding {
+func queueMembers(q broker.Queue, report func(Finding)) {
 	down := q.Down()
 	if q.Type != broker.Quorum || len(down) == 0 {
-		return nil
+		return
 	}
 	up := len(q.Members) - len(down)
 	entry := CodeMemberDown
 	if up < q.Majority() {
 		entry = CodeMinority
 	}
-	return []Finding{Say(entry, Vars{
+	report(Say(entry, Vars{
 		"queue": quoted(q.Name), "nodes": strings.Join(down, ", "),
 		"up": up, "members": len(q.Members), "majority": q.Majority(),
-	})}
+	}))
 }
 
 // OfAlarms returns a finding for each resource that nodes have too little of.

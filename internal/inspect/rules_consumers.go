@@ -14,9 +14,9 @@ const (
 )
 
 // consumersRule judges the present consumers of the queue.
-func consumersRule(f Facts, _ Need) []Finding {
+func consumersRule(f Facts, _ Need, report func(Finding)) {
 	if f.Vitals == nil {
-		return nil
+		return
 	}
 	var auto, unbounded, prior []broker.Consumer
 	for _, c := range f.Vitals.Consumers {
@@ -30,19 +30,17 @@ func consumersRule(f Facts, _ Need) []Finding {
 			prior = append(prior, c)
 		}
 	}
-	var out []Finding
 	if len(auto) > 0 {
-		out = append(out, Say("auto-ack", Vars{"consumers": counted(auto, len(f.Vitals.Consumers))}))
+		report(Say("auto-ack", Vars{"consumers": counted(auto, len(f.Vitals.Consumers))}))
 	}
 	if len(unbounded) > 0 {
-		out = append(out, Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)),
+		report(Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)),
 			"prefetch": usualPrefetch}))
 	}
 	// Measured on 4.3.6; neither 3.10.8 nor 4.0.5 stops so (TestGhostOfAConsumerWithAPriority).
 	if len(prior) > 0 && f.Type == broker.Quorum && f.SingleActive() && !f.Version.Before(4, 3) {
-		out = append(out, Say("consumer-priority", Vars{"consumers": counted(prior, len(f.Vitals.Consumers))}))
+		report(Say("consumer-priority", Vars{"consumers": counted(prior, len(f.Vitals.Consumers))}))
 	}
-	return out
 }
 
 // counted counts some consumers and names one of them.
@@ -51,9 +49,9 @@ func counted(some []broker.Consumer, of int) string {
 }
 
 // consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
-func consumerTimeoutRule(f Facts, need Need) []Finding {
+func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
 	if f.Vitals == nil || f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
-		return nil // classic queues have no timeout from 4.3 on
+		return // classic queues have no timeout from 4.3 on
 	}
 	backoff := need.MaxBackoff
 	if backoff == 0 {
@@ -71,26 +69,23 @@ func consumerTimeoutRule(f Facts, need Need) []Finding {
 			timeout = min(timeout, t)
 		}
 	}
-	if timeout/time.Duration(prefetch) >= backoff {
-		return nil
+	if timeout/time.Duration(prefetch) < backoff {
+		report(Say("consumer-timeout", Vars{
+			"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": time.Duration(prefetch) * backoff,
+		}))
 	}
-	return []Finding{Say("consumer-timeout", Vars{
-		"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": time.Duration(prefetch) * backoff,
-	})}
 }
 
 // messagesRule judges the messages that are in the queue now.
-func messagesRule(f Facts, need Need) []Finding {
+func messagesRule(f Facts, need Need, report func(Finding)) {
 	if f.Vitals == nil {
-		return nil
+		return
 	}
-	var out []Finding
 	v := f.Vitals
 	if transient := v.Bytes - v.PersistentBytes; f.Type == broker.Classic && f.Durable && transient > 0 {
-		out = append(out, Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))
+		report(Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))
 	}
 	if need.Ordered && v.Priorities > 1 {
-		out = append(out, Say("priorities-used", Vars{"n": v.Priorities}))
+		report(Say("priorities-used", Vars{"n": v.Priorities}))
 	}
-	return out
 }

@@ -197,7 +197,7 @@ func TestLoopRule(t *testing.T) {
 				}
 				var got []string
 				var text string
-				for _, x := range loopRule(traced(f), need) {
+				for _, x := range Judge([]Rule{loopRule}, traced(f), need) {
 					got = append(got, x.Severity.String()+" "+x.Code)
 					text += x.String() + "\n"
 				}

@@ -8,29 +8,26 @@ import (
 )
 
 // deadLetterQueueRule judges the queues that dead letters reach.
-func deadLetterQueueRule(f Facts, need Need) []Finding {
+func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
 	if f.Vitals == nil || need.AllowDrop {
-		return nil
+		return
 	}
-	var out []Finding
 	for _, q := range f.Vitals.Targets {
-		for _, judge := range []func(Facts, broker.Queue) []Finding{queueLifetime, queueTTL, queueLimited, queueReturns} {
-			for _, x := range judge(f, q) {
-				out = append(out, x.about(q.Name))
-			}
-		}
+		about := func(x Finding) { report(x.about(q.Name)) }
+		queueLifetime(q, about)
+		queueTTL(f, q, about)
+		queueLimited(f, q, about)
+		queueReturns(q, about)
 	}
-	return out
 }
 
-func queueLifetime(_ Facts, q broker.Queue) []Finding {
+func queueLifetime(q broker.Queue, report func(Finding)) {
 	switch why := Temporary(q); {
 	case len(why) > 0:
-		return []Finding{Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]})}
+		report(Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]}))
 	case q.Type == broker.Classic:
-		return []Finding{Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit})}
+		report(Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit}))
 	}
-	return nil
 }
 
 // Temporary returns why a queue may be deleted with its messages; empty: it stays, or it cannot be read.
@@ -51,12 +48,10 @@ func Temporary(q broker.Queue) (why []string) {
 }
 
 // queueTTL judges whether dead letters stay. A queue of a loop has a finding of its own.
-func queueTTL(f Facts, q broker.Queue) []Finding {
-	ms, set := q.TTL()
-	if !set || q.Type == "" || f.passes(q.Name) {
-		return nil
+func queueTTL(f Facts, q broker.Queue, report func(Finding)) {
+	if ms, set := q.TTL(); set && q.Type != "" && !f.passes(q.Name) {
+		report(Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)}))
 	}
-	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)})}
 }
 
 // passes reports whether dead letters come back to f through the queue of that name.
@@ -65,17 +60,17 @@ func (f Facts) passes(queue string) bool {
 }
 
 // queueLimited judges what happens to the dead letters of f once q is full.
-func queueLimited(f Facts, q broker.Queue) []Finding {
+func queueLimited(f Facts, q broker.Queue, report func(Finding)) {
 	if !q.Limited() || q.Type == "" {
-		return nil
+		return
 	}
 	severity, effect := fullEffect(f, q)
 	if severity == Error && f.keptElsewhere(q) {
 		severity = Warning
 		effect += "; another dead-letter queue keeps them"
 	}
-	return []Finding{Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
-		"effect": effect}).as(severity)}
+	report(Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
+		"effect": effect}).as(severity))
 }
 
 // fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as
@@ -126,11 +121,11 @@ func FewReturns(q broker.Queue) (int64, bool) {
 }
 
 // queueReturns judges how often a dead letter may be read.
-func queueReturns(_ Facts, q broker.Queue) []Finding {
+func queueReturns(q broker.Queue, report func(Finding)) {
 	limit, few := FewReturns(q)
 	_, set := q.DeliveryLimit()
 	if !few || q.Version == (broker.Version{}) || !set && !q.PolicyKnown {
-		return nil
+		return
 	}
 	has := fmt.Sprintf("the delivery limit %d", limit)
 	if !set {
@@ -140,5 +135,5 @@ func queueReturns(_ Facts, q broker.Queue) []Finding {
 	if _, byArgument := q.Args[broker.ArgDeliveryLimit]; byArgument {
 		entry += "/argument"
 	}
-	return []Finding{Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": broker.DeadLetterLimit})}
+	report(Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": broker.DeadLetterLimit}))
 }

@@ -14,15 +14,17 @@ const margin = 3
 const spareReturns = 100
 
 // requeueRule judges where a requeued message goes.
-func requeueRule(f Facts, need Need) []Finding {
+func requeueRule(f Facts, need Need, report func(Finding)) {
 	position := f.Requeue()
 	switch {
 	case position == broker.PositionOriginal, position == broker.PositionHead, f.Type == "":
-		return nil
+		return
 	case f.Type != broker.Quorum:
-		return []Finding{Say("queue-type", Vars{"type": quoted(f.Type)})}
+		report(Say("queue-type", Vars{"type": quoted(f.Type)}))
+		return
 	case position == broker.PositionUnknown:
-		return []Finding{Say(CodeTail+"/version", nil)}
+		report(Say(CodeTail+"/version", nil))
+		return
 	}
 	code, until, has := CodeTail, "4.3", "has no delivery limit"
 	if f.Version.Before(4, 0) {
@@ -34,17 +36,17 @@ func requeueRule(f Facts, need Need) []Finding {
 	if position == broker.PositionDiscarded {
 		code = CodeDiscard
 	}
-	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until,
-		"raise": f.raiseLimit(need.SpareLimit())})}
+	report(Say(code, Vars{"limit": has, "version": f.Version, "until": until,
+		"raise": f.raiseLimit(need.SpareLimit())}))
 }
 
 // DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a
 // message be delivered N+1 times.
-func DeliveryLimitRule(f Facts, need Need) []Finding {
+func DeliveryLimitRule(f Facts, need Need, report func(Finding)) {
 	limit, limited := f.ReturnLimit()
 	retries := need.retries()
 	if !limited || f.Version == (broker.Version{}) || limit >= retries+spareReturns {
-		return nil // requeueRule judges a queue without a limit
+		return // requeueRule judges a queue without a limit
 	}
 	entry := CodeLimitLow
 	switch {
@@ -53,10 +55,10 @@ func DeliveryLimitRule(f Facts, need Need) []Finding {
 	case limit > retries+margin:
 		entry = CodeLimitTight
 	}
-	return []Finding{Say(entry, Vars{
+	report(Say(entry, Vars{
 		"limit": f.limitText(limit), "allowed": allowedText(limit, retries), "margin": margin,
 		"raise": f.raiseLimit(need.SpareLimit()),
-	})}
+	}))
 }
 
 func allowedText(limit, retries int64) string {

@@ -18,32 +18,32 @@ func lost(need Need) Severity {
 }
 
 // deadLetterRule judges whether the queue names a dead-letter exchange that exists.
-func deadLetterRule(f Facts, need Need) []Finding {
+func deadLetterRule(f Facts, need Need, report func(Finding)) {
 	exchange, set := f.DeadLetterExchange()
 	key, _ := f.DeadLetterKey()
 	switch {
 	case f.Type == "": // readableRule
 	case !set && need.AllowDrop:
 	case !set && f.PolicyKnown:
-		return []Finding{Say(CodeNoDeadLetterExchange, nil)}
+		report(Say(CodeNoDeadLetterExchange, nil))
 	case !set:
-		return []Finding{Say(CodeDeadLetterUnproven, nil)}
+		report(Say(CodeDeadLetterUnproven, nil))
 	case f.Exchange.Exists == broker.No:
-		return []Finding{Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need))}
+		report(Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need)))
 	case f.noNamedQueue():
-		return []Finding{Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need))}
+		report(Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need)))
 	}
-	return nil
 }
 
 // deadLetterRouteRule judges the bindings of the dead-letter exchange.
-func deadLetterRouteRule(f Facts, need Need) []Finding {
+func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	exchange, _ := f.DeadLetterExchange()
 	if exchange == "" || f.Exchange.Exists == broker.No {
-		return nil
+		return
 	}
 	if !f.Exchange.Bound {
-		return []Finding{Say("bindings-unknown", Vars{"exchange": quoted(exchange)})}
+		report(Say("bindings-unknown", Vars{"exchange": quoted(exchange)}))
+		return
 	}
 	key, fixed := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
@@ -51,12 +51,11 @@ func deadLetterRouteRule(f Facts, need Need) []Finding {
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	switch {
 	case len(reached) == 0:
-		return []Finding{unbound(f, need, v)}
+		report(unbound(f, need, v))
 	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
 	case !fixed && f.Exchange.Picks():
-		return []Finding{Say("dead-letter-key-open", v)}
+		report(Say("dead-letter-key-open", v))
 	}
-	return nil
 }
 
 func unbound(f Facts, need Need, v Vars) Finding {
@@ -89,74 +88,66 @@ func keys(bindings []broker.Binding) string {
 }
 
 // astrayRule judges a route that leads over other exchanges to no queue.
-func astrayRule(f Facts, need Need) []Finding {
-	if !f.astray {
-		return nil
+func astrayRule(f Facts, need Need, report func(Finding)) {
+	if exchange, _ := f.DeadLetterExchange(); f.astray {
+		report(Say(CodeUnbound+"/astray", Vars{"exchange": quoted(exchange)}).as(lost(need)))
 	}
-	exchange, _ := f.DeadLetterExchange()
-	return []Finding{Say(CodeUnbound+"/astray", Vars{"exchange": quoted(exchange)}).as(lost(need))}
 }
 
 // strategyRule warns of a quorum queue that dead-letters at most once, as all classic queues do.
-func strategyRule(f Facts, need Need) []Finding {
+func strategyRule(f Facts, need Need, report func(Finding)) {
 	_, set := f.DeadLetterExchange()
 	switch {
 	case f.Type != broker.Quorum || !set || need.AllowDrop || f.KeepsDeadLetters():
-		return nil
 	case f.DeadLetterStrategy() != "at-least-once":
-		return []Finding{Say(CodeAtMostOnce, nil)}
+		report(Say(CodeAtMostOnce, nil))
+	default:
+		report(Say(CodeAtMostOnce+"/overflow", nil))
 	}
-	return []Finding{Say(CodeAtMostOnce+"/overflow", nil)}
 }
 
 // conflictRule looks for an argument that hides a policy's dead-letter setting.
-func conflictRule(f Facts, _ Need) []Finding {
-	var out []Finding
+func conflictRule(f Facts, _ Need, report func(Finding)) {
 	for _, arg := range []string{broker.ArgDeadLetterExchange, broker.ArgDeadLetterKey} {
 		key := broker.PolicyKey(arg)
 		byArgument, a := f.Args[arg].(string)
 		byPolicy, p := f.Policy[key].(string)
 		if a && p && byArgument != byPolicy {
-			out = append(out, Say("dead-letter-conflict", Vars{
+			report(Say("dead-letter-conflict", Vars{
 				"arg": arg, "key": key, "argument": quoted(byArgument), "other": quoted(byPolicy),
 				"policy": policyText(f.Queue),
 			}))
 		}
 	}
-	return out
 }
 
 // foreignPolicyRule looks for policies that were meant for the queue and do not apply.
-func foreignPolicyRule(f Facts, _ Need) []Finding {
+func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 	if f.Vitals == nil || !f.PolicyKnown {
-		return nil
+		return
 	}
-	var out []Finding
 	for _, p := range f.Policies.User {
 		foreign := p.ForeignTo(f.Type)
 		if matches, _ := p.Matches(f.Name, f.Type); len(foreign) == 0 || p.Name == f.PolicyName || !matches {
 			continue
 		}
-		out = append(out, Say(CodePolicyNotApplied, Vars{
+		report(Say(CodePolicyNotApplied, Vars{
 			"policy": quoted(p.Name), "type": f.Type, "foreign": strings.Join(foreign, ", "),
 			"keys": strings.Join(p.Keys(), ", "),
 		}).about(p.Name))
 	}
-	return out
 }
 
 // loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but
 // retries never end.
-func loopRule(f Facts, _ Need) []Finding {
+func loopRule(f Facts, _ Need, report func(Finding)) {
 	now, later := f.SortLoops()
-	var out []Finding
 	if len(now) > 0 {
-		out = append(out, Say(CodeLoop, Vars{"route": f.loopText(now), "break": f.breakLoop(now[0])}))
+		report(Say(CodeLoop, Vars{"route": f.loopText(now), "break": f.breakLoop(now[0])}))
 	}
 	if len(later) > 0 {
-		out = append(out, Say("dead-letter-delay-loop", Vars{"route": f.loopText(later), "last": later[0].LastQueue()}))
+		report(Say("dead-letter-delay-loop", Vars{"route": f.loopText(later), "last": later[0].LastQueue()}))
 	}
-	return out
 }
 
 // SortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a

@@ -271,7 +271,7 @@ func TestPolicyMayFix(t *testing.T) {
 	}}}
 	need := Need{Queue: "q", Management: "http://h"}
 	waits := func(x Finding) bool {
-		return unlimited.undecided([]Rule{func(Facts, Need) []Finding { return []Finding{x} }}, need)
+		return unlimited.undecided([]Rule{func(_ Facts, _ Need, report func(Finding)) { report(x) }}, need)
 	}
 	for _, x := range Judge(All, unlimited, need) {
 		if !waits(x) {
