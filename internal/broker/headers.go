@@ -3,8 +3,8 @@ package broker
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"hash"
-	"strconv"
+	"fmt"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -30,7 +30,7 @@ const (
 )
 
 // tied are the headers that count only with a ForHeader.
-var tied = [...]string{GenerationHeader, FenceHeader, PositionHeader, CopyHeader, CopyGenerationHeader, LineageHeader}
+var tied = []string{GenerationHeader, FenceHeader, PositionHeader, CopyHeader, CopyGenerationHeader, LineageHeader}
 
 // ours begins the name of each header that strikes, or a plugin of it, writes.
 const ours = "x-strikes-"
@@ -96,32 +96,16 @@ func WriteFor(table amqp.Table, queue, id string, body []byte) {
 // its length before it. The body comes last and needs none.
 func nameFor(queue, id, generation string, body []byte) string {
 	sum := sha256.New()
-	writeSized(sum, queue)
-	writeSized(sum, generation)
-	writeSized(sum, id)
+	fmt.Fprintf(sum, "%d:%s%d:%s%d:%s", len(queue), queue, len(generation), generation, len(id), id)
 	if id == "" {
 		sum.Write(body)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-func writeSized(sum hash.Hash, text string) {
-	sum.Write(strconv.AppendInt(nil, int64(len(text)), 10))
-	sum.Write([]byte{':'})
-	sum.Write([]byte(text))
-}
-
 // hasOurs reports whether there is a header that counts only with a ForHeader.
 func hasOurs(table amqp.Table) bool {
-	if len(table) == 0 {
-		return false
-	}
-	for _, name := range tied {
-		if _, has := table[name]; has {
-			return true
-		}
-	}
-	return false
+	return len(table) > 0 && slices.ContainsFunc(tied, func(name string) bool { _, has := table[name]; return has })
 }
 
 func generationIn(table amqp.Table) string {

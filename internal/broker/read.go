@@ -96,7 +96,15 @@ type reading struct {
 }
 
 func read(queue string) reading {
-	return reading{queue, Declared{Durable: true, Args: amqp.Table{}}, map[string][]any{}}
+	return reading{queue, Declared{Durable: true, Args: amqp.Table{}}, map[string][]any{
+		ArgType:               {Quorum, Classic, Stream},
+		ArgDeadLetterExchange: {ExchangeFor(queue), ""},
+		ArgDeadLetterKey:      {DeadLetterQueueFor(queue), queue},
+		ArgDeliveryLimit:      {int64(DefaultDeliveryLimit), int64(-1)},
+		ArgOverflow:           {"reject-publish", "drop-head", "reject-publish-dlx"},
+		ArgStrategy:           {"at-least-once", "at-most-once"},
+		ArgSingleActive:       {true, false},
+	}}
 }
 
 func (r *reading) learn(reply *amqp.Error, vhost string) error {
@@ -141,35 +149,12 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 // guess takes the next likely value of an argument that the broker only names. A wrong guess is refused like any other
 // value.
 func (r *reading) guess(name string) error {
-	left, begun := r.guesses[name]
-	if !begun {
-		left = guesses(r.queue, name)
-	}
+	left := r.guesses[name]
 	if len(left) == 0 {
 		return unreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
 			name, maxReply)}
 	}
 	r.Args[name], r.guesses[name] = left[0], left[1:]
-	return nil
-}
-
-func guesses(queue, name string) []any {
-	switch name {
-	case ArgType:
-		return []any{Quorum, Classic, Stream}
-	case ArgDeadLetterExchange:
-		return []any{ExchangeFor(queue), ""}
-	case ArgDeadLetterKey:
-		return []any{DeadLetterQueueFor(queue), queue}
-	case ArgDeliveryLimit:
-		return []any{int64(DefaultDeliveryLimit), int64(-1)}
-	case ArgOverflow:
-		return []any{"reject-publish", "drop-head", "reject-publish-dlx"}
-	case ArgStrategy:
-		return []any{"at-least-once", "at-most-once"}
-	case ArgSingleActive:
-		return []any{true, false}
-	}
 	return nil
 }
 

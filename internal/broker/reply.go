@@ -85,11 +85,6 @@ func typedValue(value, kind string) (any, bool) {
 // expressible reports whether the reply to a declaration of the queue fits, so that it is not cut in a name that is not
 // ASCII.
 func expressible(vhost, queue string) bool {
-	for _, r := range vhost + queue {
-		if r > 127 {
-			const rest = 200 // the longest text around the two names, and room for a value
-			return len(vhost)+len(queue)+rest <= maxReply
-		}
-	}
-	return true
+	const rest = 200 // the longest text around the two names, and room for a value
+	return ascii(vhost+queue) || len(vhost)+len(queue)+rest <= maxReply
 }

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -20,14 +18,11 @@ func VersionOf(conn *amqp.Connection) Version {
 
 // ParseVersion reads "3.10.8", "4.3.6+2.g0123" or "4.1.0-rc.1".
 func ParseVersion(s string) (Version, bool) {
-	major, rest, _ := strings.Cut(s, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	a, errMajor := strconv.Atoi(major)
-	b, errMinor := strconv.Atoi(minor)
-	if errMajor != nil || errMinor != nil || a < 0 || b < 0 {
+	var v Version
+	if _, err := fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor); err != nil || v.Major < 0 || v.Minor < 0 {
 		return Version{}, false
 	}
-	return Version{a, b}, true
+	return v, true
 }
 
 // Before reports whether the version is older than major.minor.
