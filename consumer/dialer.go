@@ -24,6 +24,6 @@ import (
 // For a publisher there is publisher.BufferedDialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
-		return broker.Dial(ctx, url, config, broker.Plain)
+		return broker.Dial(ctx, url, config, nil)
 	}
 }

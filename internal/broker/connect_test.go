@@ -31,7 +31,7 @@ func TestConnectRefuses(t *testing.T) {
 			return nil, fmt.Errorf("dialling: %w", err)
 		}, "cannot be parsed", true},
 		"parameter": {func(ctx context.Context) (*amqp.Connection, error) {
-			return Dial(ctx, "amqps://user:s3cret@localhost/?cafile=x", amqp.Config{}, Plain)
+			return Dial(ctx, "amqps://user:s3cret@localhost/?cafile=x", amqp.Config{}, nil)
 		}, `"cafile"`, true},
 		"broker": {func(context.Context) (*amqp.Connection, error) { return nil, down }, "down", false},
 	} {

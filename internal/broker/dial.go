@@ -18,7 +18,7 @@ import (
 // defaultTimeout bounds a dial, handshake included, unless the URL has a connection_timeout.
 const defaultTimeout = 10 * time.Second
 
-// Dial dials once, as consumer.Dialer documents. wrap may replace the socket.
+// Dial dials once, as consumer.Dialer documents. Unless it is nil, wrap replaces the socket.
 func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
 	within, err := timeout(url)
 	if err != nil {
@@ -41,7 +41,9 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 			return nil, err
 		}
 		began = time.Now()
-		socket = wrap(socket)
+		if wrap != nil {
+			socket = wrap(socket)
+		}
 		hangUp = func() { _ = socket.Close() }
 		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
 		return socket, nil
@@ -56,9 +58,6 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	}
 	return nil, cutShort(err, time.Since(began))
 }
-
-// Plain returns the socket as it is.
-func Plain(socket net.Conn) net.Conn { return socket }
 
 // clone copies the parts of a config that a dial writes to: dials may share them.
 func clone(config amqp.Config) amqp.Config {

@@ -51,7 +51,7 @@ func TestSilentBroker(t *testing.T) {
 	for _, scheme := range []string{"amqp", "amqps"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{}, Plain)
+		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{}, nil)
 		if conn != nil || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, %v", scheme, conn, err)
 		}
@@ -61,7 +61,7 @@ func TestSilentBroker(t *testing.T) {
 func TestBrokerThatHangsUp(t *testing.T) {
 	addr := listen(t, true)
 	for _, url := range []string{"amqp://" + addr, "amqps://" + addr, "amqps://" + addr + "?certfile=none&keyfile=none"} {
-		if conn, err := Dial(t.Context(), url, amqp.Config{}, Plain); conn != nil || err == nil {
+		if conn, err := Dial(t.Context(), url, amqp.Config{}, nil); conn != nil || err == nil {
 			t.Errorf("%s: %v, %v", url, conn, err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestUnusableConfig(t *testing.T) {
 	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/",
 		"amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
-		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
+		_, err := Dial(t.Context(), bad, amqp.Config{}, nil)
 		var fe *setting.FieldError
 		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") ||
 			strings.Contains(err.Error(), "98765432109") {
@@ -82,7 +82,7 @@ func TestUnusableConfig(t *testing.T) {
 	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) {
 		return nil, nil
 	}} //nolint:nilnil // that is the point
-	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, Plain); err == nil || !strings.Contains(err.Error(),
+	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, nil); err == nil || !strings.Contains(err.Error(),
 		"neither") {
 		t.Errorf("a Dial that returns nothing: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestConfigStaysTheCallers(t *testing.T) {
 // TestConnectionTimeout holds that the URL may set another timeout.
 func TestConnectionTimeout(t *testing.T) {
 	began := time.Now()
-	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, Plain)
+	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, nil)
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 20*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}

@@ -180,59 +180,40 @@ func (g gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Rou
 }
 
 // lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.
-func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
+func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) (err error) {
 	switch {
 	case n == (Node{}):
 		f.Known.own = anyKey()
 		if f.asks() {
 			f.Known.own = g.ownKeys(ctx, f)
 		}
-		return nil
 	case n.Exchange:
-		x, err := g.lookUpExchange(ctx, f, n.Name)
-		f.Known.Exchanges[n.Name] = x
-		return err
-	case f.asks():
-		q, err := g.askQueue(ctx, f, n.Name)
-		if err == nil {
-			f.Known.Queues[n.Name] = q
-			return nil
-		}
-		f.silent(err)
+		f.Known.Exchanges[n.Name], err = g.lookUpExchange(ctx, f, n.Name)
+	default:
+		f.Known.Queues[n.Name], err = g.lookUpQueue(ctx, f, n.Name)
 	}
-	q, err := g.readQueue(ctx, f, n.Name)
-	f.Known.Queues[n.Name] = q
 	return err
 }
 
-// askQueue asks the API. It returns nil for a queue that does not exist.
-func (g gatherer) askQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
-	q, err := g.api.Queue(ctx, f.VHost, name)
-	if errors.Is(err, broker.ErrNoObject) {
+// lookUpQueue returns nil for a queue that does not exist.
+func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
+	if f.asks() {
+		q, err := g.api.Queue(ctx, f.VHost, name)
+		switch {
+		case err == nil:
+			q.Version = f.Version
+			f.Policies.Apply(&q)
+			return &q, nil
+		case errors.Is(err, broker.ErrNoObject):
+			return nil, nil //nolint:nilnil // it is known that there is none
+		}
+		f.silent(err)
+	}
+	d, err := broker.Look(ctx, g.conn, name, nil)
+	if errors.Is(err, broker.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
-	if err != nil {
-		return nil, err
-	}
-	q.Version = f.Version
-	f.Policies.Apply(&q)
-	return &q, nil
-}
-
-// readQueue is askQueue over AMQP.
-func (g gatherer) readQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
-	q := &broker.Queue{Version: f.Version, VHost: f.VHost, Name: name}
-	found, _, err := broker.FindQueue(ctx, g.conn, name)
-	if found == broker.No {
-		return nil, nil //nolint:nilnil // it is known that there is none
-	}
-	if err := broker.UnlessRefused(err); err != nil {
-		return q, err
-	}
-	if err := q.Read(ctx, g.conn); !errors.Is(err, broker.ErrNotFound) {
-		return q, err
-	}
-	return nil, nil //nolint:nilnil // deleted since it was found
+	return &d.Queue, err
 }
 
 // ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted
