@@ -46,8 +46,7 @@ type Facts struct {
 	Known    Graph    // what was looked up for Route
 	astray   bool     // the dead letters reach exchanges but no queue
 
-	Vitals *Vitals        // nil: not looked for, or not known
-	full   []broker.Queue // dead-letter queues that refuse a message now; only the check of a route looks
+	Vitals *Vitals // nil: not looked for, or not known
 }
 
 // Vitals are what only a close look sees.

@@ -27,21 +27,20 @@ func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Findin
 	if err != nil {
 		return nil, err
 	}
-	rules := append(slices.Clip(RouteRules), fullRule)
+	rules, full := RouteRules, []Finding(nil)
 	if f.KeepsDeadLetters() {
 		rules = []Rule{loopRule}
-	} else if f.full, err = fullQueues(ctx, conn, f); err != nil {
+	} else if full, err = fullQueues(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("check the dead-letter queues of queue %q: %w", need.Queue, err)
 	}
-	return slices.DeleteFunc(Judge(rules, f, need), func(x Finding) bool {
+	return slices.DeleteFunc(append(Judge(rules, f, need), full...), func(x Finding) bool {
 		return x.Severity < Error || x.Code == CodeDeadLetterUnproven
 	}), nil
 }
 
-// fullQueues returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
+// fullQueues finds the dead-letter queues that refuse a message now. A passive declare counts the messages that count
 // against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
-func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) ([]broker.Queue, error) {
-	var full []broker.Queue
+func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Finding, err error) {
 	for _, q := range f.targets() {
 		limit, set := q.MaxLength()
 		if !set || q.DropsHead() || q.Type != broker.Classic {
@@ -52,16 +51,10 @@ func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) ([]broker.Q
 			return nil, err
 		}
 		if int64(state.Messages) >= limit {
-			full = append(full, q)
+			full = append(full, Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
 		}
 	}
 	return full, nil
-}
-
-func fullRule(f Facts, _ Need, report func(Finding)) {
-	for _, q := range f.full {
-		report(Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
-	}
 }
 
 // UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its
@@ -72,17 +65,12 @@ const UsualRetries = 3
 // itself. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
 // fix that the API does not show yet.
 func (g Graph) Survey(of broker.Queue, product string, need Need) []Finding {
-	return slices.DeleteFunc(Judge(RulesFor(of.Name), g.facts(of, product), need), func(f Finding) bool {
-		return f.Severity < Error || !of.PolicyKnown && mayFix(f)
-	})
-}
-
-// facts are those of a queue by the lists of its virtual host.
-func (g Graph) facts(of broker.Queue, product string) Facts {
 	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: g.Trace(of)}
 	f.conclude()
 	f.Vitals = &Vitals{Targets: f.targets()}
-	return f
+	return slices.DeleteFunc(Judge(RulesFor(of.Name), f, need), func(x Finding) bool {
+		return x.Severity < Error || !of.PolicyKnown && mayFix(x)
+	})
 }
 
 // mayFix reports whether a policy could fix the finding.
