@@ -191,7 +191,7 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
 	if !is || broker.CheckName(owner) != nil {
-		return nil, nil //nolint:nilerr // a name that no queue has is no error
+		return nil, nil // no queue has such a name
 	}
 	if exists, _, err := broker.FindQueue(ctx, c.Conn, owner); err != nil || exists != broker.Yes {
 		return nil, err

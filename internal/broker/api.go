@@ -57,8 +57,8 @@ type API struct {
 func NewAPI(base string, client *http.Client) (*API, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &setting.FieldError{Field: "Management", Value: "one that cannot be read",
-			Want: "a URL like http://user:password@host:15672"} //nolint:gosec // no password
+		const like = "a URL like http://user:password@host:15672" //nolint:gosec // no password
+		return nil, &setting.FieldError{Field: "Management", Value: "one that cannot be read", Want: like}
 	}
 	c := &API{user: "guest", password: "guest", client: client}
 	if u.User != nil {

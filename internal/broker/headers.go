@@ -54,8 +54,9 @@ const (
 	tiedToQueue            // for this message in this queue
 )
 
-// Read returns the headers of a message that was received from a queue, or that died in it. The id is the MessageId
-// as it was transported, not a key that a program makes of it. A message without headers of strikes costs no hash.
+// ReadHeaders returns the headers of a message that was received from a queue, or that died in it. The id is the
+// MessageId as it was transported, not a key that a program makes of it. A message without headers of strikes costs no
+// hash.
 func ReadHeaders(table amqp.Table, queue, id string, body []byte) Headers {
 	h := Headers{table: table, queue: queue}
 	if !hasOurs(table) {
@@ -76,8 +77,8 @@ func ReadHeaders(table amqp.Table, queue, id string, body []byte) Headers {
 	return h
 }
 
-// ReadKnown returns the headers of a message of which it is known whether those of strikes are foreign: Read has
-// decided it when the whole message was there, or they were written just now.
+// ReadKnownHeaders returns the headers of a message of which it is known whether those of strikes are foreign:
+// ReadHeaders has decided it when the whole message was there, or they were written just now.
 func ReadKnownHeaders(table amqp.Table, queue string, foreign bool) Headers {
 	h := Headers{table: table, queue: queue, tie: tiedToQueue}
 	if foreign {

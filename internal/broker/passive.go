@@ -26,7 +26,7 @@ func Passive(ch *amqp.Channel, queue string) (amqp.Queue, error) {
 	return ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 }
 
-// Find is Passive on a channel of its own, and says whether the queue exists. A refusal is an error too: see
+// FindQueue is Passive on a channel of its own, and says whether the queue exists. A refusal is an error too: see
 // UnlessRefused.
 func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (found Answer, q amqp.Queue, err error) {
 	found, err = ask(ctx, conn, func(ch *amqp.Channel) error {

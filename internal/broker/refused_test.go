@@ -50,8 +50,8 @@ func TestCutShort(t *testing.T) {
 		{io.EOF, 0, false},
 	} {
 		got := cutShort(tt.err, tt.took)
-		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut &&
-			Refused(got, got) { //nolint:errorlint // the same
+		//nolint:errorlint // the same
+		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut && Refused(got, got) {
 			t.Errorf("%v after %v: %v", tt.err, tt.took, got)
 		}
 	}
