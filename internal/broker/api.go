@@ -51,9 +51,9 @@ type API struct {
 	client         *http.Client
 }
 
-// NewAPI returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client means
-// one that keeps no connections, because the API is asked at a start and then rarely. An error never quotes the URL,
-// which may hold a password.
+// NewAPI returns a client of the API at this URL. Without a user it sends guest and its usual password. A nil client
+// means one that keeps no connections, because the API is asked at a start and then rarely. An error never quotes the
+// URL, which may hold a password.
 func NewAPI(base string, client *http.Client) (*API, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -52,5 +52,6 @@ const (
 	takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a " +
 		"quorum queue dead-letters it by itself at its delivery limit"
 	takeOut1 = "take it out with an AMQP 1.0 receiver, because the management API cannot read it either " +
-		"(docs/operations.md#a-message-cannot-be-decoded has one); a quorum queue dead-letters it by itself at its delivery limit"
+		"(docs/operations.md#a-message-cannot-be-decoded has one); a quorum queue dead-letters it by itself at its " +
+		"delivery limit"
 )
