@@ -79,8 +79,8 @@ func (m *model) checkSettled(e Event, attempts []*attempt) {
 
 // checkLoss checks the rule lost. One loss is the broker's: a classic queue hands its dead letters over without waiting
 // for a confirm. One that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six
-// kills of 4.0.5, decided on 8 ms before). So may one that follows the broker's start before the dead-letter queue has a
-// leader (20 of 8,183 in 13 starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until
+// kills of 4.0.5, decided on 8 ms before). So may one that follows the broker's start before the dead-letter queue has
+// a leader (20 of 8,183 in 13 starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until
 // the other has them.
 func (m *model) checkLoss(msg *message) {
 	handled := slices.ContainsFunc(msg.runs, func(a *attempt) bool { return a.outcome == OK })
