@@ -143,6 +143,10 @@ func headline(s queueView) string {
 		add(f.Severity == inspect.Error, "%s", inShort(f))
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
+	if s.Breaker.Stops() {
+		add(true, "no progress for %s: %s failed, none succeeded", rough(s.Time.Sub(s.Breaker.Since)),
+			plural(s.Breaker.Failed, "message"))
+	}
 	if s.HeldBy != nil {
 		add(true, "held for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
 	}

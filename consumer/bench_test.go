@@ -79,6 +79,8 @@ func (c *countingChannel) Ack(tag uint64, multiple bool) error {
 func (c *countingChannel) Nack(uint64, bool, bool) error { panic("nothing fails") }
 func (c *countingChannel) Reject(uint64, bool) error     { panic("nothing fails") }
 func (c *countingChannel) Cancel(string, bool) error     { return nil }
+func (c *countingChannel) Qos(int, int, bool) error      { return nil }
+
 func (c *countingChannel) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
 	return nil, nil
 }

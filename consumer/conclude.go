@@ -38,6 +38,7 @@ func (s *session) sendFail(ctx context.Context, d *delivery) (step, error) {
 		return 0, err
 	}
 	d.reply, d.asked = reply, stepFail
+	s.failed(d)
 	// the attempt's own cause did not end the retries
 	if reply.Cause == counter.CauseTooOld || reply.Cause == counter.CauseSkipped {
 		d.outcome.cause = reply.Cause

@@ -43,6 +43,20 @@ type Consumer struct {
 	// refused.
 	MaxAge time.Duration
 
+	// Breaker is how many messages must fail, with no success in the fleet since, before failures are no longer counted:
+	// the dependency of the handlers is away, and not the messages are at fault. 8 is a good value; 2 to 100; if zero,
+	// MaxRetries means exactly what it says, also when everything fails. After two more seconds without a success no
+	// attempt begins, except three every three seconds in one process; the first success lets all go on. A failure that
+	// is not counted has the outcome OutcomeNotCounted, and its delivery is held unacked. The consumers of one queue may
+	// have different values. The Counter must be a BreakerKeeper. See docs/outages.md.
+	Breaker int
+
+	// Patience keeps a message from being dead-lettered in an outage that hits it alone, where less than a message a
+	// second comes: its last allowed attempt waits up to 30 s for the success of another message. If there is none, the
+	// attempt does not count, until Patience after the message's first failure. So with Ordered, a message that always
+	// fails blocks its queue for so long. It needs a Breaker. If zero, there is no patience.
+	Patience time.Duration
+
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolationSuspects
 

@@ -11,19 +11,20 @@ import (
 type step int
 
 const (
-	stepBegin    step = iota + 1 // begin an attempt at this delivery, the first or another one
-	stepReceived                 // the rooms let it begin
-	stepStart                    // ask the store whether it may begin
-	stepIsolate                  // the same, with no other handler beside it
-	stepRun                      // wait for a worker
-	stepCall                     // call the handler
-	stepEnded                    // the handler has ended
-	stepFail                     // count the failed attempt
-	stepEnd                      // close an attempt that succeeded
-	stepWait                     // hold the delivery for its backoff
-	stepRetract                  // close an attempt that did not run
-	stepUncount                  // close an attempt that is not counted, and hold the delivery before another
-	stepHeld                     // keep the delivery, which holds its queue, until the pause of the queue ends the session
+	stepBegin     step = iota + 1 // begin an attempt at this delivery, the first or another one
+	stepReceived                  // the rooms let it begin
+	stepStart                     // ask the store whether it may begin
+	stepIsolate                   // the same, with no other handler beside it
+	stepRun                       // wait for a worker
+	stepCall                      // call the handler
+	stepEnded                     // the handler has ended
+	stepFail                      // count the failed attempt
+	stepEnd                       // close an attempt that succeeded
+	stepWait                      // hold the delivery for its backoff
+	stepRetract                   // close an attempt that did not run
+	stepUncount                   // close an attempt that is not counted, and hold the delivery before another
+	stepUncounted                 // hold the delivery before another attempt: its failure was reported and is not counted
+	stepHeld                      // keep the delivery, which holds its queue, until the pause of the queue ends the session
 	// leave the attempt open, as if this process had died, and hold the delivery before another
 	stepSuspect
 	stepOverdue    // the delivery was held for as long as it may be
@@ -137,6 +138,8 @@ func decideFailed(v counter.ReplyCode) step {
 		return stepSuperseded
 	case counter.ReplyHeld:
 		return stepHeld
+	case counter.ReplyUncounted:
+		return stepUncounted
 	default:
 		return 0
 	}

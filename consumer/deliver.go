@@ -54,7 +54,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 				at = stepLeave
 				break
 			}
-			d.past.counted = d.past.counted || d.asked == stepFail
+			d.past.counted = d.past.counted || d.asked == stepFail && d.reply.Code != counter.ReplyUncounted
 			d.attempt = attempt{token: token(tokens.Add(1)), mode: startModes[s.Isolation]}
 			if at, err = s.rooms.beforeAttempt(ctx, d); at == stepReceived {
 				at = s.decideReceived(d)
@@ -119,6 +119,10 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 				d.past.uncounted, d.past.suspect = 0, false
 			}
 		case stepUncount:
+			if s.reports && d.message.ID != "" {
+				d.outcome.cause, at = counter.CauseNotCounted, stepFail
+				break
+			}
 			if d.open || d.doubt {
 				err = s.sendEnd(ctx, d, false)
 			}

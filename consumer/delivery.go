@@ -58,6 +58,7 @@ type attempt struct {
 
 // outcome is how an attempt ended.
 type outcome struct {
+	began  time.Time
 	ran    time.Duration
 	failed *handlerError // how the handler failed; nil: it did not
 	err    error         // the same, or why no handler was called
@@ -149,7 +150,7 @@ func (d *delivery) ended(stopped bool) ended {
 
 // end notes how the handler ended.
 func (d *delivery) end(c *call, failed *handlerError) {
-	d.outcome.ran, d.outcome.failed = time.Since(c.began), failed
+	d.outcome.began, d.outcome.ran, d.outcome.failed = c.began, time.Since(c.began), failed
 	if failed != nil {
 		d.outcome.err, d.outcome.cause = failed.err, failed.causeOf(c)
 	}

@@ -6,6 +6,7 @@ var features = []feature{
 	laneFeature,
 	delayFeature,
 	controlFeature,
+	breakerFeature,
 }
 
 // newRooms returns the rooms of a session that follows one with the rooms before.

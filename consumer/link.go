@@ -19,6 +19,7 @@ type link struct {
 
 // wire is what a session needs of its *amqp.Channel once it consumes.
 type wire interface {
+	Qos(prefetchCount, prefetchSize int, global bool) error
 	Cancel(tag string, noWait bool) error
 	Consume(queue, tag string, autoAck, exclusive, noLocal, noWait bool, args amqp.Table) (<-chan amqp.Delivery, error)
 	Close() error

@@ -25,7 +25,9 @@ func TestRoomsCanBeTakenOut(t *testing.T) {
 		"laneFeature":    {"room_*lanes*.go", "internal/lanes/*.go"},
 		"delayFeature":   {"room_*delay*.go", "internal/delay/*.go"},
 		"controlFeature": {"room_*control*.go", "internal/control/*.go"},
-		"all of them":    {"room_*.go", "internal/lanes/*.go", "internal/delay/*.go", "internal/control/*.go"},
+		"breakerFeature": {"room_*breaker*.go", "internal/breaker/*.go"},
+		"all of them": {"room_*.go", "internal/lanes/*.go", "internal/delay/*.go", "internal/control/*.go",
+			"internal/breaker/*.go"},
 	} {
 		t.Run(room, func(t *testing.T) {
 			overlay := takeOut(t, room, append(files, withRooms...))

@@ -24,7 +24,7 @@ const openTimeout = 10 * time.Second
 func newSession(c Consumer, vhost string, before rooms) *session {
 	s := &session{
 		settings: settings{c, cmp.Or(vhost, "/")}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
-		waiting: waitFor, look: func() {},
+		waiting: waitFor, look: func() {}, failed: func(*delivery) {},
 	}
 	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
 	s.isolation, s.proceed = ofProcess, func(ctx context.Context, d *delivery) { s.deliver(ctx, d, stepBegin) }
@@ -196,6 +196,8 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 			if s.arrived.passed() {
 				return errPassed
 			}
+			s.take(stop, d)
+		case d := <-s.more:
 			s.take(stop, d)
 		}
 	}

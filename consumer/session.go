@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 )
 
@@ -61,6 +63,9 @@ type session struct {
 	look    func()                     // asks for what operators want
 	unfit   func(context.Context) bool // asked once a second: true ends the session; nil: it is fit
 	patient bool                       // a rejected message waits for the store, too
+	reports bool                       // the store learns of an attempt that the handler says is not counted
+	failed  func(*delivery)            // called after the reply to FAIL
+	more    chan amqp.Delivery         // those that the channel brings besides the session's own
 }
 
 // settings are what a session is told, and does not change but for the Prefetch.

@@ -18,6 +18,8 @@ import (
 type quietWire struct{ calls *[]string }
 
 func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
+func (w quietWire) Qos(int, int, bool) error  { return nil }
+
 func (w quietWire) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
 	*w.calls = append(*w.calls, "consume")
 	return nil, nil

@@ -219,6 +219,8 @@ func (s *simSession) Reject(tag uint64, requeue bool) error {
 
 func (s *simSession) Cancel(string, bool) error { return nil }
 
+func (s *simSession) Qos(int, int, bool) error { return nil }
+
 func (s *simSession) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
 	return nil, nil
 }

@@ -483,6 +483,8 @@ func (r *conductRun) lose() {
 
 func (r *conductRun) Cancel(string, bool) error { return nil }
 
+func (r *conductRun) Qos(int, int, bool) error { return nil }
+
 func (r *conductRun) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
 	return make(chan amqp.Delivery), nil
 }

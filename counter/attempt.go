@@ -29,6 +29,10 @@ func checkAttempt(a Attempt) error {
 	if err := checkDelay(a.Delay); err != nil {
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, err)
 	}
+	if p := a.Progress; p.Breaker < 0 || p.Breaker > rules.MaxBreaker || p.Patience < 0 {
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Progress", fmt.Sprint(p.Breaker, " ", p.Patience),
+			fmt.Sprintf("a Breaker of 0 to %d, and a Patience of 0s or more", rules.MaxBreaker)))
+	}
 	return nil
 }
 
@@ -53,11 +57,17 @@ func checkDelay(l Delay) error {
 	return nil
 }
 
-func checkFailure(f Failure) error {
+func checkFailure(a Attempt, f Failure) error {
 	if f.AtMost < 0 {
 		return fmt.Errorf("counter: fail: %w", setting.New("AtMost", f.AtMost, "0 at least"))
 	}
 	switch f.Cause {
+	case CauseNotCounted:
+		if a.Progress.Breaker == 0 {
+			return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), "one with which a failure counts, "+
+				"because the attempt has no Progress"))
+		}
+		return nil
 	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
 		return nil
 	default:

@@ -87,7 +87,7 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 // meanwhile.
 func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, some []int, replies []Reply,
 	take rule) (again []int, err error) {
-	names := []string{docLimit, docPause, docTombstones}
+	names := []string{docLimit, docPause, docTombstones, docBreaker}
 	for _, i := range some {
 		names = append(names, docRecord(member(messages[i].ID, messages[i].Generation)))
 	}
@@ -95,7 +95,7 @@ func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, s
 	if err != nil {
 		return nil, err
 	}
-	about, records := docs[:3], docs[3:]
+	about, records := docs[:4], docs[4:]
 	var changes []Change
 	var sent []int
 	for n, i := range some {
@@ -160,7 +160,7 @@ func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// readQueue reads what a queue's documents say: limit, pause and tombstones.
+// readQueue reads what a queue's documents say: limit, pause, tombstones and breaker.
 func (c *client) readQueue(about []Doc, m Message) (rules.Queue, error) {
 	for _, d := range about {
 		if d.Err != nil {
@@ -170,6 +170,7 @@ func (c *client) readQueue(about []Doc, m Message) (rules.Queue, error) {
 	pause, dead := decodeFields(about[1].Data), decodeFields(about[2].Data)
 	q := rules.Queue{TTL: c.opts.TTL, Paused: pause["paused"] == "1", Pause: parseNote(pause),
 		Holding: holdingOf(pause, Queue{m.VHost, m.Queue}), Tombstones: tombstonesOf(dead)}
+	q.Breaker, _ = rules.DecodeBreaker(about[3].Data)
 	q.Override, _ = overrideOf(decodeFields(about[0].Data)) // steps ignore one that cannot be read
 	if q.Holding != nil && pause["message"] == member(m.ID, m.Generation) {
 		q.Holding.Message = m // the store keeps the beginning of a long id
@@ -186,6 +187,14 @@ func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Ch
 		change.Docs = append(change.Docs, pause)
 	} else {
 		change.Same = append(change.Same, pause)
+	}
+	if breaker := about[3]; after.Judged {
+		if text := rules.EncodeBreaker(after.Breaker); text != rules.EncodeBreaker(before.Breaker) {
+			breaker.Data, breaker.Expires = text, now.Truncate(time.Millisecond).Add(c.opts.TTL)
+			change.Docs = append(change.Docs, breaker)
+		} else {
+			change.Same = append(change.Same, breaker)
+		}
 	}
 	b, a := before.Tombstones, after.Tombstones
 	expires := now.Truncate(time.Millisecond).Add(2 * c.opts.TTL)

@@ -69,9 +69,9 @@ func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit i
 		return Reply{}, err
 	}
 	a.Consumer = printable.Cut(a.Consumer, rules.MaxStoredID)
-	age := time.Duration(ageOf(a)) * time.Millisecond
+	age, progress := time.Duration(ageOf(a))*time.Millisecond, a.Progress
 	return c.change(ctx, s.name, a.Message, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-		a.Received = now.Add(-age)
+		a.Received, a.Progress = now.Add(-age), progress.At(now)
 		return by(r, q, a, now)
 	})
 }
@@ -84,16 +84,7 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if err := checkAttempt(a); err != nil {
 		return Reply{}, err
 	}
-	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, rules.MaxStoredID),
-		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Consumer, rules.MaxStoredID), limit, ageOf(a))
-	all = append(all, args...)
-	if a.HoldsQueue && (s == stepStart || s == stepFail) {
-		all = append(all, "hold")
-	}
-	if delay := a.Delay.String(); delay != "" && (s == stepStart || s == stepFail) {
-		all = append(all, delay)
-	}
-	raw, err := c.run(ctx, s, a.Message, all)
+	raw, err := c.run(ctx, s, a.Message, stepArgs(s, a, limit, time.Now(), args))
 	if err != nil {
 		c.reload(ctx, err)
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
@@ -103,6 +94,25 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
 	}
 	return reply, nil
+}
+
+// stepArgs returns the arguments of a step that is sent now, as scripts/record.lua describes them.
+func stepArgs(s step, a Attempt, limit int, now time.Time, args []any) []any {
+	all := append(make([]any, 0, 12), a.Token, printable.Cut(a.ID, rules.MaxStoredID),
+		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Consumer, rules.MaxStoredID), limit, ageOf(a))
+	all = append(all, args...)
+	if s != stepStart && s != stepFail {
+		return all
+	}
+	if a.HoldsQueue {
+		all = append(all, "hold")
+	}
+	for _, arg := range []string{a.Progress.Arg(now), a.Delay.String()} {
+		if arg != "" {
+			all = append(all, arg)
+		}
+	}
+	return all
 }
 
 // run sends a step by the hash of its script. If the server does not know the script (NOSCRIPT: nothing was run), run

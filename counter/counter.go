@@ -145,7 +145,7 @@ func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 // Fail counts a failed attempt. The Reply's ReplyCode is ReplyRequeue or ReplyExhausted. After an error it may or may
 // not be counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
-	if err := checkFailure(f); err != nil {
+	if err := checkFailure(a, f); err != nil {
 		return Reply{}, err
 	}
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {

@@ -23,6 +23,8 @@ type (
 	Override    = rules.Override
 	Holding     = rules.Holding
 	Tombstones  = rules.Tombstones
+	Progress    = rules.Progress
+	Breaker     = rules.Breaker
 )
 
 // The modes of an attempt.
@@ -36,15 +38,16 @@ const (
 
 // The causes of a Failure and of a dead letter.
 const (
-	CauseFailed   = rules.CauseFailed
-	CausePanicked = rules.CausePanicked
-	CauseTimedOut = rules.CauseTimedOut
-	CauseRejected = rules.CauseRejected
-	CauseCrashed  = rules.CauseCrashed
-	CauseSkipped  = rules.CauseSkipped
-	CauseBlocked  = rules.CauseBlocked
-	CauseTooOld   = rules.CauseTooOld
-	CauseNoID     = rules.CauseNoID
+	CauseFailed     = rules.CauseFailed
+	CausePanicked   = rules.CausePanicked
+	CauseTimedOut   = rules.CauseTimedOut
+	CauseRejected   = rules.CauseRejected
+	CauseNotCounted = rules.CauseNotCounted
+	CauseCrashed    = rules.CauseCrashed
+	CauseSkipped    = rules.CauseSkipped
+	CauseBlocked    = rules.CauseBlocked
+	CauseTooOld     = rules.CauseTooOld
+	CauseNoID       = rules.CauseNoID
 )
 
 // The reply of Start, Begun and Fail.
@@ -57,6 +60,7 @@ const (
 	ReplyMove       = rules.ReplyMove
 	ReplySuperseded = rules.ReplySuperseded
 	ReplyHeld       = rules.ReplyHeld
+	ReplyUncounted  = rules.ReplyUncounted
 	ReplyBegun      = rules.ReplyBegun
 	ReplyGone       = rules.ReplyGone
 )
@@ -83,4 +87,5 @@ const (
 	MaxFence      = rules.MaxFence
 	MaxCopyNumber = rules.MaxCopyNumber
 	MaxOverride   = rules.MaxOverride
+	MaxBreaker    = rules.MaxBreaker // of Progress.Breaker
 )

@@ -61,6 +61,13 @@ func TestProtocolValues(t *testing.T) {
 		"a skip is announced for":                  ms(skipAnnounced),
 		"a silent consumer is listed for":          lua("control", "FORGOTTEN") + " ms",
 		"skips in one reply":                       lua("control", "SKIPS"),
+		"doubt before a breaker opens":             ms(rules.DoubtLasts),
+		"attempts of a permit":                     fmt.Sprint(rules.Probes),
+		"a last attempt waits for a success":       ms(rules.SuccessAwaits),
+		"most failing messages of a breaker":       fmt.Sprint(MaxBreaker),
+		"permits after an opening, the first":      ms(rules.FirstPermit),
+		"permits after an opening, the second":     ms(rules.SecondPermit),
+		"permits after an opening, the next":       ms(rules.LaterPermits),
 	}
 	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
 		t.Error(diff)

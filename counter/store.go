@@ -125,6 +125,7 @@ const (
 	docTombstones  = "tombstones"
 	docUndecodable = "undecodable"
 	docReturns     = "returns"
+	docBreaker     = "breaker"
 	docWaiting     = "waiting:" // and the token of a reader
 	docAudited     = "audit:last"
 	docAudit       = "audit:" // and the number of a place in the log

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -42,6 +43,8 @@ type Summary struct {
 	Undecodable string    // the note of NoteUndecodable, of the last minute
 	Paused      *Note     // nil: the queue is not paused
 	Waiting     Waiting   // of all processes: their messages together, and the report of the message held for longest
+
+	Breaker Breaker
 
 	BlockedLanes int     // lanes that are blocked
 	Blocked      Blocked // the dead letters in them that had no attempt
@@ -165,8 +168,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 14 {
-		return false, fmt.Errorf("%w: got %d values, want 14", ErrReply, len(reply))
+	if len(reply) != 15 {
+		return false, fmt.Errorf("%w: got %d values, want 15", ErrReply, len(reply))
 	}
 	if err, failed := reply[12].(error); failed {
 		return false, err
@@ -202,6 +205,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	for _, report := range texts(reply[11]) {
 		s.Waiting = s.Waiting.together(parseWaiting(report))
 	}
+	text, _ := reply[14].(string)
+	s.Breaker, _ = rules.DecodeBreaker(text)
 	return n[1] >= summaryPage, nil
 }
 

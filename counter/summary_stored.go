@@ -27,7 +27,7 @@ func (a *Admin) summariseStored(ctx context.Context, vhost string, queues []Summ
 }
 
 func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time.Duration) error {
-	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docUndecodable)
+	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docBreaker, docUndecodable)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,8 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time
 		return err
 	}
 	s.Time, s.Override, s.Tombstones, s.Undecodable = now, q.Override, withExpired(q.Tombstones, int64(existing)),
-		docs[3].Data
+		docs[4].Data
+	s.Breaker = q.Breaker
 	if q.Paused {
 		s.Paused = &q.Pause
 	}

@@ -25,8 +25,8 @@ var arrows = map[string][]string{
 	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
 	"publisher": {"internal/broker", "internal/pause", "internal/setting"},
 	"topology":  {"internal/inspect", "internal/broker", "internal/setting"},
-	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/control",
-		"consumer/internal/delay", "consumer/internal/lanes", "internal/broker", "internal/fingerprint",
+	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/breaker",
+		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes", "internal/broker", "internal/fingerprint",
 		"internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/broker", "internal/fingerprint",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 
 	"consumer/internal/acks":    nil, // knows nothing of attempts
 	"consumer/internal/bound":   nil,
+	"consumer/internal/breaker": {"counter", "counter/rules"},
 	"consumer/internal/control": {"counter"},
 	"consumer/internal/delay":   {"consumer/internal/bound", "internal/broker"},
 	"consumer/internal/lanes":   {"consumer/internal/bound", "counter", "internal/pause"},

@@ -73,6 +73,7 @@ type Ask struct {
 	MaxRetries *int           // of a limit; nil: as it is
 	MaxAge     *time.Duration // of a limit of a queue; nil: as it is
 	Wait       time.Duration  // for consumers to stop, of a pause
+	Count      time.Duration  // of a resume: every failure counts for so long, if it closes the breaker
 	Note       counter.Note
 }
 

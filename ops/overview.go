@@ -52,6 +52,9 @@ type Summary struct {
 
 	BlockedLanes int `json:"blocked_lanes,omitempty"`
 
+	Breaker *Breaker      `json:"breaker,omitempty"` // nil: it is closed
+	Stopped time.Duration `json:"-"`                 // for how long nothing has succeeded; 0: its breaker is closed
+
 	Paused      *Note  `json:"paused,omitempty"`
 	Limit       *Limit `json:"limit,omitempty"`
 	Undecodable string `json:"undecodable,omitempty"` // the note of consumers, of the last minute
@@ -69,11 +72,12 @@ type Trouble string
 // The troubles, the worst first.
 const (
 	TroubleRoute Trouble = "route" // its dead letters reach no queue: they are lost, or consumers hold them
-	// a message has blocked or was held uncounted for over a minute, or none can be decoded, or the queue has no majority
+	// a message has blocked or was held uncounted, or nothing has succeeded, for over a minute; or none can be decoded, or
+	// the queue has no majority
 	TroubleBlocked     Trouble = "blocked"
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
-	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
+	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, has no consumer, or nothing succeeds
 	TroubleLanes       Trouble = "lanes"       // lanes are blocked: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
@@ -108,6 +112,9 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	if kept.Waiting.Messages > 0 {
 		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For),
 			Why: kept.Waiting.Why}
+	}
+	if s.Breaker = breakerOf(counter.BreakerState{Breaker: kept.Breaker, Now: kept.Time}); s.Breaker.Stops() {
+		s.Stopped = max(kept.Time.Sub(s.Breaker.Since), 0)
 	}
 	if kept.Paused != nil {
 		s.Paused = new(NoteOf(*kept.Paused))
@@ -180,14 +187,14 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "",
+	case s.Blocked > blockedAfter, s.Stopped > blockedAfter, s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "",
 		s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted
 	case len(s.Findings) > 0:
 		return TroubleUnsafe
-	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
+	case s.Breaker.Stops(), s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
 		return TroubleStopped
 	case s.BlockedLanes > 0:
 		return TroubleLanes

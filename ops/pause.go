@@ -20,9 +20,11 @@ type Pause struct {
 	Before    bool       `json:"before,omitempty"` // it was so before: nothing is done
 	Done      bool       `json:"done"`
 	Consumers []Consumer `json:"consumers,omitempty"` // processes that consume the queue
+	Breaker   *Breaker   `json:"breaker,omitempty"`   // that a resume closes
 
-	why  counter.Note
-	wait time.Duration
+	why   counter.Note
+	wait  time.Duration
+	count time.Duration // for which a resume has every failure counted
 }
 
 // Consumer is a process that consumes a queue.
@@ -47,16 +49,28 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	return p, err
 }
 
-// planResume finds the pause that a resume ends.
+// planResume finds the pause that a resume ends, and the breaker that it closes.
 func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
+	p := &Pause{VHost: q.VHost, Queue: q.Name, why: a.Note, count: a.Count}
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case paused == nil:
-		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused", q.Name, q.VHost)}
 	}
-	return &Pause{VHost: q.VHost, Queue: q.Name, Note: NoteOf(*paused), why: a.Note}, nil
+	state, err := q.Store.Breaker(ctx, q.VHost, q.Name)
+	if err != nil {
+		return nil, err
+	}
+	if b := breakerOf(state); b.Stops() {
+		p.Breaker = b
+	}
+	switch {
+	case paused != nil:
+		p.Note = NoteOf(*paused)
+	case p.Breaker == nil:
+		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed", q.Name,
+			q.VHost)}
+	}
+	return p, nil
 }
 
 // pauseNow says what consumes the queue, and whether it is paused.
@@ -81,6 +95,16 @@ func (*Pause) Question(int) string { return "" }
 
 // Do pauses or resumes the queue, and waits as long as it was asked to until the consumers of a paused one stop.
 func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
+	if p.Breaker != nil {
+		err := q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
+		if err != nil && !errors.Is(err, counter.ErrBreakerClosed) {
+			return err
+		}
+		p.Before = p.Note == Note{} // there is no pause to end
+		if err := q.audited(ctx, VerbResume, "", p.why, 0, nil); err != nil {
+			return err
+		}
+	}
 	if !p.Before {
 		verb, change, already := VerbPause, q.Store.Pause, counter.ErrPaused
 		if !p.Paused {
@@ -115,7 +139,13 @@ func (p *Pause) Running() (running []Consumer) {
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
 	queue, note := printable.Name(p.Queue), p.Note.Text()
-	switch {
+	switch closed := p.closed(); {
+	case p.Breaker != nil && p.Note == Note{}:
+		return queue + ": " + closed
+	case p.Breaker != nil:
+		p := *p
+		p.Breaker = nil
+		return p.Text() + "; " + closed
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
 	case !p.Paused && p.Done:
@@ -128,6 +158,27 @@ func (p *Pause) Text() string {
 		return queue + ": paused" + p.stopped()
 	}
 	return queue + ": would be paused"
+}
+
+// closed says that the breaker is closed.
+func (p *Pause) closed() string {
+	if p.Breaker == nil {
+		return ""
+	}
+	text := "its breaker is closed; it was open"
+	switch {
+	case !p.Done && p.Breaker.Open:
+		text = "its breaker would be closed; it is open"
+	case !p.Done:
+		text = "its doubt would end; it was to open its breaker"
+	case !p.Breaker.Open:
+		text = "its doubt ended; it was to open its breaker"
+	}
+	text += " because nothing has succeeded since " + p.Breaker.Since.UTC().Format("2006-01-02T15:04:05Z")
+	if p.count > 0 {
+		text += fmt.Sprintf("; every failure counts for %v", p.count)
+	}
+	return text
 }
 
 func (p *Pause) stopped() string {

@@ -38,6 +38,7 @@ type Status struct {
 	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
 	Notes       []Unseen     `json:"-"` // what could not be seen
 
+	Breaker     *Breaker `json:"breaker,omitempty"` // nil: it is closed
 	Paused      *Note    `json:"paused,omitempty"`
 	HeldBy      *Holding `json:"held_by,omitempty"`     // the message for which the queue is paused
 	Undecodable string   `json:"undecodable,omitempty"` // the note of consumers, of the last minute

@@ -34,6 +34,11 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if err := c.askPause(ctx, s); err != nil {
 		return err
 	}
+	breaker, err := c.Store.Breaker(ctx, c.VHost, c.Queue)
+	if err != nil {
+		return err
+	}
+	s.Breaker = breakerOf(breaker)
 	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -23,7 +24,7 @@ type consume struct {
 	cli.Streams
 	connect.Flags
 
-	maxRetries, concurrency, prefetch          int
+	maxRetries, concurrency, prefetch, breaker int
 	ordered, ackEach, allowDrop, verbose, json bool
 	holdLanes                                  bool
 	laneHeader, backoff, retry, isolation      string
@@ -31,7 +32,7 @@ type consume struct {
 	http, httpCA, httpCert, httpKey, httpToken string // http empty: a command handles the messages
 	handlerTimeout, drainTimeout               time.Duration
 	consumerTimeout, exitWhenIdle, maxAge      time.Duration
-	delayAbove                                 time.Duration
+	delayAbove, patience                       time.Duration
 }
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -120,6 +121,11 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	cli.Age(f, &o.maxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
 		"attempt, whatever its count; --max-retries applies too, whichever comes first: to retry for 36h, raise it (1000 "+
 		"at most); 0: no limit")
+	f.IntVar(&o.breaker, "breaker", 0, "once `N` messages have failed with no success since, count no failure, and two "+
+		"seconds later begin no attempt but for probes, until one succeeds: what CMD needs is away; 8 is a good value, 2 to "+
+		"100; 0: count every failure")
+	f.DurationVar(&o.patience, "patience", 0, "with --breaker: the last attempt at a message does not count without a "+
+		"success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
 	f.IntVar(&o.concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
 	f.IntVar(&o.prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")
@@ -155,8 +161,8 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.allowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
-	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "concurrency",
-		"prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "delay-above", "retry", "isolation",
+	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "breaker",
+		"patience", "concurrency", "prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "delay-above", "retry", "isolation",
 		"handler-timeout", "drain-timeout", "consumer-timeout", "health-addr", "exit-when-idle", "allow-drop")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")
 	cli.OneOf(cmd, "isolation", "suspects", "off")
@@ -176,6 +182,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
 		ConsumerTimeout: o.consumerTimeout, AllowDrop: o.allowDrop,
 		Ordered: o.ordered, HoldLanes: o.holdLanes, AckEach: o.ackEach, DelayAbove: o.delayAbove,
+		Breaker: o.breaker, Patience: o.patience,
 	}
 	var err error
 	if c.Management, err = o.Management(); err != nil {
@@ -236,6 +243,12 @@ func (o *consume) refuse(k consumer.Consumer) error {
 		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", runner.MostRetries))
 	case k.MaxAge < 0:
 		return cli.Refused("max-age", k.MaxAge, "0 or more")
+	case k.Breaker < 0 || k.Breaker == 1 || k.Breaker > counter.MaxBreaker:
+		return cli.Refused("breaker", k.Breaker, fmt.Sprintf("2 to %d, or 0 for none", counter.MaxBreaker))
+	case k.Patience < 0:
+		return cli.Refused("patience", k.Patience, "0 or more")
+	case k.Patience > 0 && k.Breaker == 0:
+		return cli.Misusef("--patience needs --breaker")
 	case k.Concurrency < 1 || k.Concurrency > 65535:
 		return cli.Refused("concurrency", k.Concurrency, "1 to 65535")
 	case k.Prefetch < 0 || k.Prefetch > 65535:

@@ -144,6 +144,9 @@ var measures = []measure{
 		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Blocked) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s ops.Summary) float64 { return oneIf(s.Paused != nil) })),
+	measured("strikes_open_seconds", "How long nothing has succeeded in the queue, so that nothing is counted; 0: its "+
+		"breaker is closed.", prometheus.GaugeValue,
+		fromStore(func(s ops.Summary) float64 { return s.Stopped.Seconds() })),
 	measured("strikes_queue_consumers", "Consumers of the queue.", prometheus.GaugeValue,
 		func(s ops.Summary) (float64, bool) { return known(s.Consumers) }),
 	measured("strikes_queue_ready_messages", "Messages in the queue that no consumer holds.", prometheus.GaugeValue,

@@ -59,9 +59,10 @@ const aboutWords = `Decisions of consume, each with its cause:
   requeue      the message returned to its original position
   dead-letter  it goes to the dead-letter queue
   isolate      it may have killed a process, and will run isolated
-  hold         it waits until the store replies or the dead-letter route is
-               repaired
-  not-counted  CMD or URL could not work; the next attempt follows the wait
+  hold         it waits until the store replies, the dead-letter route is
+               repaired, or some message succeeds
+  not-counted  CMD or URL could not work, or no message succeeds; the next
+               attempt follows the wait
   crash        the process behind URL died; counted if the attempt was isolated
   leave        the message returns to the queue with its session
   move         a copy of the message waits in a delay queue for its retry

@@ -20,14 +20,20 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	}
 	over := s.superseded && r.State == StateDone // another copy was handled
 	counts, saves := false, r.OpenToken == a.Token
+	uncounted := known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
 	switch {
 	case known == KindCrashed: // its process was taken for dead: the same count, now with the true cause
 		r.Crashes--
 		r.unnote(a.Token)
 		counts = true
 	case known == 0 && r.State != StateDeadLetter && !over:
-		s.lookForDouble()
-		counts = true
+		uncounted = s.judge(f)
+		if counts = !uncounted; counts {
+			s.lookForDouble()
+			break
+		}
+		r.remember(a.Token, KindNotCounted)
+		saves = true
 	}
 	if counts {
 		r.Failures++
@@ -58,6 +64,8 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		code = ReplyExhausted
 	case r.State == StateSkip:
 		code, saves = s.exhaust(), true
+	case uncounted:
+		code = ReplyUncounted
 	case a.HoldsQueue && old:
 		code, saves = s.hold(CauseTooOld), true
 	case a.HoldsQueue && spent && decides:
@@ -77,6 +85,23 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		code = s.move(code, counts && was != StateDone)
 	}
 	return s.end(code, saves, a.Consumer)
+}
+
+// judge reports whether the breaker keeps a new failure from being counted, and tells the breaker of it.
+func (s *step) judge(f Failure) (uncounted bool) {
+	p := s.a.Progress
+	if p.Breaker == 0 {
+		return false
+	}
+	b, changed := s.breaker()
+	uncounted = b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && s.impatient(b)
+	if (!uncounted || f.cause() == CauseNotCounted) && f.cause() != CauseRejected && s.Counted() == 0 {
+		changed = b.lengthen(s.Message, f.Reason, p, s.now) || changed
+	}
+	if changed {
+		s.queue.Breaker = b
+	}
+	return uncounted
 }
 
 // lookForDouble looks for the first sign of a second message with the id of a failure that is counted next.

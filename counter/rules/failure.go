@@ -21,15 +21,17 @@ type Failure struct {
 // Cause is why an attempt failed, or why a message was dead-lettered below its limit.
 type Cause string
 
-// The causes. Fail accepts the first four; Start itself counts a crash.
+// The causes. Fail accepts the first five; Start itself counts a crash.
 const (
 	CauseFailed   Cause = "failed"    // the handler returned an error
 	CausePanicked Cause = "panicked"  // the handler panicked
 	CauseTimedOut Cause = "timed-out" // the handler passed its deadline
 	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
-	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
-	CauseSkipped  Cause = "skipped"   // an operator skipped the message; see Admin.Skip
-	CauseBlocked  Cause = "blocked"   // an earlier message blocks its lane; no record has this cause
+	// the handler could not work, for a reason other than the message: never counted; Fail accepts it with a Progress
+	CauseNotCounted Cause = "not-counted"
+	CauseCrashed    Cause = "crashed" // the process died while the message ran isolated
+	CauseSkipped    Cause = "skipped" // an operator skipped the message; see Admin.Skip
+	CauseBlocked    Cause = "blocked" // an earlier message blocks its lane; no record has this cause
 	// it failed later than MaxAge after its first failed attempt; only tombstones have this cause
 	CauseTooOld Cause = "too-old"
 	CauseNoID   Cause = "no-id" // the message has no id to count it by; no record has this cause

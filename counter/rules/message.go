@@ -77,6 +77,10 @@ type Attempt struct {
 	// message, it holds the queue instead, which is paused in the same step: ReplyHeld. A limit of its own, Skip and
 	// Reset of the message end the pause.
 	HoldsQueue bool
+
+	// Progress is set by a consumer with a breaker. Only Start and Fail use it. The rules expect its times by the store's
+	// clock.
+	Progress Progress
 }
 
 // Delay has the arguments of steps for delay queues, in which messages wait for long delays: a copy of the message

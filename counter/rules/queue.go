@@ -26,6 +26,8 @@ type Queue struct {
 	Paused     bool
 	Pause      Note     // of the pause, or of the last resume
 	Holding    *Holding // the last message that held the queue, until that is decided; nil: none
+	Breaker    Breaker
+	Judged     bool // the step asked the breaker
 }
 
 // Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.

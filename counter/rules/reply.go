@@ -8,7 +8,7 @@ import (
 // ReplyCode is the order of a step to the consumer.
 type ReplyCode int
 
-// The reply of the steps. Start, Begun and Fail return the first ten.
+// The reply of the steps. Start, Begun and Fail return the first eleven.
 const (
 	ReplyRun       ReplyCode = iota + 1 // Start: run the handler
 	ReplyWait                           // Start: wait for Reply.Wait, then Start again with the same token
@@ -19,7 +19,9 @@ const (
 	ReplyMove
 	ReplySuperseded // Start, Fail, with Attempt.Delay: ack, a copy takes the place of this delivery
 	ReplyHeld       // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
-	ReplyBegun      // Begun: call the handler
+	// Fail, with Attempt.Progress: the failure is not counted: hold the delivery for its next attempt
+	ReplyUncounted
+	ReplyBegun // Begun: call the handler
 	// Begun: do not call it: the attempt is not open any more. End it, and begin another
 	ReplyGone
 	ReplyEnded   // End
@@ -35,7 +37,7 @@ const (
 var replyCodes = map[string]ReplyCode{
 	"RUN": ReplyRun, "WAIT": ReplyWait, "SUSPECT": ReplySuspect, "REQUEUE": ReplyRequeue,
 	"EXHAUSTED": ReplyExhausted,
-	"MOVE":      ReplyMove, "SUPERSEDED": ReplySuperseded, "HELD": ReplyHeld, "BEGUN": ReplyBegun, "GONE": ReplyGone,
+	"MOVE":      ReplyMove, "SUPERSEDED": ReplySuperseded, "HELD": ReplyHeld, "UNCOUNTED": ReplyUncounted, "BEGUN": ReplyBegun, "GONE": ReplyGone,
 	"ENDED": ReplyEnded, "MOVED": ReplyMoved, "LIMITED": ReplyLimited, "RESET": ReplyReset,
 	"REMOVED": ReplyRemoved, "SKIPPED": ReplySkipped,
 	"NONE": ReplyNone, "OVER": ReplyOver,

@@ -83,6 +83,8 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 			code = s.move(code, true)
 		}
 		return end(code, true)
+	case s.awaitsSuccess():
+		return end(ReplyWait, true)
 	case mode == ModeShared && (r.Suspect || r.OpenToken != ""):
 		r.Suspect = true
 		return end(ReplySuspect, true)

@@ -59,6 +59,10 @@ func (s *step) old() bool {
 	if o := s.queue.Override; o != nil && o.MaxAge != nil {
 		oldest = *o.MaxAge
 	}
+	if oldest > 0 && s.a.Progress.Breaker > 0 { // an outage makes no message too old
+		b, _ := s.breaker()
+		oldest += max(b.Closed.Sub(s.FirstTime), 0)
+	}
 	return s.tooOld(oldest)
 }
 
@@ -117,8 +121,11 @@ func (s *step) end(v ReplyCode, saves bool, consumer string) (Reply, time.Durati
 		s.Limit = s.given
 	}
 	keep := s.queue.TTL
-	if v == ReplyHeld {
+	switch {
+	case v == ReplyHeld:
 		keep = max(keep, PauseTTL)
+	case v == ReplyUncounted && s.TTL == 0:
+		keep = KeepDone
 	}
 	return reply, s.save(consumer, keep, s.now)
 }

@@ -2,13 +2,15 @@
 --
 -- ARGV after the common six:
 --   7  wait    ms until the next attempt may begin
---   8  cause   why it failed: failed, panicked, timed-out or rejected
+--   8  cause   why it failed: failed, panicked, timed-out or rejected; with `progress` also not-counted: the handler
+--              could not work, for a reason other than the message
 --   9  reason  the same for people
 --   10 lasted  ms that the handler ran
 --   11 max_age ms, as for START: a message that is too old after this failure is exhausted
 --   12 at_most counted attempts at which a message with this failure is exhausted; 0 or absent: no such limit. It
 --              only lowers the limit or its override, for this step; the message's own limit replaces it
 --   13 hold    as for START
+--   14 progress  as for START; 13 without hold
 --
 -- Replies:
 --   REQUEUE    hold the delivery for the wait, then nack it with requeue (or START it again in place)
@@ -16,6 +18,8 @@
 --              message is redelivered, without running the handler again
 --
 --   HELD       (with `hold` only) as for START
+--   UNCOUNTED  (with `progress` only) nothing is counted: hold the delivery for its next attempt, which the breaker may
+--              delay. A repeated FAIL gets it again, whatever the breaker is then
 --   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack
 --   SUPERSEDED      (with `delay` only) ack it: its copy takes its place
 --
@@ -29,6 +33,7 @@ return take(function(r, s, q)
   local oldest = q.max_age or width > 10 and ARGV[at + 11] ~= '0' and tonumber(ARGV[at + 11]) or 0
   local most = width > 11 and ARGV[at + 12] ~= '0' and tonumber(ARGV[at + 12]) or 0
   local holds_queue = width > 12 and ARGV[at + 13] == 'hold'
+  local progress = width > 12 and string.match(ARGV[at + (holds_queue and width > 13 and 14 or 13)], '^progress .*')
   if most > 0 and most < s.base and not (known == 'f' and was == '.') then -- else it would judge what was counted since
     s.base, s.limit = most, r.own ~= '0' and r.own + 0 or most
   end
@@ -43,10 +48,12 @@ return take(function(r, s, q)
     rarely().renew(r, s) -- the delivery arrived after that: this is a new use of the id
   end
   local over = s.superseded and r.state == 'done' -- another copy was handled
-  local counts, saves = false, r.open == s.token
+  local counts, saves, uncounted = false, r.open == s.token, progress and known == 'e'
   if known == 'c' then -- its process was taken for dead: the same count, now with the true cause
     rarely().turn(r, s, 'f')
     counts = true
+  elseif not known and r.state ~= 'exhausted' and not over and progress and rarely().judge(r, s, q, progress) then
+    r.tokens, uncounted, saves = r.tokens .. ';' .. s.token .. '=e', true, true
   elseif not known and r.state ~= 'exhausted' and not over then
     if s.age >= 0 and r.state ~= 'done' and r.firsts ~= '2' then -- is it a sign of a second message with this id?
       local double = r.firsts == '1' or r.failures + r.crashes > 0 and r.first + 0 <= now - s.age
@@ -67,6 +74,7 @@ return take(function(r, s, q)
 
   local failed = r.failures + r.crashes
   local spent, decides = failed >= s.limit, known ~= 'e' and r.state == '.'
+  if progress and oldest > 0 and decides then oldest = oldest + rarely().outage(r, s, q, progress) end
   local old = decides and not spent and oldest > 0 and r.last + 0 > oldest and failed > 0 and r.own == '0'
   local code = 'REQUEUE'
   if s.superseded then -- the copy is dead-lettered instead
@@ -75,6 +83,8 @@ return take(function(r, s, q)
     code = 'EXHAUSTED'
   elseif r.state == 'skip' then
     code, saves = rarely().exhaust(r, s, q), true
+  elseif uncounted then
+    code = 'UNCOUNTED'
   elseif holds_queue and old then
     code, saves = rarely().hold(r, s, q, 'too-old'), true
   elseif holds_queue and spent and decides then
@@ -97,5 +107,6 @@ return take(function(r, s, q)
   end
   if not saves and not s.changed then return code end
   r.consumer = s.consumer
+  if uncounted and not r.was and code == 'UNCOUNTED' then return code, BINDS end
   return code, code == 'HELD' and math.max(q.ttl, PAUSED) or q.ttl
 end)

@@ -61,6 +61,29 @@
 -- An OWN, SKIP or RESET of that message, and an END that shows it was handled or not to be counted, remove these
 -- fields, and end the pause if `only` is 1.
 --
+-- START and FAIL of a consumer with a breaker have one more argument after these, and before `delay`:
+--   progress    "progress breaker patience began ended attempt failing", a text with single spaces
+--                 breaker   messages that fail, with no success since, at which the queue is in doubt
+--                 patience  ms for which a last allowed attempt does not count without a success elsewhere; 0: none
+--                 began     ms since the latest begin of a success of this process; -1: none
+--                 ended     ms since the latest end of a success of this process; -1: none
+--                 attempt   FAIL: ms since the attempt began; -1: none
+--                 failing   1 once so many messages failed in this process since its last success
+-- They keep the breaker of the queue:
+--   breaker     <prefix>:{<vhost>/<queue>}:breaker  string: a line of numbers, separated by one space; then the reason of
+--                                                   the last message of the streak. Times are in ms. In this order:
+--                 success  the latest known begin of a success, when the rest was written
+--                 doubt    since when the queue is in doubt; 0: it is not
+--                 open     since when the breaker is open; 0: it is closed
+--                 closed   when it was closed last
+--                 next     when the next permit may be given
+--                 permits  given since it opened
+--                 count    until when an operator wants all failures counted
+--                 awaited  until when a message waits for a success
+--                 alike    so many of the streak, up to the last, have its reason apart from numbers
+--                 streak   ".", then ";time=hash" for each message that failed for the first time since the last
+--                          success that began after that: the first 16 digits of its <id hash>
+--
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
 -- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason are
@@ -316,6 +339,98 @@ local function rarely()
     if not f.holds(s, q) then return end
     if call('HGET', pause, 'only') == '1' then call('HSET', pause, 'paused', '0', 'by', by, 'at', q.now, 'why', why) end
     call('HDEL', pause, 'message', 'id', 'generation', 'cause', 'since', 'only')
+  end
+
+  -- breaker reads the breaker of the queue, and notes the successes of the process in it. It is the function Learn of
+  -- package counter/rules.
+  function f.breaker(r, s, q, progress)
+    local now, b = q.now, { key = string.sub(KEYS[1], 1, -6) .. 'breaker' }
+    local limit, patience, began, ended, attempt, failing =
+      string.match(progress, '^progress (%d+) (%d+) (%-?%d+) (%-?%d+) (%-?%d+) ([01])$')
+    if not limit then error('ERR not a progress: ' .. progress) end
+    began = began + 0 >= 0 and now - began or 0
+    ended = ended + 0 >= 0 and now - ended or 0
+    b.limit, b.failing = limit + 0, failing == '1'
+    b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike, b.streak, b.reason =
+      string.match(call('GET', b.key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %.(%S*)\n(.*)$')
+    if not b.reason then
+      b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike = 0, 0, 0, 0, 0, 0, 0, 0, 0
+      b.streak, b.reason = '', ''
+    end
+    b.changed = b.doubt + 0 > now or b.open + 0 > now or b.next + 0 > now + 3000
+    for _, past in ipairs({ 'success', 'doubt', 'open', 'closed' }) do b[past] = math.min(b[past] + 0, now) end
+    b.next, b.permits, b.alike = math.min(b.next + 0, now + 3000), b.permits + 0, b.alike + 0
+    b.count, b.awaited = b.count + 0, b.awaited + 0
+    b.early = attempt + 0 >= 0 and now - attempt < b.closed -- the attempt began before the closing
+
+    if began > b.success then b.success, b.changed = began, b.changed or b.awaited > now end
+    local failed, closed, over = 0, b.open == 0, false
+    local calm = closed and b.doubt > 0 and ended > b.doubt
+    b.streak = string.gsub(b.streak, ';(%d+)(=%x+)', function(at, message)
+      at = math.min(at + 0, now)
+      if closed and not calm and b.success > at then
+        over = true
+        return ''
+      end
+      failed = failed + 1
+      return string.format(';%d', at) .. message
+    end)
+    b.failed = failed
+    if not closed then
+      if b.success > b.open then
+        b.streak, b.failed, b.doubt, b.open, b.closed, b.next, b.permits, b.changed = '', 0, 0, 0, now, 0, 0, true
+        b.early = attempt + 0 >= 0 and now - attempt < now
+      end
+    elseif calm then
+      b.streak, b.failed, b.doubt, b.changed = '', 0, 0, true
+    elseif over then
+      b.doubt, b.changed = 0, true
+    elseif b.doubt > 0 and now - b.doubt >= 2000 then
+      b.open, b.next, b.permits, b.changed = now, now + 1000, 0, true
+    end
+    -- the message may lose its last allowed attempt to an outage: no success is known that began after its last failure
+    failed = r.failures + r.crashes
+    b.impatient = patience + 0 > 0 and failed > 0 and failed + 1 >= s.limit and b.success <= r.first + r.last and
+      now - r.first < patience + 0 and b.count <= now
+    return b
+  end
+
+  function f.keep(b)
+    call('SET', b.key, string.format('%d %d %d %d %d %d %d %d %d .', b.success, b.doubt, b.open, b.closed, b.next,
+      b.permits, b.count, b.awaited, b.alike) .. b.streak .. '\n' .. b.reason, 'PX', ARGV[1])
+  end
+
+  -- judge reports whether the breaker keeps a new failure from being counted, and tells the breaker of it.
+  function f.judge(r, s, q, progress)
+    local b, cause, reason = f.breaker(r, s, q, progress), ARGV[s.at + 8], ARGV[s.at + 9]
+    local troubled = b.failing or b.doubt > 0 or b.open > 0 or b.early
+    local uncounted = cause ~= 'rejected' and
+      (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
+    local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
+    if cause ~= 'rejected' and (not uncounted or cause == 'not-counted') and r.failures + r.crashes == 0 and
+      not troubled and b.count <= q.now and not string.find(b.streak, message, 1, true) then
+      reason = string.sub(string.match(reason, '[^\r\n]+') or '', 1, LINE)
+      local same = b.failed > 0 and string.gsub(b.reason, '%d+', '0') == string.gsub(reason, '%d+', '0')
+      b.alike, b.reason = (same and math.min(b.alike, b.failed) or 0) + 1, reason
+      b.streak, b.failed, b.changed = b.streak .. string.format(';%d', q.now) .. message, b.failed + 1, true
+      if b.failed >= b.limit then b.doubt = q.now end
+    end
+    if b.changed then f.keep(b) end
+    return uncounted
+  end
+
+  -- outage is how many ms after the first failure of a message the breaker was closed last: they make no message old.
+  function f.outage(r, s, q, progress)
+    return math.max(0, f.breaker(r, s, q, progress).closed - r.first)
+  end
+
+  -- awaits reports whether the last allowed attempt has to wait for a success of another message.
+  function f.awaits(r, s, q, progress)
+    local b, since = f.breaker(r, s, q, progress), q.now - math.max(r.due, r.first + r.last)
+    if not b.impatient or since >= 30000 then return false end
+    s.rest, b.awaited = math.min(1000, 30000 - since), q.now + 2000
+    f.keep(b)
+    return true
   end
 
   -- confirm notes that a copy exists.

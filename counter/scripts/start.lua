@@ -12,10 +12,12 @@
 --   10 crash  "crash " and how the process of the last attempt at this delivery died, as the consumer saw it; empty
 --             or absent: it saw nothing
 --   11 hold   hold: if the message is exhausted, it holds its queue; absent: it is dead-lettered
+--   12 progress  as in record.lua; 11 without hold
 --
 -- Replies:
 --   RUN        run the handler. The number of the attempt is failures + crashes + 1. The reply has its fence
---   WAIT       the backoff of the last failure is not over: wait, then START again with the same token
+--   WAIT       the backoff of the last failure is not over, or with `progress` the last allowed attempt waits for a
+--              success of another message: wait, then START again with the same token
 --   SUSPECT    (shared only) the message may have killed a process: let no other handler run, then START isolated
 --              with the same token
 --   EXHAUSTED  dead-letter the message without running the handler
@@ -34,6 +36,8 @@ local function start(r, s, q)
   local isolated = asked == 'isolated' or asked == 'beside-abandoned'
   local oldest = q.max_age or s.width > 8 and tonumber(ARGV[s.at + 9]) or 0
   local holds_queue = s.width > 10 and ARGV[s.at + 11] == 'hold' and r.state ~= 'skip'
+  local with = s.at + (s.width > 11 and ARGV[s.at + 11] == 'hold' and 12 or 11)
+  local progress = s.width > 10 and string.match(ARGV[with], '^progress .*')
   local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
   if copy then
     rarely().copies(r, s, copy, above, lease, body)
@@ -74,6 +78,7 @@ local function start(r, s, q)
 
   local failed = r.failures + r.crashes
   local spent = failed >= s.limit and r.binds == '0' -- else it was handled, and no attempt was counted since
+  if progress and oldest > 0 then oldest = oldest + rarely().outage(r, s, q, progress) end
   local old = oldest > 0 and r.last + 0 > oldest and failed > 0 and r.own == '0' and r.binds == '0'
   local held = holds_queue and failed > 0 and runs <= 0 and rarely().holds(s, q)
   local code, keep = nil, q.ttl
@@ -93,6 +98,8 @@ local function start(r, s, q)
   elseif left > 0 then
     code = 'WAIT'
     if s.copy and left > s.above and (r.top or 0) < COPIES then code = rarely().move(r, s, q, code, true) end
+  elseif progress and rarely().awaits(r, s, q, progress) then
+    code = 'WAIT'
   elseif asked == 'shared' and (r.suspect == '1' or r.open ~= '.') then
     code, r.suspect = 'SUSPECT', '1'
   else

@@ -9,7 +9,7 @@
 --   4  forgotten  ms that a message may wait for its next attempt
 --
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, waiting,
--- blocked lanes, tombstones in dead }
+-- blocked lanes, tombstones in dead, breaker }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
 -- the record of the one that has retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and pause
 -- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. waiting is what each process reports of messages whose attempts are not
@@ -70,4 +70,4 @@ end
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
   redis.pcall('GET', KEYS[4]), waiting, redis.pcall('ZCARD', KEYS[8]),
-  redis.pcall('ZCOUNT', KEYS[5], now, '+inf') }
+  redis.pcall('ZCOUNT', KEYS[5], now, '+inf'), redis.pcall('GET', string.sub(index, 1, -6) .. 'breaker') }

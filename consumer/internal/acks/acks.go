@@ -77,9 +77,10 @@ type Batcher[D any] struct {
 	mu             sync.Mutex
 	oldest, newest *Entry[D] // a delivery that is left unsettled stays, because no run may cover it
 	unsettled      int
-	decided        int // of them, with a method
-	run            int // how many of those are worth one request
-	ticks          int // so far
+	decided        int  // of them, with a method
+	run            int  // how many of those are worth one request
+	ticks          int  // so far
+	apart          bool // from Apart on
 	armed          bool
 
 	due     []settlement[D] // taken out of the list
@@ -116,6 +117,21 @@ func (b *Batcher[D]) arm() {
 		b.armed = true
 		b.timer.Reset(Tick)
 	}
+}
+
+// Apart settles each delivery on its own from now on: a second consumer of the channel is about to get deliveries, which
+// may be taken in another order than that of their tags. A run would then cover one that was not taken yet.
+func (b *Batcher[D]) Apart() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.apart = true
+}
+
+// IsApart reports whether Apart was called.
+func (b *Batcher[D]) IsApart() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.apart
 }
 
 // Open takes in a delivery, in the order of the channel.

@@ -24,7 +24,7 @@ func (b *Batcher[D]) take() {
 		}
 		e = newer
 	}
-	if b.Each {
+	if b.Each || b.apart {
 		b.singly(run)
 	} else {
 		b.inRuns(run)

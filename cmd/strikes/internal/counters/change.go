@@ -22,9 +22,12 @@ func (c *Command) Pause(ctx context.Context, queue string) error {
 	return c.noted(ctx, ops.VerbPause, queue, "")
 }
 
-// Resume ends the pause of a queue.
+// Resume ends the pause of a queue, and closes its breaker.
 func (c *Command) Resume(ctx context.Context, queue string) error {
-	return c.change(ctx, ops.VerbResume, queue, ops.Ask{Note: c.Given()}, "")
+	if c.Count < 0 || c.Count > 24*time.Hour {
+		return cli.Refused("count", c.Count, "0 to 24h0m0s")
+	}
+	return c.change(ctx, ops.VerbResume, queue, ops.Ask{Note: c.Given(), Count: c.Count}, "")
 }
 
 // Skip has a message dead-lettered at its next step.

@@ -29,7 +29,8 @@ type Command struct {
 	MaxRetries int           // SetLimit
 	MaxAge     time.Duration // SetLimit
 
-	Wait time.Duration // Pause
+	Wait  time.Duration // Pause
+	Count time.Duration // Resume
 
 	check func(ctx context.Context, queue string) error // before a change is planned; nil: none
 }

@@ -20,6 +20,13 @@ func Status(s ops.Status) []term.Row {
 	if s.Paused != nil {
 		rows = append(rows, paused(s)...)
 	}
+	if b := s.Breaker; b != nil {
+		rows = append(rows, term.Row{Text: "breaker    " + b.Text(s.Time), Kind: term.Alarm})
+		if b.Stops() {
+			rows = append(rows, term.Row{Text: "           strikes resume " + shell.Operands(s.Queue) +
+				" lets all go on at once; a success does too"})
+		}
+	}
 	if s.Undecodable != "" {
 		name := shell.Operands(s.Queue)
 		rows = append(rows,

@@ -1,0 +1,392 @@
+// Package breaker keeps attempts from beginning while no message of a queue succeeds.
+package breaker
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
+)
+
+const (
+	every   = time.Second            // between two reads of the breaker
+	soon    = 250 * time.Millisecond // the same, while messages have failed with no success since
+	timeout = 500 * time.Millisecond // of a read
+	blindly = 5 * time.Second        // without a reply of the store, first deliveries begin
+	idle    = 5 * time.Second        // without a success of others, a process does not fail alone
+	settle  = 300 * time.Millisecond // in which a fresh message may come, before one that has failed is tried again
+)
+
+// Store keeps the breaker of a queue.
+type Store interface {
+	AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress, wants bool) (counter.BreakerState, error)
+}
+
+// Options are the settings of a Gate.
+type Options struct {
+	Store    Store
+	VHost    string
+	Queue    string
+	Breaker  int
+	Patience time.Duration
+	Logger   *slog.Logger
+
+	// Fetch is called when a permit is left and all messages here have failed: it asks for fresh ones, and returns
+	// immediately. nil: there are none.
+	Fetch func()
+}
+
+// Pass is how a wait at a Gate ended.
+type Pass int
+
+// How a wait ends.
+const (
+	Open     Pass = iota + 1 // the gate is open
+	Permit                   // the attempt is a probe
+	TooLong                  // neither in time
+	awaiting                 // not yet
+)
+
+// Waiting is a delivery that waits at a Gate.
+type Waiting struct {
+	Probes   int  // that it was
+	Failures int  // of it, counted or not
+	First    bool // its attempt needs no store
+
+	passes chan Pass
+}
+
+func (w *Waiting) fresh() bool { return w.Probes+w.Failures == 0 }
+
+// Gate is the breaker as a process knows it. It is shut while the breaker of the queue is open, and while so many
+// messages have failed in this process alone.
+type Gate struct {
+	Options
+	origin       time.Time // before all successes here
+	shut         atomic.Bool
+	began, ended atomic.Int64 // of the successes here, the latest begin and end; as since
+	again        chan struct{}
+
+	mu      sync.Mutex
+	state   counter.BreakerState
+	heard   time.Time     // when the store replied last
+	blind   bool          // it has not for long
+	missed  bool          // it did not the last time
+	calm    chan struct{} // closed unless messages are fetched or may be
+	isCalm  bool
+	waiting []*Waiting
+
+	failed   int       // messages here since the last success here
+	alone    time.Time // since when these are as many as the Breaker; zero: they are not
+	permits  int       // that are left
+	until    time.Time // when these are forgotten
+	others   time.Time // when another process was known to have succeeded meanwhile
+	stopped  time.Time // since when the process has stopped alone; zero: it has not
+	next     time.Time // its next permit
+	fetching bool
+}
+
+// New returns a Gate that is open.
+func New(o Options) *Gate {
+	g := &Gate{Options: o, again: make(chan struct{}, 1), calm: make(chan struct{}), isCalm: true, heard: time.Now(),
+		origin: time.Now()}
+	close(g.calm)
+	return g
+}
+
+// since is the time from the origin; 0 is left for none.
+func (g *Gate) since(at time.Time) int64 { return int64(at.Sub(g.origin)) + 1 }
+
+// atOf is the inverse of since; zero for 0.
+func (g *Gate) atOf(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return g.origin.Add(time.Duration(n - 1))
+}
+
+// Shut reports whether attempts must wait.
+func (g *Gate) Shut() bool { return g.shut.Load() }
+
+// Calm returns a channel that is closed once no fresh messages are needed.
+func (g *Gate) Calm() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calm
+}
+
+// Progress is what a step tells the store; attempt is when the attempt began, zero if it has not.
+func (g *Gate) Progress(attempt time.Time) counter.Progress {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.progress(attempt)
+}
+
+func (g *Gate) progress(attempt time.Time) counter.Progress {
+	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.atOf(g.began.Load()),
+		Ended: g.atOf(g.ended.Load()), Attempt: attempt, Failing: !g.alone.IsZero()}
+}
+
+// Succeeded is called after each attempt that succeeded.
+func (g *Gate) Succeeded(began, ended time.Time) {
+	later(&g.began, g.since(began))
+	later(&g.ended, g.since(ended))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopped.IsZero() {
+		g.Logger.Info("a message succeeded in this process: it goes on", "queue", g.Queue)
+	}
+	g.failed = 0
+	if !g.alone.IsZero() {
+		g.alone, g.stopped = time.Time{}, time.Time{}
+		g.update()
+	}
+	if !g.state.Doubt.IsZero() {
+		g.wake()
+	}
+}
+
+func later(at *atomic.Int64, n int64) {
+	for is := at.Load(); is < n && !at.CompareAndSwap(is, n); is = at.Load() {
+	}
+}
+
+// Failed is called after the store has replied to a failure: first, if it is the first one of its message; kept, if
+// the breaker kept it from being counted.
+func (g *Gate) Failed(first, kept bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if kept && g.state.Doubt.IsZero() && g.alone.IsZero() {
+		g.wake() // the breaker has changed
+	}
+	if first && g.state.Doubt.IsZero() {
+		if g.failed++; g.failed == g.Breaker {
+			g.alone = time.Now()
+			g.update()
+			g.fetch() // perhaps all that it has prefetched always fails, and another message succeeds
+		}
+	}
+}
+
+// Wait returns when the attempt may begin, or must not because ctx or the time is over.
+func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
+	g.mu.Lock()
+	w.passes = make(chan Pass, 1)
+	g.waiting = append(g.waiting, w)
+	g.spend(false)
+	first := len(g.waiting) == 1
+	g.mu.Unlock()
+	if first {
+		g.wake()
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case p := <-w.passes:
+		return p
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = slices.DeleteFunc(g.waiting, func(x *Waiting) bool { return x == w })
+	select {
+	case p := <-w.passes: // meanwhile
+		if p == Permit {
+			g.permits++
+			g.spend(true)
+		}
+	default:
+	}
+	return TooLong
+}
+
+// Run reads the breaker once a second, and when a permit may be due, until ctx is done.
+func (g *Gate) Run(ctx context.Context) {
+	for {
+		g.ask(ctx)
+		g.mu.Lock()
+		g.stopAlone(time.Now())
+		wait := g.pause()
+		g.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-g.again:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// pause is how long until the next read. The caller has locked g.mu.
+func (g *Gate) pause() time.Duration {
+	due := every
+	if len(g.state.Streak) > 0 && g.state.Open.IsZero() && !g.missed {
+		due = soon
+	}
+	if len(g.waiting) > 0 && !g.state.Open.IsZero() && !g.missed {
+		due = g.state.Next.Sub(g.state.Now) - time.Since(g.heard)
+	}
+	return min(max(due, time.Millisecond), every)
+}
+
+// wake has the breaker read now.
+func (g *Gate) wake() {
+	select {
+	case g.again <- struct{}{}:
+	default:
+	}
+}
+
+func (g *Gate) ask(ctx context.Context) {
+	g.mu.Lock()
+	p, wants := g.progress(time.Time{}), len(g.waiting) > 0
+	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, p, wants)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.missed, g.blind = true, time.Since(g.heard) >= blindly
+		g.update()
+		return
+	}
+	before := g.state
+	g.state, g.heard, g.missed, g.blind = state, time.Now(), false, false
+	switch {
+	case before.Open.IsZero() && !state.Open.IsZero():
+		g.Logger.Warn("nothing succeeds: no attempt begins but for probes, and nothing is counted", "queue", g.Queue,
+			"failed", len(state.Streak), "reason", state.Reason)
+	case !before.Open.IsZero() && state.Open.IsZero():
+		g.Logger.Info("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
+		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+	case state.Success.After(before.Success):
+		g.others = g.heard
+	}
+	g.update()
+	if state.Permitted {
+		g.permit()
+	}
+}
+
+// stopAlone stops this process, in which everything fails while others succeed, and gives it its own permits.
+func (g *Gate) stopAlone(now time.Time) {
+	switch {
+	case g.alone.IsZero() || !g.state.Doubt.IsZero():
+	case !g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
+		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+		g.update()
+	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
+		g.stopped, g.next = now, now.Add(rules.FirstPermit)
+		g.Logger.Warn("nothing succeeds in this process, while others succeed: it begins no attempt but for probes, and "+
+			"counts nothing", "queue", g.Queue, "failed", g.failed)
+		g.update()
+	case !g.stopped.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
+		g.next = now.Add(rules.LaterPermits)
+		g.permit()
+	}
+}
+
+// update opens or shuts the gate. The caller has locked g.mu.
+func (g *Gate) update() {
+	shut := !g.state.Open.IsZero() || !g.stopped.IsZero()
+	if shut != g.shut.Load() {
+		g.shut.Store(shut)
+		g.permits = 0
+	}
+	switch trouble := shut || !g.alone.IsZero(); {
+	case trouble && g.isCalm:
+		g.calm, g.isCalm = make(chan struct{}), false
+	case !trouble && !g.isCalm:
+		g.isCalm, g.fetching = true, false
+		close(g.calm)
+	}
+	g.spend(false)
+}
+
+// fetch asks for fresh messages once, until all is calm. The caller has locked g.mu.
+func (g *Gate) fetch() {
+	if g.Fetch != nil && !g.fetching {
+		g.fetching = true
+		g.Fetch()
+	}
+}
+
+// permit takes a permit. The caller has locked g.mu.
+func (g *Gate) permit() {
+	g.permits, g.until = rules.Probes, time.Now().Add(rules.LaterPermits)
+	g.spend(false)
+	if g.permits == 0 {
+		return
+	}
+	g.fetch()
+	time.AfterFunc(settle, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.spend(true)
+	})
+}
+
+// spend lets those go that may: all if the gate is open, else as many as there are permits: fresh ones, and if any is
+// true those too that have failed, which were tried least. The caller has locked g.mu.
+func (g *Gate) spend(all bool) {
+	slices.SortStableFunc(g.waiting, func(a, b *Waiting) int {
+		return cmp.Or(a.Probes-b.Probes, a.Failures-b.Failures)
+	})
+	if !g.shut.Load() {
+		g.open()
+		return
+	}
+	if time.Now().After(g.until) {
+		g.permits = 0
+	}
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *Waiting) bool {
+		switch {
+		case g.blind && w.First:
+			w.passes <- Open
+		case g.permits > 0 && (all || w.fresh() || g.Fetch == nil):
+			g.permits--
+			w.passes <- Permit
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// open lets all go, those that have failed most often between those that have not: many failures in a row would look
+// like the outage that has just ended.
+func (g *Gate) open() {
+	for left := g.waiting; len(left) > 0; {
+		left[0].passes <- Open
+		if left = left[1:]; len(left) > 0 {
+			left[len(left)-1].passes <- Open
+			left = left[:len(left)-1]
+		}
+	}
+	g.waiting = nil
+}
+
+// Follow takes over what the gate of the session before knows.
+func (g *Gate) Follow(last *Gate) {
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	g.origin = last.origin
+	g.began.Store(last.began.Load())
+	g.ended.Store(last.ended.Load())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state, g.heard, g.failed, g.alone, g.stopped, g.next = last.state, last.heard, last.failed, last.alone,
+		last.stopped, last.next
+	g.update()
+}

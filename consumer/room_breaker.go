@@ -1,0 +1,190 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/consumer/internal/breaker"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// BreakerKeeper is a Counter that keeps the breaker of a queue. *counter.Counter and *counter.Memory are
+// BreakerKeepers.
+type BreakerKeeper interface {
+	Counter
+	breaker.Store
+}
+
+// breakerFeature counts no failures while nothing succeeds, see Consumer.Breaker.
+var breakerFeature = feature{refuse: refuseBreaker, room: newBreakerRoom}
+
+// freshPrefetch is how many messages beyond the prefetch are fetched when all of the prefetch have failed.
+const freshPrefetch = 50
+
+// breakerRoom has attempts wait while nothing succeeds.
+type breakerRoom struct {
+	noRoom
+	s     *session
+	gate  *breaker.Gate
+	fetch chan struct{} // asks for fresh messages
+}
+
+func refuseBreaker(c *Consumer) error {
+	_, keeps := c.Counter.(BreakerKeeper)
+	switch {
+	case c.Breaker < 0 || c.Breaker == 1 || c.Breaker > counter.MaxBreaker:
+		return refused(c.Queue, "Breaker", c.Breaker, fmt.Sprintf("2 to %d, or 0 for none", counter.MaxBreaker))
+	case c.Patience < 0:
+		return refused(c.Queue, "Patience", c.Patience, "0s or more")
+	case c.Patience > 0 && c.Breaker == 0:
+		return refused(c.Queue, "Patience", c.Patience, "0s without a Breaker")
+	case c.Breaker > 0 && !keeps:
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
+			"a BreakerKeeper with a Breaker, such as *counter.Counter")
+	}
+	return nil
+}
+
+func newBreakerRoom(s *session, before rooms) room {
+	if s.Breaker == 0 {
+		return nil
+	}
+	r := &breakerRoom{s: s, fetch: make(chan struct{}, 1)}
+	o := breaker.Options{Store: s.Counter.(BreakerKeeper), VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
+		Patience: s.Patience, Logger: s.Logger}
+	if !s.Ordered {
+		o.Fetch = func() {
+			select {
+			case r.fetch <- struct{}{}:
+			default:
+			}
+		}
+	}
+	r.gate = breaker.New(o)
+	if last := find[*breakerRoom](before); last != nil {
+		r.gate.Follow(last.gate)
+	}
+	s.reports, s.failed, s.more = true, r.failed, make(chan amqp.Delivery)
+	return r
+}
+
+func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
+	a.Progress = r.gate.Progress(d.outcome.began)
+}
+
+var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
+
+// beforeAttempt holds a delivery while nothing succeeds, without a worker: that serves the probes.
+func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
+	if !r.gate.Shut() {
+		return stepReceived, nil
+	}
+	r.s.release(ctx, d)
+	probes := kept[int](d, r)
+	if *probes == 0 && d.past.uncounted == 0 {
+		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
+	}
+	switch r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes, First: d.isFirst(),
+		Failures: d.reply.Counted() + d.past.uncounted}) {
+	case breaker.TooLong:
+		return r.s.giveBack(ctx, d), nil
+	case breaker.Permit:
+		*probes++
+	default:
+	}
+	return stepReceived, nil
+}
+
+// failed is called after the reply to FAIL.
+func (r *breakerRoom) failed(d *delivery) {
+	counts := d.reply.Code != counter.ReplyUncounted
+	switch d.outcome.cause {
+	case counter.CauseRejected: // it is no sign of trouble
+	case counter.CauseNotCounted:
+		r.gate.Failed(d.reply.Counted() == 0 && d.past.uncounted == 0, false)
+	default:
+		r.gate.Failed(counts && d.reply.Counted() == 1, !counts)
+	}
+}
+
+// beforeSettlement notes successes, and holds a delivery whose failure is not counted before its next attempt.
+func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
+	switch {
+	case next == stepAck && d.number > 0 && d.outcome.failed == nil:
+		r.gate.Succeeded(d.outcome.began, d.outcome.began.Add(d.outcome.ran))
+	case next == stepUncounted && r.gate.Shut(): // the gate holds it
+		d.past.uncounted = max(d.past.uncounted, 1)
+		r.s.observe(ctx, d, Event{Outcome: OutcomeNotCounted, Err: d.outcome.err})
+		return stepBegin, nil
+	case next == stepUncounted:
+		return r.s.postpone(ctx, d, OutcomeNotCounted), nil
+	}
+	return next, nil
+}
+
+// beside keeps the gate, and fetches fresh messages when it asks for them.
+func (r *breakerRoom) beside(ctx context.Context) {
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { r.gate.Run(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.fetch:
+			if err := r.fresh(ctx); err != nil {
+				r.s.Logger.Warn("fetching messages beyond the prefetch", "queue", r.s.Queue, "error", err)
+			}
+		}
+	}
+}
+
+// fresh takes messages beyond the prefetch until the gate opens: with nothing but failing messages in the prefetch no
+// probe could succeed. They come with a second consumer on the channel, which has a prefetch of its own. That works
+// with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after the
+// cancel.
+func (r *breakerRoom) fresh(ctx context.Context) error {
+	channel, tag := r.s.link.channel, "strikes-"+token(tokens.Add(1)).String()
+	r.s.acks.Apart()
+	more, err := bound.Await(ctx, openTimeout, func() (<-chan amqp.Delivery, error) {
+		if err := channel.Qos(freshPrefetch, 0, false); err != nil {
+			return nil, err
+		}
+		return channel.Consume(r.s.Queue, tag, false, false, false, false, nil)
+	}, func(<-chan amqp.Delivery) {})
+	if err != nil {
+		return err
+	}
+	cancel := func() { // those that come until then are still taken
+		if err := channel.Cancel(tag, false); err != nil {
+			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
+		}
+	}
+	var ending sync.WaitGroup
+	defer func() { _ = bound.Within(closeTimeout, ending.Wait) }()
+	for calm := r.gate.Calm(); ; {
+		select {
+		case <-ctx.Done():
+			if calm != nil {
+				ending.Go(cancel)
+			}
+			return nil
+		case <-calm:
+			calm = nil
+			ending.Go(cancel)
+		case d, ok := <-more:
+			if !ok {
+				return nil
+			}
+			select {
+			case r.s.more <- d:
+			case <-ctx.Done():
+			}
+		}
+	}
+}

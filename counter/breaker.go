@@ -1,0 +1,74 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
+)
+
+// ErrBreakerClosed is wrapped by ResumeBreaker if the breaker of the queue is closed and the queue is not in doubt:
+// nothing is done.
+var ErrBreakerClosed = errors.New("the breaker of the queue is closed")
+
+// BreakerState is the breaker of a queue at a time by the store's clock.
+type BreakerState struct {
+	Breaker
+	Now       time.Time
+	Permitted bool // of Counter.AskBreaker: the process may begin rules.Probes attempts
+}
+
+// AskBreaker reports the successes of a process that has a breaker, and returns the breaker of its queue. A process
+// that wants to run something while it is open asks for a permit. After an error the last state stays in force.
+func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progress, wants bool) (BreakerState, error) {
+	return c.changeBreaker(ctx, vhost, queue, askBreaker(p, wants))
+}
+
+// askBreaker is the change of a breaker by Counter.AskBreaker.
+func askBreaker(p Progress, wants bool) func(*BreakerState) bool {
+	return func(b *BreakerState) bool {
+		changed := b.Learn(p.At(b.Now), b.Now)
+		b.Permitted = wants && b.Permit(b.Now)
+		return p.Failing && b.Await(b.Now) || changed || b.Permitted
+	}
+}
+
+// Breaker returns the breaker of a queue. The zero Breaker is closed.
+func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState, error) {
+	return a.changeBreaker(ctx, vhost, queue, func(*BreakerState) bool { return false })
+}
+
+// ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, whatever
+// happens: only for a queue that holds nothing but messages that fail. Zero: the breaker may open again at once.
+func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) error {
+	done := false
+	_, err := a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {
+		done = b.Resume(count, b.Now)
+		return done
+	})
+	if err == nil && !done {
+		return fmt.Errorf("counter: resume, queue %q: %w", queue, ErrBreakerClosed)
+	}
+	return err
+}
+
+// changeBreaker loads the breaker, and saves it if change returns true.
+func (c *client) changeBreaker(ctx context.Context, vhost, queue string,
+	change func(*BreakerState) bool) (b BreakerState, err error) {
+	err = c.insist(ctx, Queue{vhost, queue}, []string{docBreaker}, func(now time.Time, docs []Doc) (Change, error) {
+		d := docs[0]
+		b = BreakerState{Now: now.Truncate(time.Millisecond)}
+		b.Breaker, _ = rules.DecodeBreaker(d.Data) // another program's text is no breaker
+		if d.Err != nil || !change(&b) {
+			return Change{}, d.Err
+		}
+		d.Data, d.Expires = rules.EncodeBreaker(b.Breaker), b.Now.Add(c.opts.TTL)
+		return Change{Docs: []Doc{d}}, nil
+	})
+	if err != nil {
+		return BreakerState{}, fmt.Errorf("counter: breaker, queue %q: %w", queue, err)
+	}
+	return b, nil
+}

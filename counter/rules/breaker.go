@@ -1,0 +1,288 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Times of a breaker.
+const (
+	DoubtLasts    = 2 * time.Second  // until a queue in doubt opens its breaker
+	FirstPermit   = time.Second      // from the opening to the first permit
+	SecondPermit  = 2 * time.Second  // from the first permit to the second
+	LaterPermits  = 3 * time.Second  // between the permits after that
+	Probes        = 3                // attempts for each permit
+	SuccessAwaits = 30 * time.Second // that a last attempt waits, at most, for a success elsewhere
+	SuccessPoll   = time.Second      // until a message that waits for a success asks again
+)
+
+// MaxBreaker is the largest Progress.Breaker.
+const MaxBreaker = 100
+
+// Progress is what a process with a breaker says of itself with each step. The times are by the store's clock here;
+// what is sent are ages.
+type Progress struct {
+	Breaker  int           // messages that fail, with no success since, at which the queue is in doubt; 0: no breaker
+	Patience time.Duration // that a last allowed attempt does not count without a success elsewhere; 0: none
+	Began    time.Time     // of the successes of the process, the latest begin; zero: none
+	Ended    time.Time     // likewise the latest end
+	Attempt  time.Time     // of Fail: when the attempt began
+	Failing  bool          // Breaker messages failed in this process since its last success
+}
+
+// Breaker is what the store keeps of a queue whose consumers have a breaker. It is closed, in doubt, or open.
+type Breaker struct {
+	Streak  []FirstFailure // messages that failed for the first time since the last success that began after that
+	Doubt   time.Time      // since when the streak has a success to wait for; zero: it has not
+	Open    time.Time      // since when no attempt begins without a permit; zero: it is closed
+	Closed  time.Time      // when it was last closed
+	Next    time.Time      // of an open one: when the next permit may be given
+	Permits int            // since the opening
+	Count   time.Time      // until when an operator wants every failure counted
+	Success time.Time      // the latest known begin of a success; it is written only if something else is, or awaited
+	Awaited time.Time      // until when a message waits for a Success
+	Reason  string         // of the last message of the streak: the first line, cut to 120 bytes
+	Alike   int            // so many of the streak, up to the last, have this reason apart from its numbers
+}
+
+// FirstFailure is one message of a streak.
+type FirstFailure struct {
+	At      time.Time
+	Message string // the first 16 digits of the hash of its id
+}
+
+// hashOf is a message as a streak names it.
+func hashOf(m Message) string {
+	sum := sha256.Sum256([]byte(m.ID))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Learn notes the successes of a process, and the time that has passed. It reports whether the breaker is to be
+// written.
+func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
+	changed = b.bound(now)
+	if p.Began.After(b.Success) {
+		b.Success = p.Began
+		changed = changed || b.Awaited.After(now)
+	}
+	switch {
+	case !b.Open.IsZero():
+		if b.Success.After(b.Open) {
+			b.close(now)
+			return true
+		}
+		return changed
+	case !b.Doubt.IsZero() && p.Ended.After(b.Doubt):
+		b.Streak, b.Doubt = nil, time.Time{}
+		return true
+	}
+	failed := len(b.Streak)
+	b.Streak = slices.DeleteFunc(b.Streak, func(f FirstFailure) bool { return b.Success.After(f.At) })
+	switch {
+	case len(b.Streak) < failed:
+		b.Doubt, changed = time.Time{}, true
+	case !b.Doubt.IsZero() && now.Sub(b.Doubt) >= DoubtLasts:
+		b.Open, b.Next, b.Permits, changed = now, now.Add(FirstPermit), 0, true
+	}
+	return changed
+}
+
+// Permit gives a permit for Probes attempts, and reports whether it did.
+func (b *Breaker) Permit(now time.Time) bool {
+	if b.Open.IsZero() || now.Before(b.Next) {
+		return false
+	}
+	b.Permits++
+	b.Next = now.Add(LaterPermits)
+	if b.Permits == 1 {
+		b.Next = now.Add(SecondPermit)
+	}
+	return true
+}
+
+// Await has the next successes written, for a process that wants to know whether others succeed. It reports whether the
+// breaker is to be written.
+func (b *Breaker) Await(now time.Time) bool {
+	if b.Awaited.After(now.Add(SuccessPoll)) {
+		return false
+	}
+	b.Awaited = now.Add(3 * SuccessPoll)
+	return true
+}
+
+// Resume closes the breaker for an operator, who may want failures counted for a time. It reports false, and does
+// nothing, if the breaker is closed and the queue is not in doubt.
+func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
+	now = now.Truncate(time.Millisecond)
+	b.bound(now)
+	if b.Open.IsZero() && b.Doubt.IsZero() {
+		return false
+	}
+	if b.close(now); count > 0 {
+		b.Count = now.Add(whole(count))
+	}
+	return true
+}
+
+func (b *Breaker) close(now time.Time) {
+	b.Streak, b.Doubt, b.Open, b.Closed, b.Next, b.Permits = nil, time.Time{}, time.Time{}, now, time.Time{}, 0
+}
+
+// bound moves times that a clock which was set back has left in the future. It reports whether something would last
+// longer otherwise.
+func (b *Breaker) bound(now time.Time) (moved bool) {
+	moved = b.Doubt.After(now) || b.Open.After(now) || b.Next.After(now.Add(LaterPermits))
+	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
+	b.Streak = slices.Clone(b.Streak)
+	for i := range b.Streak {
+		past = append(past, &b.Streak[i].At)
+	}
+	for _, at := range past {
+		if at.After(now) {
+			*at = now
+		}
+	}
+	if b.Next.After(now.Add(LaterPermits)) {
+		b.Next = now.Add(LaterPermits)
+	}
+	return moved
+}
+
+// uncounted reports whether a failure of an attempt is not counted.
+func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
+	switch {
+	case cause == CauseRejected:
+		return false
+	case cause == CauseNotCounted:
+		return true
+	case b.Count.After(now):
+		return false
+	}
+	return p.Failing || !b.Doubt.IsZero() || !b.Open.IsZero() || p.Attempt.Before(b.Closed)
+}
+
+// lengthen adds a message to the streak, and reports whether it did. With the last one the queue is in doubt.
+func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) bool {
+	failed := FirstFailure{At: now, Message: hashOf(m)}
+	if p.Failing || !b.Doubt.IsZero() || !b.Open.IsZero() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
+		slices.ContainsFunc(b.Streak, func(f FirstFailure) bool { return f.Message == failed.Message }) {
+		return false
+	}
+	reason, _, _ = strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
+	reason = reason[:min(len(reason), maxNoteLine)]
+	if len(b.Streak) == 0 || numbers.ReplaceAllString(b.Reason, "0") != numbers.ReplaceAllString(reason, "0") {
+		b.Alike = 0
+	}
+	b.Alike, b.Reason = min(b.Alike, len(b.Streak))+1, reason
+	if b.Streak = append(b.Streak, failed); len(b.Streak) >= p.Breaker {
+		b.Doubt = now
+	}
+	return true
+}
+
+// numbers are the parts of a reason that do not make it another one.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// breaker is a copy of the queue's breaker that has learned of the attempt's process.
+func (s *step) breaker() (b Breaker, changed bool) {
+	b, s.queue.Judged = s.queue.Breaker, true
+	changed = b.Learn(s.a.Progress, s.now)
+	return b, changed
+}
+
+// impatient reports whether the message may lose its last allowed attempt to an outage: no success is known that
+// began after its last failure.
+func (s *step) impatient(b Breaker) bool {
+	p := s.a.Progress
+	return p.Breaker > 0 && p.Patience > 0 && s.Counted() > 0 && s.Counted()+1 >= s.inForce() &&
+		!b.Success.After(s.LastTime) && s.now.Sub(s.FirstTime) < whole(p.Patience) && !b.Count.After(s.now)
+}
+
+// awaitsSuccess reports whether the last allowed attempt has to wait for a success of another message, and for how
+// long it does until it asks again.
+func (s *step) awaitsSuccess() bool {
+	b, _ := s.breaker()
+	since := min(s.now.Sub(s.Due), s.now.Sub(s.LastTime))
+	if !s.impatient(b) || since >= SuccessAwaits {
+		return false
+	}
+	s.rest = min(SuccessPoll, SuccessAwaits-since)
+	b.Awaited = s.now.Add(2 * SuccessPoll)
+	s.queue.Breaker = b
+	return true
+}
+
+// EncodeBreaker writes a breaker as the scripts do.
+func EncodeBreaker(b Breaker) string {
+	ms := func(at time.Time) int64 {
+		if at.IsZero() {
+			return 0
+		}
+		return at.UnixMilli()
+	}
+	var streak strings.Builder
+	streak.WriteByte('.')
+	for _, f := range b.Streak {
+		fmt.Fprintf(&streak, ";%d=%s", ms(f.At), f.Message)
+	}
+	return fmt.Sprintf("%d %d %d %d %d %d %d %d %d %s\n%s", ms(b.Success), ms(b.Doubt), ms(b.Open), ms(b.Closed),
+		ms(b.Next), b.Permits, ms(b.Count), ms(b.Awaited), b.Alike, streak.String(), b.Reason)
+}
+
+// DecodeBreaker reads the text of EncodeBreaker; false: it is none.
+func DecodeBreaker(text string) (b Breaker, ok bool) {
+	line, reason, ends := strings.Cut(text, "\n")
+	w := strings.Split(line, " ")
+	if !ends || len(w) != 10 || !strings.HasPrefix(w[9], ".") || slices.ContainsFunc(w[:9], func(word string) bool {
+		return !isDecimal(word)
+	}) {
+		return Breaker{}, false
+	}
+	b = Breaker{Success: millis(w[0]), Doubt: millis(w[1]), Open: millis(w[2]), Closed: millis(w[3]), Next: millis(w[4]),
+		Permits: int(number(w[5])), Count: millis(w[6]), Awaited: millis(w[7]), Alike: int(number(w[8])), Reason: reason}
+	for entry := range strings.SplitSeq(w[9], ";") {
+		if at, message, is := strings.Cut(entry, "="); is {
+			b.Streak = append(b.Streak, FirstFailure{At: millis(at), Message: message})
+		}
+	}
+	return b, true
+}
+
+// Arg returns the argument of a step that is sent now; empty: the process has no breaker. Ages are rounded up, so that
+// no success seems later than it was.
+func (p Progress) Arg(now time.Time) string {
+	if p.Breaker == 0 {
+		return ""
+	}
+	age := func(at time.Time) int64 {
+		if at.IsZero() {
+			return -1
+		}
+		return CeilMillis(now.Sub(at))
+	}
+	failing := 0
+	if p.Failing {
+		failing = 1
+	}
+	return fmt.Sprintf("progress %d %d %d %d %d %d", p.Breaker, CeilMillis(p.Patience), age(p.Began), age(p.Ended),
+		age(p.Attempt), failing)
+}
+
+// At returns the progress by the store's clock, which is now.
+func (p Progress) At(now time.Time) Progress {
+	now = now.Truncate(time.Millisecond)
+	for _, at := range []*time.Time{&p.Began, &p.Ended, &p.Attempt} {
+		if !at.IsZero() {
+			*at = now.Add(-whole(time.Since(*at)))
+		}
+	}
+	if p.Attempt.IsZero() {
+		p.Attempt = now
+	}
+	return p
+}

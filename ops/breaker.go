@@ -1,0 +1,56 @@
+package ops
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Breaker is the breaker of a queue in which nothing succeeds, or in which an operator wants failures counted.
+type Breaker struct {
+	Since    time.Time `json:"since,omitzero"`    // nothing has succeeded; zero: it is closed
+	Open     bool      `json:"open"`              // no attempt begins but for probes; false: the queue is in doubt
+	Failed   int       `json:"failed,omitempty"`  // messages, with no success since
+	Alike    int       `json:"alike,omitempty"`   // so many of them, up to the last, for the Reason
+	Reason   string    `json:"reason,omitempty"`  // of the last one
+	Next     time.Time `json:"next,omitzero"`     // when a probe may begin
+	Counting time.Time `json:"counting,omitzero"` // until when an operator wants every failure counted
+}
+
+// breakerOf returns what operators see of a breaker; nil: nothing.
+func breakerOf(b counter.BreakerState) *Breaker {
+	out := &Breaker{Since: b.Doubt, Open: !b.Open.IsZero(), Next: b.Next}
+	if !b.Doubt.IsZero() {
+		out.Failed, out.Alike, out.Reason = len(b.Streak), min(b.Alike, len(b.Streak)), b.Reason
+	}
+	if b.Count.After(b.Now) {
+		out.Counting = b.Count
+	}
+	if out.Since.IsZero() && out.Counting.IsZero() {
+		return nil
+	}
+	return out
+}
+
+// Stops reports whether nothing is counted.
+func (b *Breaker) Stops() bool { return b != nil && !b.Since.IsZero() }
+
+// Text says since when nothing succeeds, and what follows. It is escaped.
+func (b *Breaker) Text(now time.Time) string {
+	if !b.Stops() {
+		return fmt.Sprintf("every failure is counted until %s, because an operator wants it",
+			b.Counting.UTC().Format("15:04:05Z"))
+	}
+	text := fmt.Sprintf("no progress since %s (%s): %s failed, none succeeded. Nothing is counted.",
+		b.Since.UTC().Format("15:04:05Z"), now.Sub(b.Since).Round(time.Second),
+		printable.Plural(b.Failed, "message"))
+	switch wait := b.Next.Sub(now); {
+	case b.Open && wait > 0:
+		text += fmt.Sprintf(" Next probe in %s.", wait.Round(time.Second))
+	case b.Open:
+		text += " A probe is due."
+	}
+	return text + fmt.Sprintf(" %d of %d: %s", b.Alike, b.Failed, printable.Line(b.Reason, 200))
+}
