@@ -107,30 +107,36 @@ func (n *Node) Queue(name string) (q amqp.Queue, err error) {
 	return q, err
 }
 
-// Drain takes the messages of a queue that are ready. It consumes them: basic.get is refused on a quorum queue with a
-// single active consumer.
+// Drain takes as many messages as a queue has ready. It consumes them: basic.get is refused on a quorum queue with a
+// single active consumer. It acks each, so that one which arrives meanwhile stays in the queue.
 func (n *Node) Drain(queue string, take func(*amqp.Delivery)) error {
 	return n.OnChannel(func(ch *amqp.Channel) error {
 		found, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		if err != nil || found.Messages == 0 {
 			return err
 		}
-		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
+		if err := ch.Qos(1, 0, false); err != nil {
+			return err
+		}
+		deliveries, err := ch.Consume(queue, "drain", false, false, false, false, nil)
 		if err != nil {
 			return err
 		}
-		for range found.Messages {
+		for empty := false; found.Messages > 0 && !empty; found.Messages-- {
 			select {
 			case d, ok := <-deliveries:
 				if !ok {
 					return fmt.Errorf("reading queue %s: the deliveries ended", queue)
 				}
+				if err := d.Ack(false); err != nil {
+					return err
+				}
 				take(&d)
 			case <-time.After(silence):
-				return nil
+				empty = true
 			}
 		}
-		return nil
+		return errors.Join(ch.Cancel("drain", false), ch.Close()) // else a quorum queue loses the last acks
 	})
 }
 
