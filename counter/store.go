@@ -122,6 +122,7 @@ func isFields(name string) bool { return name == docLimit || name == docPause ||
 const (
 	docLimit       = "limit"
 	docPause       = "pause"
+	docDeal        = "deal"
 	docTombstones  = "tombstones"
 	docUndecodable = "undecodable"
 	docReturns     = "returns"

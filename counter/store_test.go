@@ -50,6 +50,8 @@ type steps interface {
 // controls is what a Counter with its Admin and a Memory know of pauses, skips and the audit log.
 type controls interface {
 	Control(ctx context.Context, vhost, queue string, r Reader) (Control, error)
+	Deal(ctx context.Context, vhost, queue string, r DealRead) ([]int, error)
+	Dealt(ctx context.Context, vhost, queue string) (Deal, error)
 	Pause(ctx context.Context, vhost, queue string, n Note) error
 	Resume(ctx context.Context, vhost, queue string, n Note) error
 	Paused(ctx context.Context, vhost, queue string) (*Note, error)

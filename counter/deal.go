@@ -1,0 +1,92 @@
+package counter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Types of the deal of a partitioned queue, which package rules describes.
+type (
+	Deal       = rules.Deal
+	DealMember = rules.Member
+	DealRead   = rules.DealRead
+)
+
+// ErrPartitions is wrapped by Deal if live processes share another number of partitions of the queue. Give all
+// consumers the number that the queue was declared with.
+var ErrPartitions = errors.New("other processes share another number of partitions of the queue")
+
+// dealTTL is how long a deal is kept after its last change.
+const dealTTL = 24 * time.Hour
+
+// Deal returns the partitions of a queue that a process shall consume, ascending. A process sends it once a second.
+// After an error the last deal that it knows stands.
+func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mine []int, err error) {
+	r.Consumer = printable.Cut(r.Consumer, rules.MaxStoredID)
+	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
+		return nil, err
+	}
+	err = c.insist(ctx, Queue{vhost, queue}, []string{docDeal}, func(now time.Time, docs []Doc) (Change, error) {
+		doc := docs[0]
+		d, now := readDeal(doc.Data), now.Truncate(time.Millisecond)
+		had := d.Partitions
+		var changed, ok bool
+		switch mine, changed, ok = d.Deal(r, now); {
+		case doc.Err != nil:
+			return Change{}, doc.Err
+		case !ok:
+			return Change{}, fmt.Errorf("%w: %d, not %d", ErrPartitions, had, r.Partitions)
+		case !changed:
+			return Change{}, nil
+		}
+		doc.Data, doc.Expires = writeDeal(d), now.Add(dealTTL)
+		return Change{Docs: []Doc{doc}}, nil
+	})
+	if err != nil {
+		return nil, dealError(queue, err)
+	}
+	return mine, nil
+}
+
+// Dealt returns which process consumes which partitions of a queue; zero if the queue has no partitions that processes
+// share. Members that have not read for rules.DealLease are among them until another one reads.
+func (a *Admin) Dealt(ctx context.Context, vhost, queue string) (Deal, error) {
+	_, docs, err := a.load(ctx, Queue{vhost, queue}, docDeal)
+	if err == nil {
+		err = docs[0].Err
+	}
+	if err != nil {
+		return Deal{}, dealError(queue, err)
+	}
+	return readDeal(docs[0].Data), nil
+}
+
+func dealError(queue string, err error) error {
+	return fmt.Errorf("counter: deal of partitions, queue %q: %w", queue, err)
+}
+
+// readDeal reads a deal. One that cannot be read is a new one: the processes deal again.
+func readDeal(text string) (d Deal) {
+	if json.Unmarshal([]byte(text), &d) != nil || d.Partitions < 0 {
+		return Deal{}
+	}
+	for _, m := range d.Members {
+		for _, p := range m.Partitions {
+			if p < 0 || p >= d.Partitions {
+				return Deal{}
+			}
+		}
+	}
+	return d
+}
+
+func writeDeal(d Deal) string {
+	text, _ := json.Marshal(d) //nolint:errchkjson // it has nothing that JSON lacks
+	return string(text)
+}
