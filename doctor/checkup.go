@@ -130,6 +130,14 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	r := Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost}
 	need := c.need(name)
 	findings, err := Examine(ctx, c.Conn, need)
+	if errors.Is(err, broker.ErrNotFound) {
+		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 { // a probe would prove one scratch queue, and no partition
+			need.Ordered = true
+			r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine)
+			r.Findings = append(r.Findings, c.kept(ctx, r.VHost, name)...)
+			return r, err
+		}
+	}
 	if err != nil {
 		return r, err
 	}

@@ -47,6 +47,10 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 	var l Landing
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
+		if n, _ := broker.PartitionsOf(ctx, conn, need.Queue); n > 0 { // all have the route of the first
+			need.Queue = broker.Partition(need.Queue, 0)
+			return FindDeadLetters(ctx, conn, need)
+		}
 		l.Unseen = fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)
 	case err != nil:
 		return Landing{}, fmt.Errorf("find its dead letters: %w", err)

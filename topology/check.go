@@ -27,6 +27,10 @@ type Need struct {
 	// Ordered asks for what strict order needs: a single active consumer, and nothing at the broker that reorders.
 	Ordered bool
 
+	// Partitions is how many partitions Queue has, see Spec.Partitions; if zero, it is one queue. Check then checks each of
+	// them, and the exchanges that lead to them.
+	Partitions int
+
 	// AllowDrop accepts that rejected messages are lost: a queue without a dead-letter exchange passes, and a broken
 	// dead-letter route is a warning. It does not accept a dead-letter route that leads back to the queue.
 	AllowDrop bool
@@ -71,11 +75,18 @@ func (n Need) inspect() inspect.Need {
 // Check changes nothing on the broker. It uses channels of its own, one for each argument the queue has, and closes
 // them. With Management it may wait 15 s for the policy of a queue that was just declared.
 func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
-	findings, err := inspect.Inspect(ctx, conn, need.inspect())
+	findings, err := need.findings(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("topology: %w", err)
 	}
 	return need.judge(ctx, findings)
+}
+
+func (n Need) findings(ctx context.Context, conn *amqp.Connection) ([]inspect.Finding, error) {
+	if n.Partitions > 0 {
+		return inspect.InspectPartitions(ctx, conn, n.inspect(), n.Partitions, inspect.Inspect)
+	}
+	return inspect.Inspect(ctx, conn, n.inspect())
 }
 
 // CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come

@@ -33,8 +33,16 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
+	all := steps
+	if s.Partitions > 0 {
+		hash, err := hashFor(ctx, conn, s)
+		if err != nil {
+			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
+		}
+		all = func(s Spec) []step { return partitionSteps(s, hash) }
+	}
 	done := []string{}
-	for _, step := range steps(s) {
+	for _, step := range all(s) {
 		if err := broker.OnChannel(ctx, conn, step.do); err != nil {
 			before := "nothing was declared"
 			if len(done) > 0 {
@@ -60,12 +68,8 @@ func steps(s Spec) []step {
 	for _, exchange := range s.exchanges() {
 		all = append(all, exchangeStep(exchange, s.ExchangeType))
 	}
-	all = append(all,
-		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout),
-		queueStep(s.DeadLetterQueue, broker.DeadLetterArguments()),
-		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
-		queueStep(s.Queue, s.arguments()),
-	)
+	all = append(all, deadLetterSteps(s)...)
+	all = append(all, queueStep(s.Queue, s.arguments()))
 	for _, b := range s.Bindings {
 		all = append(all, bindStep(s.Queue, b))
 	}
@@ -73,6 +77,15 @@ func steps(s Spec) []step {
 		all = append(all, delaySteps(s.Queue)...)
 	}
 	return all
+}
+
+// deadLetterSteps declare the dead-letter route.
+func deadLetterSteps(s Spec) []step {
+	return []step{
+		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout),
+		queueStep(s.DeadLetterQueue, broker.DeadLetterArguments()),
+		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
+	}
 }
 
 // delaySteps declare the delay queues of a queue. Each queue is declared before a message can reach it.

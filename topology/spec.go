@@ -59,6 +59,14 @@ type Spec struct {
 	// strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages overtake one
 	// that waits.
 	DelayQueues bool
+
+	// Partitions shares an ordered queue among consumers, see consumer.Consumer.Partitions: 2 to 256; if zero, Queue is
+	// one queue. Declare then makes the single-active-consumer queues Queue.0 to Queue.N-1, which have one dead-letter
+	// route, and the fanout exchange Queue, to which publishers publish. Messages of one routing key reach one partition.
+	// From RabbitMQ 4.3 on an exchange of type x-modulus-hash chooses it; before, the publisher does
+	// (publisher.Partitions). No queue is named Queue. Bindings and DelayQueues are refused. The number cannot be changed
+	// while the partitions exist.
+	Partitions int
 }
 
 // Binding routes messages from an exchange to the queue.
@@ -94,6 +102,9 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("topology: %w", err)
 	}
 	names := []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue}
+	if s.Partitions > 0 {
+		names = append(names, broker.Partition(s.Queue, s.Partitions-1), broker.HashExchange(s.Queue, s.Partitions))
+	}
 	for _, b := range s.Bindings {
 		names = append(names, b.Exchange)
 	}
@@ -116,6 +127,14 @@ func (s Spec) validate() error {
 	case s.DelayQueues && s.SingleActiveConsumer:
 		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be "+
 			"overtaken")
+	case s.Partitions != 0 && (s.Partitions < broker.FewestPartitions || s.Partitions > broker.MostPartitions):
+		return setting.New("Partitions", s.Partitions, fmt.Sprintf("%d to %d, or 0 for one queue", broker.FewestPartitions,
+			broker.MostPartitions))
+	case s.Partitions > 0 && s.DelayQueues:
+		return setting.New("DelayQueues", true, "false with Partitions, because a delayed message would be overtaken")
+	case s.Partitions > 0 && len(s.Bindings) > 0:
+		return setting.New("Bindings", len(s.Bindings), "none with Partitions: bind the exchange Queue to others yourself, "+
+			"on RabbitMQ 4.3 or later")
 	case s.DeadLetterQueue == s.Queue:
 		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:
@@ -160,7 +179,7 @@ func (s Spec) arguments() amqp.Table {
 		broker.ArgType:               string(s.Type),
 		broker.ArgDeadLetterExchange: s.DeadLetterExchange,
 	}
-	if s.SingleActiveConsumer {
+	if s.SingleActiveConsumer || s.Partitions > 0 {
 		args[broker.ArgSingleActive] = true
 	}
 	if s.Type == Quorum {

@@ -370,6 +370,26 @@ var catalogue = map[string]text{
 		"if several of them fail, the broker takes the last ones back and closes the consumer's channel",
 		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
 	},
+	"partition-missing": {
+		Error, "the queue {partition} does not exist",
+		"messages of its routing keys are returned to their publishers, or lost if these do not ask for that",
+		"declare the queue again, with the same number of partitions",
+	},
+	"partition-count": {
+		Error, "{n} partitions are expected, and {partition} exists too",
+		"messages of the other partitions wait without a consumer",
+		"give all consumers the number of partitions that the queue was declared with",
+	},
+	"partition-exchange-missing": {
+		Error, "the exchange {exchange} does not exist",
+		"no message reaches the partitions, or the queue has another number of them",
+		"declare the queue again, with the same number of partitions: strikes declare --partitions {n} {queue}",
+	},
+	"partition-bindings": {
+		Error, "bindings from exchange {exchange} to {to}: {n}, want {want}",
+		"routing keys change their partition, so that messages of one key overtake each other, or are returned",
+		"remove the bindings that are too many, and declare the queue again with the same number of partitions",
+	},
 	"transient-messages": {
 		Warning, "messages that are not persistent: {n} of {of} bytes",
 		"a restart of the broker loses them, and their dead letters",

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// The number of partitions that a queue may have.
+const (
+	FewestPartitions = 2
+	MostPartitions   = 256
+)
+
+// PartitionHeader is the header by which the exchange of a partitioned queue routes before RabbitMQ 4.3. Its name does
+// not begin with x-, because a headers exchange ignores such headers.
+const PartitionHeader = "strikes-partition"
+
+// ModulusHash is the type of exchange that hashes the routing key, in RabbitMQ's core from 4.3 on.
+const ModulusHash = "x-modulus-hash"
+
+// HasModulusHash reports whether a broker of version v has it. One of unknown version has not.
+func (v Version) HasModulusHash() bool { return !v.Before(4, 3) }
+
+// Partition names a partition of a queue.
+func Partition(queue string, i int) string { return fmt.Sprintf("%s.%d", queue, i) }
+
+// IsPartition reports whether a name is that of a partition of a queue.
+func IsPartition(name, queue string) bool {
+	number, found := strings.CutPrefix(name, queue+".")
+	i, err := strconv.Atoi(number)
+	return found && err == nil && i >= 0 && i < MostPartitions && strconv.Itoa(i) == number
+}
+
+// HashExchange names the exchange that chooses among n partitions of a queue.
+func HashExchange(queue string, n int) string { return fmt.Sprintf("%s.hash%d", queue, n) }
+
+// PartitionValue is the value of the PartitionHeader. It has the number of partitions, so that a message of a publisher
+// with another number is returned and not misplaced.
+func PartitionValue(i, n int) string { return fmt.Sprintf("%d/%d", i, n) }
+
+// PartitionOf returns the partition, from 0, of a routing key among n: FNV-1a of 32 bits, then the finaliser of murmur3,
+// without which keys that differ in their last byte alone would be spread unevenly.
+func PartitionOf(key string, n int) int {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(key))
+	h := sum.Sum32()
+	h ^= h >> 16
+	h *= 0x85ebca6b
+	h ^= h >> 13
+	h *= 0xc2b2ae35
+	h ^= h >> 16
+	return int(h % uint32(n)) //nolint:gosec // 2 to 256
+}
+
+// PartitionsOf returns how many partitions a queue has; 0 if it has none. The exchange that chooses among them tells,
+// because a partition may be missing.
+func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
+	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		for ; n < MostPartitions; n++ {
+			if _, err := Passive(ch, Partition(queue, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var reply *amqp.Error
+	if err != nil && (!errors.As(err, &reply) || reply.Code != amqp.NotFound) {
+		return 0, err
+	}
+	if leads, err := FindExchange(ctx, conn, queue); n == 0 && leads != Yes || err != nil {
+		return 0, UnlessRefused(err)
+	}
+	if chooses, err := FindExchange(ctx, conn, HashExchange(queue, n)); chooses == Yes || err != nil {
+		return n, UnlessRefused(err)
+	}
+	for other := FewestPartitions; other <= MostPartitions; other++ {
+		if chooses, err := FindExchange(ctx, conn, HashExchange(queue, other)); chooses == Yes || err != nil {
+			return other, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,131 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/panics"
+)
+
+// inspectedTogether is how many partitions are inspected at the same time.
+const inspectedTogether = 8
+
+// InspectPartitions inspects the n partitions of need.Queue with inspect, and the exchanges that lead to them. What is
+// found of several partitions is one finding. Only Management shows the bindings.
+func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n int,
+	inspect func(context.Context, *amqp.Connection, Need) ([]Finding, error)) ([]Finding, error) {
+	if err := broker.CheckName(need.Queue); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	of := make([][]Finding, n)
+	var all panics.Group
+	all.SetLimit(inspectedTogether)
+	for i := range n {
+		all.Go(func() (err error) {
+			one := need
+			one.Queue = broker.Partition(need.Queue, i)
+			of[i], err = inspect(ctx, conn, one)
+			if errors.Is(err, broker.ErrNotFound) {
+				of[i], err = []Finding{Say("partition-missing", Vars{"partition": quoted(one.Queue)})}, nil
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	found, err := lookAtExchanges(ctx, conn, need, n)
+	return append(merged(need.Queue, of), found...), err
+}
+
+// merged names the partition in each finding, and tells one that several partitions have only once.
+func merged(queue string, of [][]Finding) (out []Finding) {
+	seen := map[string]int{} // the index in out of a code
+	for i, found := range of {
+		for _, f := range found {
+			at, again := seen[f.Code]
+			if !again {
+				seen[f.Code] = len(out)
+				f.Seen = fmt.Sprintf("partition %q: %s", broker.Partition(queue, i), f.Seen)
+				out = append(out, f)
+				continue
+			}
+			out[at].Seen += fmt.Sprintf("; also partition %q", broker.Partition(queue, i))
+			out[at].Severity = max(out[at].Severity, f.Severity)
+		}
+	}
+	return out
+}
+
+// lookAtExchanges finds what would lead messages astray between the exchange with the queue's name and its partitions.
+func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n int) (out []Finding, err error) {
+	chooser, next := broker.HashExchange(need.Queue, n), broker.Partition(need.Queue, n)
+	more, _, err := broker.FindQueue(ctx, conn, next)
+	if err := broker.UnlessRefused(err); err != nil {
+		return nil, err
+	}
+	if more == broker.Yes {
+		out = append(out, Say("partition-count", Vars{"n": n, "partition": quoted(next)}))
+	}
+	for _, name := range []string{need.Queue, chooser} {
+		exists, err := broker.FindExchange(ctx, conn, name)
+		if err := broker.UnlessRefused(err); err != nil {
+			return nil, err
+		}
+		if exists == broker.No {
+			out = append(out, Say("partition-exchange-missing", Vars{"exchange": quoted(name), "queue": need.Queue, "n": n}))
+		}
+	}
+	api, err := need.API()
+	if err != nil || api == nil || len(out) > 0 || api.Serves(ctx, conn) != nil { // of an API that is silent, each partition tells
+		return out, err
+	}
+	leads, err := api.Bindings(ctx, conn.Config.Vhost, need.Queue)
+	if err != nil {
+		return out, nil //nolint:nilerr // as above
+	}
+	chooses, err := api.Bindings(ctx, conn.Config.Vhost, chooser)
+	if err != nil {
+		return out, nil //nolint:nilerr // as above
+	}
+	return judgeBindings(need.Queue, n, leads, chooses), nil
+}
+
+// judgeBindings wants one binding from the exchange with the queue's name, and one to each partition and nothing else.
+func judgeBindings(queue string, n int, leads, chooses []broker.Binding) (out []Finding) {
+	chooser := broker.HashExchange(queue, n)
+	want := func(from string, to []string, have []broker.Binding) {
+		count := map[string]int{}
+		for _, b := range have {
+			count[b.Destination]++
+		}
+		for _, name := range to {
+			if count[name] != 1 {
+				out = append(out, Say("partition-bindings", Vars{"exchange": quoted(from), "to": quoted(name), "n": count[name],
+					"want": "one"}))
+			}
+			delete(count, name)
+		}
+		others := make([]string, 0, len(count))
+		for name := range count {
+			others = append(others, name)
+		}
+		slices.Sort(others)
+		for _, name := range others {
+			out = append(out, Say("partition-bindings", Vars{"exchange": quoted(from), "to": quoted(name), "n": count[name],
+				"want": "none"}))
+		}
+	}
+	partitions := make([]string, n)
+	for i := range partitions {
+		partitions[i] = broker.Partition(queue, i)
+	}
+	want(queue, []string{chooser}, leads)
+	want(chooser, partitions, chooses)
+	return out
+}

@@ -1,0 +1,86 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+// partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is bound
+// to the partitions. The fanout comes last, so that no message is published before all partitions are there.
+func partitionSteps(s Spec, hash string) []step {
+	chooser := broker.HashExchange(s.Queue, s.Partitions)
+	all := append(deadLetterSteps(s), exchangeStep(chooser, hash))
+	for i := range s.Partitions {
+		name := broker.Partition(s.Queue, i)
+		b := Binding{Exchange: chooser}
+		if hash == amqp.ExchangeHeaders {
+			b.Arguments = amqp.Table{"x-match": "all", broker.PartitionHeader: broker.PartitionValue(i, s.Partitions)}
+		}
+		all = append(all, queueStep(name, s.arguments()), bindStep(name, b))
+	}
+	return append(all, exchangeStep(s.Queue, amqp.ExchangeFanout), step{
+		what: fmt.Sprintf("binding of exchange %q to exchange %q", chooser, s.Queue),
+		do:   func(ch *amqp.Channel) error { return ch.ExchangeBind(chooser, "", s.Queue, false, nil) },
+	})
+}
+
+// hashFor returns the type of the exchange that chooses the partition, or refuses what exists: a queue named Queue, or
+// partitions of another number. One that exists keeps its type through an upgrade of the broker, because the hashes
+// differ.
+func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
+	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
+	if err == nil && plain == broker.Yes {
+		return "", fmt.Errorf("%q exists as a queue, with %d messages: delete it, or choose another name", s.Queue, q.Messages)
+	}
+	chooser := broker.HashExchange(s.Queue, s.Partitions)
+	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
+	first, _, queueErr := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, 0))
+	if err := errors.Join(broker.UnlessRefused(err), broker.UnlessRefused(exchangeErr),
+		broker.UnlessRefused(queueErr)); err != nil {
+		return "", err
+	}
+	kind := amqp.ExchangeHeaders
+	if broker.VersionOf(conn).HasModulusHash() {
+		kind = broker.ModulusHash
+	}
+	switch {
+	case same != broker.Yes && first == broker.Yes:
+		return "", fmt.Errorf("%q exists and the exchange %q does not: the queue has another number of partitions. "+
+			"To change it, stop the publishers, let consumers empty all partitions, stop them, delete the partitions, "+
+			"and declare again", broker.Partition(s.Queue, 0), chooser)
+	case same != broker.Yes:
+		return kind, forgetChoosers(ctx, conn, s)
+	}
+	var reply *amqp.Error
+	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // passive, it would not compare the type
+		return ch.ExchangeDeclare(chooser, amqp.ExchangeHeaders, true, false, false, false, nil)
+	})
+	switch {
+	case err == nil:
+		return amqp.ExchangeHeaders, nil
+	case errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed:
+		return kind, nil
+	}
+	return "", err
+}
+
+// forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone: the fanout would
+// lead to both.
+func forgetChoosers(ctx context.Context, conn *amqp.Connection, s Spec) error {
+	if left, err := broker.FindExchange(ctx, conn, s.Queue); left == broker.No || err != nil {
+		return broker.UnlessRefused(err)
+	}
+	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		for n := broker.FewestPartitions; n <= broker.MostPartitions; n++ {
+			if err := ch.ExchangeDelete(broker.HashExchange(s.Queue, n), false, n < broker.MostPartitions); err != nil {
+				return err // the last one waits for the broker
+			}
+		}
+		return nil
+	})
+}
