@@ -44,9 +44,9 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	if check == nil {
 		check = func(ctx context.Context, conn *amqp.Connection) error {
 			return topology.Check(ctx, conn, topology.Need{
-				Queue: s.Queue, MaxRetries: s.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
-				HTTPClient: s.HTTPClient,
-				Logger:     s.Logger,
+				Queue: s.Queue, Partitions: s.Partitions, MaxRetries: s.MaxRetries, Ordered: s.Ordered,
+				AllowDrop: s.AllowDrop, Management: s.Management, HTTPClient: s.HTTPClient,
+				Logger: s.Logger,
 			})
 		}
 	}

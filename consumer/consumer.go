@@ -88,6 +88,14 @@ type Consumer struct {
 	// dead-letters the message.
 	HoldLanes bool
 
+	// Partitions is the number of partitions that Queue was declared with (topology.Spec.Partitions), 2 to 256; if zero,
+	// Queue is one queue. The processes that consume Queue share its partitions through the store: their numbers of
+	// partitions differ by one at most, seconds after one joins, leaves or dies. Messages of one routing key are attempted
+	// in their order, by one process at a time, also while the store is away. Ordered must be set. Lane is the routing key
+	// by default, so that a process handles several keys at once, up to the Concurrency, which is that of all its
+	// partitions together. The Prefetch is that of each partition. Counts, limits and pauses are those of Queue.
+	Partitions int
+
 	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer
 	// without Lane has one.
 	Concurrency int

@@ -17,7 +17,7 @@ import (
 func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
 	d := &delivery{Delivery: from, received: time.Now()}
-	d.ours = broker.ReadHeaders(from.Headers, s.Queue, from.MessageId, from.Body)
+	d.ours = broker.ReadHeaders(from.Headers, s.source, from.MessageId, from.Body)
 	d.message = counter.Message{VHost: s.vhost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
 	d.fence = carriedFence(d.ours)
 	if s.Key != nil {

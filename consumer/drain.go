@@ -39,7 +39,7 @@ func (s *session) closeChannel(l *link) error {
 		switch {
 		case s.Prefetch <= pendingAcks && !s.acks.IsApart():
 		case s.Ordered:
-			err = l.confirmAcks(s.Queue)
+			err = l.confirmAcks(s.source)
 		default:
 			err = l.channel.Cancel(l.tag, false)
 		}

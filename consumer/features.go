@@ -2,6 +2,7 @@ package consumer
 
 // features are asked in this order.
 var features = []feature{
+	partitionFeature,
 	queueFeature,
 	laneFeature,
 	delayFeature,
@@ -17,6 +18,17 @@ func newRooms(s *session, before rooms) (made rooms) {
 		}
 	}
 	return made
+}
+
+// featureDefaults returns a copy of c with the defaults of the features.
+func featureDefaults(c *Consumer) *Consumer {
+	out := *c
+	for _, f := range features {
+		if f.defaults != nil {
+			f.defaults(&out)
+		}
+	}
+	return &out
 }
 
 // refuseFeatures refuses the settings that no room can serve.

@@ -50,6 +50,7 @@ type Event struct {
 	Outcome     Outcome
 	VHost       string
 	Queue       string
+	Partition   string // the queue that it came from, a partition of Queue; empty: Queue has none
 	ID          string // empty if the message has none
 	Token       string // of the attempt
 	Redelivered bool
@@ -79,6 +80,9 @@ func (e Event) LogValue() slog.Value {
 // attrs returns the fields of a log line, with the text of Err.
 func (e Event) attrs(text string) []slog.Attr {
 	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID)}
+	if e.Partition != "" {
+		attrs = append(attrs, slog.String("partition", e.Partition))
+	}
 	if e.Attempt > 0 {
 		attrs = append(attrs, slog.Int("attempt", e.Attempt))
 	}
@@ -157,5 +161,8 @@ func (s *settings) completed(d *delivery, e Event) Event {
 	e.Redelivered, e.Elapsed, e.Ran = d.Redelivered, time.Since(d.received), d.outcome.ran
 	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
 	e.Attempt = d.number
+	if s.source != s.Queue {
+		e.Partition = s.source
+	}
 	return e
 }

@@ -37,9 +37,9 @@ func newLaneRoom(s *session, before rooms) room {
 	r := &laneRoom{s: s}
 	switch {
 	case s.HoldLanes && s.Lane != nil:
-		r.blocked = lanes.New(s.Counter, s.vhost, s.Queue, token(tokens.Add(1)).String(), s.Logger)
+		r.blocked = lanes.New(s.Counter, s.vhost, s.source, token(tokens.Add(1)).String(), s.Logger)
 	default:
-		r.watch = &lanes.Watch{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Log: s.Logger}
+		r.watch = &lanes.Watch{Store: s.Counter, VHost: s.vhost, Queue: s.source, Log: s.Logger}
 		if last := find[*laneRoom](before); last != nil && last.watch != nil {
 			r.watch = last.watch
 		}
@@ -162,7 +162,9 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (step, error) {
 	in := kept[inLane](d, r)
 	if in.step == nil {
-		in.step = &counter.LaneStep{Message: d.message, Lane: d.lane, Act: act, Position: *in.carried,
+		of := d.message
+		of.Queue = r.s.source // each partition has its own owner
+		in.step = &counter.LaneStep{Message: of, Lane: d.lane, Act: act, Position: *in.carried,
 			Redelivered: d.Redelivered}
 		if d.message.ID == "" {
 			in.step.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)

@@ -21,13 +21,14 @@ func TestRoomsCanBeTakenOut(t *testing.T) {
 		t.Skip("this is such a run")
 	}
 	for room, files := range map[string][]string{
-		"queueFeature":   {"room_*queue*.go"},
-		"laneFeature":    {"room_*lanes*.go", "internal/lanes/*.go"},
-		"delayFeature":   {"room_*delay*.go", "internal/delay/*.go"},
-		"controlFeature": {"room_*control*.go", "internal/control/*.go"},
-		"breakerFeature": {"room_*breaker*.go", "internal/breaker/*.go"},
+		"queueFeature":     {"room_*queue*.go"},
+		"laneFeature":      {"room_*lanes*.go", "internal/lanes/*.go"},
+		"delayFeature":     {"room_*delay*.go", "internal/delay/*.go"},
+		"controlFeature":   {"room_*control*.go", "internal/control/*.go"},
+		"breakerFeature":   {"room_*breaker*.go", "internal/breaker/*.go"},
+		"partitionFeature": {"room_*partitions*.go", "internal/partitions/*.go"},
 		"all of them": {"room_*.go", "internal/lanes/*.go", "internal/delay/*.go", "internal/control/*.go",
-			"internal/breaker/*.go"},
+			"internal/breaker/*.go", "internal/partitions/*.go"},
 	} {
 		t.Run(room, func(t *testing.T) {
 			overlay := takeOut(t, room, append(files, withRooms...))

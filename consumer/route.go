@@ -46,7 +46,7 @@ type route struct {
 // newRoute returns the route of a queue that was just checked.
 func (s *settings) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
-		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management,
+		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.source, AllowDrop: s.AllowDrop, Management: s.Management,
 			HTTPClient: s.HTTPClient})
 		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
 			return errors.Join(errUnknown, err)

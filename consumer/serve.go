@@ -22,8 +22,13 @@ const openTimeout = 10 * time.Second
 
 // newSession returns a session of c, which has its defaults. It follows one with the rooms before.
 func newSession(c Consumer, vhost string, before rooms) *session {
+	return newSessionOn(c.Queue, c, vhost, before)
+}
+
+// newSessionOn is newSession for a queue that c calls by another name.
+func newSessionOn(source string, c Consumer, vhost string, before rooms) *session {
 	s := &session{
-		settings: settings{c, cmp.Or(vhost, "/")}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
+		settings: settings{c, cmp.Or(vhost, "/"), source}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
 		waiting: waitFor, look: func() {}, failed: func(*delivery) {},
 	}
 	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
@@ -40,8 +45,10 @@ func newSession(c Consumer, vhost string, before rooms) *session {
 func (s *session) prepare(ctx, live context.Context) (end func()) {
 	c := s.Consumer
 	s.live = live
-	s.workers = newWorkers(c.Concurrency, func() { s.acks.Wake() })
-	s.slots = semaphore.NewWeighted(2 * int64(c.Concurrency))
+	if s.workers == nil { // it does not share those of others
+		s.workers = newWorkers(c.Concurrency, func() { s.acks.Wake() })
+		s.slots = newSlots(c.Concurrency)
+	}
 	s.acks = acks.New(acks.Options[*delivery]{
 		Prefetch: c.Prefetch, Each: c.AckEach, Idle: s.workers.idling,
 		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
@@ -54,6 +61,11 @@ func (s *session) prepare(ctx, live context.Context) (end func()) {
 	}
 }
 
+// newSlots are for open attempts, two for each handler that may run.
+func newSlots(concurrency int) *semaphore.Weighted {
+	return semaphore.NewWeighted(2 * int64(concurrency))
+}
+
 func (s *session) open(conn *amqp.Connection) (*link, error) {
 	ch, err := conn.Channel()
 	if err != nil {
@@ -64,12 +76,12 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	l.alive = func() error {
-		_, err := ch.QueueDeclarePassive(s.Queue, false, false, false, false, nil) // the queue replies, not only the channel
+		_, err := ch.QueueDeclarePassive(s.source, false, false, false, false, nil) // the queue replies, not only the channel
 		return err
 	}
 	asked := time.Now()
 	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
-		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
+		l.deliveries, err = ch.Consume(s.source, l.tag, false, false, false, false, nil)
 	}
 	if err != nil {
 		_ = ch.Close() // closed already by what refused

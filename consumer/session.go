@@ -72,6 +72,7 @@ type session struct {
 type settings struct {
 	Consumer        // with every default in place
 	vhost    string // of the connection
+	source   string // the queue that it consumes: Queue, or a partition of it
 }
 
 // fail ends the session, unless something else ends it already.

@@ -37,6 +37,8 @@ type Counter interface {
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
 	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
+
+	Deal(ctx context.Context, vhost, queue string, r counter.DealRead) (mine []int, err error)
 }
 
 // RetryMode says where a failed message waits for its next attempt.

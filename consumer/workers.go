@@ -8,7 +8,8 @@ import (
 // workers are the right to run a handler, one for each of the Concurrency. A delivery without one waits its turn: as a
 // goroutine if it is under way, else in the queue, from which the goroutine of a finished delivery takes it.
 type workers struct {
-	idle func() // called when a worker finds nothing to do
+	idle   func() // called when a worker finds nothing to do
+	shared bool   // by sessions: a delivery that is ready has a goroutine of its session
 
 	mu    sync.Mutex
 	free  atomic.Int32 // changed with mu
@@ -25,10 +26,11 @@ func newWorkers(n int, idle func()) *workers {
 func (w *workers) idling() bool { return w.free.Load() > 0 }
 
 // enter gives d a worker, and reports whether it could. If not, leave returns d to the caller that has a worker for it.
+// With shared workers the caller goes on in either case, and wait finds the worker.
 func (w *workers) enter(d *delivery) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.take(d) {
+	if w.take(d) || w.shared {
 		return true
 	}
 	w.ready.push(d)

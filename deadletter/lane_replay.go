@@ -83,9 +83,14 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	}
 	batch := make([]publisher.Message, 0, len(part))
 	for _, p := range part {
-		msg := w.found[p.Index].forReplay(w.q.Name, w.l.Queue, time.Now())
+		m := w.found[p.Index]
+		to, err := (*Target)(nil).destination(m)
+		if err != nil {
+			return 0, err
+		}
+		msg := m.forReplay(w.q.Name, w.l.Queue, time.Now())
 		msg.Headers[PositionHeader] = p.Position.String()
-		batch = append(batch, publisher.Message{Key: w.l.Queue, Publishing: msg})
+		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})
 	}
 	sending, cancel := outlive(ctx)
 	defer cancel()

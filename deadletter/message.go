@@ -17,7 +17,9 @@ import (
 type Message struct {
 	ID     string // by which it is counted: its MessageId, or the result of Queue.Key; empty: none
 	Origin Death  // where it died, by x-death or else by LineageHeader; zero: not known
-	Size   int    // of the body, in bytes; SizeUnknown from OfRecord
+	// Queue is the one under whose name it is counted: Origin.Queue, or the partitioned queue to which that belongs.
+	Queue string
+	Size  int // of the body, in bytes; SizeUnknown from OfRecord
 	// it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
 	Redelivered bool
 	Returns     int64 // counted by a quorum queue
@@ -68,6 +70,9 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
 		},
 	}
+	if m.Queue = origin.Queue; q.Partitioned != "" && broker.IsPartition(origin.Queue, q.Partitioned) {
+		m.Queue = q.Partitioned
+	}
 	m.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	if q.Key != nil {
 		m.ID = q.Key(*d)
@@ -83,7 +88,7 @@ const SizeUnknown = -1
 func OfRecord(r *counter.Record) *Message {
 	return &Message{
 		ID: r.ID, Origin: Death{Queue: r.Queue, Reason: "rejected", Time: r.LastTime}, Size: SizeUnknown, Record: r,
-		diedIn: r.Generation,
+		diedIn: r.Generation, Queue: r.Queue,
 	}
 }
 

@@ -54,7 +54,7 @@ func (n *notes) add(messages []*Message) {
 		if n.removed == nil {
 			n.removed = byQueue{}
 		}
-		n.removed[m.Origin.Queue] = append(n.removed[m.Origin.Queue], counter.Message{ID: m.ID, Generation: m.diedIn})
+		n.removed[m.Queue] = append(n.removed[m.Queue], counter.Message{ID: m.ID, Generation: m.diedIn})
 	}
 }
 

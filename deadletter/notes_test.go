@@ -33,7 +33,7 @@ func (s *recorder) NoteRemoved(ctx context.Context, vhost, queue string, dead []
 
 // removedFrom is a dead letter that died in a queue, with a record in that state; "none": without one.
 func removedFrom(queue string, state counter.State) *Message {
-	m := &Message{ID: "1", Origin: Death{Queue: queue}, diedIn: "gen"}
+	m := &Message{ID: "1", Queue: queue, Origin: Death{Queue: queue}, diedIn: "gen"}
 	if state != "none" {
 		m.Record = &counter.Record{State: state}
 	}

@@ -25,7 +25,7 @@ func own(messages []*Message) {
 			m.disown()
 			continue
 		}
-		key := recordKey{m.Origin.Queue, m.ID, m.diedIn}
+		key := recordKey{m.Queue, m.ID, m.diedIn}
 		switch first := owners[key]; {
 		case first == nil:
 			owners[key] = m

@@ -57,7 +57,8 @@ func TestOwnEach(t *testing.T) {
 	var messages []*Message
 	for _, of := range []recordKey{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""},
 		{"eu", "1", ""}} {
-		messages = append(messages, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died},
+		messages = append(messages, &Message{ID: of.id, Queue: of.queue, diedIn: of.generation,
+			Origin: Death{Queue: of.queue, Time: died},
 			Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
 	}
 	own(messages)

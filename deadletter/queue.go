@@ -30,6 +30,10 @@ type Queue struct {
 	// its delivery limit.
 	Returns Returns
 
+	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,
+	// there is none. Such a dead letter is replayed to the exchange of that name, with its routing key.
+	Partitioned string
+
 	// Key is that of the consumers that counted the messages; if nil, their MessageId.
 	Key func(amqp.Delivery) string
 

@@ -48,14 +48,14 @@ func (j *joiner) join(ctx context.Context, messages []*Message) error {
 		if !inDoubt(m) {
 			continue
 		}
-		if err := j.list(ctx, m.Origin.Queue); err != nil {
+		if err := j.list(ctx, m.Queue); err != nil {
 			return err
 		}
 		m.Record = nil
 		doubtful = append(doubtful, m)
 	}
 	listed := func(m *Message) []string {
-		return []string{generationBefore(m, j.generations[m.Origin.Queue][m.ID])}
+		return []string{generationBefore(m, j.generations[m.Queue][m.ID])}
 	}
 	if err := j.lookUp(ctx, doubtful, listed); err != nil {
 		return err
@@ -73,11 +73,11 @@ func (j *joiner) join(ctx context.Context, messages []*Message) error {
 func (j *joiner) lookUp(ctx context.Context, messages []*Message, generationsOf func(*Message) []string) error {
 	wanted := map[string][]counter.Message{} // by the queue in which they died
 	for _, m := range messages {
-		if m.ID == "" || m.Origin.Queue == "" {
+		if m.ID == "" || m.Queue == "" {
 			continue
 		}
 		for _, g := range generationsOf(m) {
-			wanted[m.Origin.Queue] = append(wanted[m.Origin.Queue], counter.Message{ID: m.ID, Generation: g})
+			wanted[m.Queue] = append(wanted[m.Queue], counter.Message{ID: m.ID, Generation: g})
 		}
 	}
 	for queue, generations := range wanted {
@@ -86,7 +86,7 @@ func (j *joiner) lookUp(ctx context.Context, messages []*Message, generationsOf 
 			return err
 		}
 		for _, m := range messages {
-			if m.Origin.Queue == queue && m.Record == nil {
+			if m.Queue == queue && m.Record == nil {
 				m.Record, m.diedIn = recordOf(m, j.vhost, generationsOf(m), records)
 			}
 		}
@@ -97,7 +97,7 @@ func (j *joiner) lookUp(ctx context.Context, messages []*Message, generationsOf 
 func recordOf(m *Message, vhost string, generations []string, records map[counter.Message]counter.Record) (
 	r *counter.Record, generation string) {
 	for _, g := range generations {
-		if r, ok := records[counter.Message{VHost: vhost, Queue: m.Origin.Queue, ID: m.ID, Generation: g}]; ok {
+		if r, ok := records[counter.Message{VHost: vhost, Queue: m.Queue, ID: m.ID, Generation: g}]; ok {
 			return &r, g
 		}
 	}
@@ -107,7 +107,7 @@ func recordOf(m *Message, vhost string, generations []string, records map[counte
 // inDoubt reports whether a dead letter may have died in a generation that it does not name. It then has no record, or
 // one of a generation that no death began, with its last failed attempt at another time than the death.
 func inDoubt(m *Message) bool {
-	if m.ID == "" || m.Origin.Queue == "" {
+	if m.ID == "" || m.Queue == "" {
 		return false
 	}
 	if m.Record == nil {

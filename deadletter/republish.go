@@ -30,11 +30,14 @@ func (t Target) queueOf(m *Message) string {
 	return ""
 }
 
-// destination returns where a dead letter goes. A nil Target means the queue in which it died.
+// destination returns where a dead letter goes. A nil Target means the queue in which it died. If that is a partition,
+// the message goes the way that it came, so that it keeps its routing key.
 func (t *Target) destination(m *Message) (Target, error) {
 	switch {
 	case t == nil && m.Origin.Queue == "":
 		return Target{}, ErrNoOrigin
+	case t == nil && m.Queue != m.Origin.Queue && m.Origin.Exchange == m.Queue:
+		return Target{Exchange: m.Queue, Key: m.Origin.Key}, nil
 	case t == nil:
 		return Target{Key: m.Origin.Queue}, nil
 	case t.Key == "":

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -153,6 +156,52 @@ func TestLanes(t *testing.T) {
 	}
 	w.awaitQueue(t, "payments.dlq", 2)
 	p.stop(t)
+}
+
+func TestPartitions(t *testing.T) {
+	w := newWorld(t, "partitions")
+	if err := topology.Declare(t.Context(), w.conn, topology.Spec{Queue: "orders", Partitions: 8}); err != nil {
+		t.Fatal(err)
+	}
+	all := []*program{w.start(t), w.start(t)}
+	for i := range 60 {
+		to, err := publisher.Partitions{Queue: "orders", N: 8}.Message("customer-"+strconv.Itoa(i%6), amqp.Publishing{
+			MessageId: uuid.NewString(), Body: []byte(strconv.Itoa(i / 6))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.ch.PublishWithDeferredConfirm(to.Exchange, to.Key, true, false, to.Publishing)
+		if err != nil || !c.Wait() {
+			t.Fatalf("publishing: %v", err)
+		}
+	}
+	for i := range 8 {
+		w.awaitQueue(t, "orders."+strconv.Itoa(i), 0)
+	}
+	booked, both := map[string][]string{}, 0
+	for _, p := range all {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for ; p.lines.Scan(); lines++ {
+			customer, order, _ := strings.Cut(p.lines.Text(), " booked ")
+			booked[customer] = append(booked[customer], order)
+		}
+		both += min(lines, 1)
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("it ended with %v\n%s", err, p.stderr)
+		}
+	}
+	want := strings.Fields("0 1 2 3 4 5 6 7 8 9")
+	for customer, orders := range booked {
+		if !slices.Equal(orders, want) {
+			t.Errorf("%s: %q, want %q", customer, orders, want)
+		}
+	}
+	if len(booked) != 6 || both == 0 {
+		t.Errorf("%d customers by %d processes, want 6", len(booked), both)
+	}
 }
 
 func TestFleet(t *testing.T) {

@@ -26,7 +26,8 @@ var arrows = map[string][]string{
 	"publisher": {"internal/broker", "internal/pause", "internal/setting"},
 	"topology":  {"internal/inspect", "internal/broker", "internal/setting"},
 	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/breaker",
-		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes", "internal/broker", "internal/fingerprint",
+		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
+		"consumer/internal/partitions", "internal/broker", "internal/fingerprint",
 		"internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/broker", "internal/fingerprint",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
@@ -35,13 +36,14 @@ var arrows = map[string][]string{
 		"internal/printable",
 		"internal/reason", "ops", "internal/setting", "internal/shell"},
 
-	"consumer/internal/acks":    nil, // knows nothing of attempts
-	"consumer/internal/bound":   nil,
-	"consumer/internal/breaker": {"counter", "counter/rules"},
-	"consumer/internal/control": {"counter"},
-	"consumer/internal/delay":   {"consumer/internal/bound", "internal/broker"},
-	"consumer/internal/lanes":   {"consumer/internal/bound", "counter", "internal/pause"},
-	"counter/rules":             {"internal/printable"}, // knows nothing of stores
+	"consumer/internal/acks":       nil, // knows nothing of attempts
+	"consumer/internal/bound":      nil,
+	"consumer/internal/breaker":    {"counter", "counter/rules"},
+	"consumer/internal/control":    {"counter"},
+	"consumer/internal/delay":      {"consumer/internal/bound", "internal/broker"},
+	"consumer/internal/lanes":      {"consumer/internal/bound", "counter", "internal/pause"},
+	"consumer/internal/partitions": {"counter"},
+	"counter/rules":                {"internal/printable"}, // knows nothing of stores
 
 	"internal/printable":   nil,
 	"internal/setting":     nil,
@@ -60,7 +62,7 @@ var arrows = map[string][]string{
 	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
 		"internal/servertest"),
 
-	"internal/inspect": {"internal/broker", "internal/printable"},
+	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},
 	"internal/reason":  {"internal/printable"},
 
 	"internal/poll":       {"internal/pause"},

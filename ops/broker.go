@@ -36,7 +36,10 @@ func (c *Collector) askBroker(ctx context.Context, s *Status) error {
 		return c.lost(err)
 	}
 	if !found {
-		return fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, c.Queue, c.VHost)
+		if err := c.askPartitions(ctx, s); err != nil {
+			return err
+		}
+		q = s.ofPartitions()
 	}
 	s.Ready, s.Consumers = q.Messages, q.Consumers
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {

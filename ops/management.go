@@ -15,7 +15,7 @@ func (c *Collector) askManagement(ctx context.Context, s *Status) {
 		}
 		return
 	}
-	load, err := doctor.Measure(ctx, c.conn, c.api(c.Queue))
+	load, err := c.load(ctx, s)
 	if err != nil {
 		s.note(NoRates, "", err)
 		return

@@ -15,19 +15,20 @@ import (
 
 // Status is a queue at one moment.
 type Status struct {
-	Time      time.Time              `json:"time"` // by the store
-	VHost     string                 `json:"vhost"`
-	Queue     string                 `json:"queue"`
-	Ready     int                    `json:"ready"`
-	Consumers int                    `json:"consumers"`
-	Unacked   *int                   `json:"unacked,omitempty"` // by the management API, up to 5 s old; so are the rates
-	Rates     *Rates                 `json:"rates,omitempty"`
-	Limit     *Limit                 `json:"limit,omitempty"`
-	Limits    []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
-	Blocking  []Message              `json:"blocking"`
-	Blocked   int                    `json:"blocked"`           // messages, with those beyond Collector.Most
-	Waiting   []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by process
-	Dead      DeadLetters            `json:"dead_lettered"`
+	Time       time.Time              `json:"time"` // by the store
+	VHost      string                 `json:"vhost"`
+	Queue      string                 `json:"queue"`
+	Ready      int                    `json:"ready"`
+	Consumers  int                    `json:"consumers"`
+	Partitions []Partition            `json:"partitions,omitempty"` // of a partitioned queue, which they are together
+	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, up to 5 s old; so are the rates
+	Rates      *Rates                 `json:"rates,omitempty"`
+	Limit      *Limit                 `json:"limit,omitempty"`
+	Limits     []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
+	Blocking   []Message              `json:"blocking"`
+	Blocked    int                    `json:"blocked"`           // messages, with those beyond Collector.Most
+	Waiting    []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by process
+	Dead       DeadLetters            `json:"dead_lettered"`
 
 	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
 	// missing, they also have the warnings about the dead-letter route.

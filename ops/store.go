@@ -50,7 +50,14 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
-	switch f.blocked, err = c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving); {
+	if len(s.Partitions) > 0 {
+		d, err := c.Store.Dealt(ctx, c.VHost, c.Queue)
+		if err != nil {
+			return err
+		}
+		s.dealt(d)
+	}
+	switch f.blocked, err = c.blocked(ctx, s); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.note(LanesDenied, "", err)
 	case err != nil:

@@ -33,6 +33,7 @@ type consume struct {
 	handlerTimeout, drainTimeout               time.Duration
 	consumerTimeout, exitWhenIdle, maxAge      time.Duration
 	delayAbove, patience                       time.Duration
+	partitions                                 int
 }
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -131,6 +132,8 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"with --ordered 30 at least, or 1 if --retry is requeue")
 	f.BoolVar(&o.ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
 		"single-active-consumer queue")
+	f.IntVar(&o.partitions, "partitions", 0, "with --ordered: QUEUE has `N` partitions (declare --partitions), which the "+
+		"consumers share; messages of one routing key are a lane, and keep their order")
 	f.StringVar(&o.laneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
 		"are one lane, and keep their order; up to --concurrency lanes run at once")
 	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, "+
@@ -162,8 +165,9 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
 	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "breaker",
-		"patience", "concurrency", "prefetch", "ordered", "lane-header", "hold-lanes", "ack-each", "backoff", "delay-above", "retry", "isolation",
-		"handler-timeout", "drain-timeout", "consumer-timeout", "health-addr", "exit-when-idle", "allow-drop")
+		"patience", "concurrency", "prefetch", "ordered", "partitions", "lane-header", "hold-lanes", "ack-each", "backoff",
+		"delay-above", "retry", "isolation", "handler-timeout", "drain-timeout", "consumer-timeout", "health-addr",
+		"exit-when-idle", "allow-drop")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")
 	cli.OneOf(cmd, "isolation", "suspects", "off")
 }
@@ -181,7 +185,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		Retry: retryModes[o.retry], Isolation: isolations[o.isolation],
 		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
 		ConsumerTimeout: o.consumerTimeout, AllowDrop: o.allowDrop,
-		Ordered: o.ordered, HoldLanes: o.holdLanes, AckEach: o.ackEach, DelayAbove: o.delayAbove,
+		Ordered: o.ordered, HoldLanes: o.holdLanes, Partitions: o.partitions, AckEach: o.ackEach, DelayAbove: o.delayAbove,
 		Breaker: o.breaker, Patience: o.patience,
 	}
 	var err error
@@ -257,13 +261,18 @@ func (o *consume) refuse(k consumer.Consumer) error {
 		return cli.Refused("handler-timeout", k.HandlerTimeout, "0 or more")
 	case k.DrainTimeout < 0:
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
+	case k.Partitions != 0 && (k.Partitions < broker.FewestPartitions || k.Partitions > broker.MostPartitions):
+		return cli.Refused("partitions", k.Partitions, fmt.Sprintf("the number that QUEUE was declared with, %d to %d",
+			broker.FewestPartitions, broker.MostPartitions))
+	case k.Partitions > 0 && !k.Ordered:
+		return cli.Misusef("--partitions needs --ordered")
 	case k.Lane != nil && !k.Ordered:
 		return cli.Misusef("--lane-header needs --ordered")
 	case k.HoldLanes && !k.Ordered:
 		return cli.Misusef("--hold-lanes needs --ordered")
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.retry, "in-place with --lane-header, because a requeued message would stop all lanes")
-	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
+	case k.Ordered && k.Lane == nil && k.Concurrency > 1 && (k.Partitions == 0 || k.Retry == consumer.RetryRequeue):
 		return cli.Refused("concurrency", k.Concurrency,
 			"1 with --ordered, unless --lane-header names lanes that run side by side")
 	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:

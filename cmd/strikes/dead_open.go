@@ -114,6 +114,9 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if err != nil {
 			return err
 		}
+		if err := q.findPartitions(ctx, conn); err != nil {
+			return err
+		}
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())
 		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
 		said := make(chan struct{})
@@ -139,6 +142,22 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		}
 		return ctx.Err()
 	})
+}
+
+// findPartitions finds out whether the dead letters are those of a partitioned queue.
+func (q *dlq) findPartitions(ctx context.Context, conn *amqp.Connection) error {
+	of := q.queue
+	if found, _, _ := broker.FindQueue(ctx, conn, q.queue); found != broker.No { // it may be a partition itself
+		of = q.queue[:max(strings.LastIndexByte(q.queue, '.'), 0)]
+		if !broker.IsPartition(q.queue, of) {
+			return nil
+		}
+	}
+	n, err := broker.PartitionsOf(ctx, conn, of)
+	if n > 0 {
+		q.dead.Partitioned = of
+	}
+	return err
 }
 
 // findManagement adds the management API's usual address, unless one is given; tried says why it cannot be used.

@@ -22,6 +22,7 @@ type decision struct {
 	Time        time.Time `json:"time"`
 	Decision    string    `json:"decision"`
 	Queue       string    `json:"queue"`
+	Partition   string    `json:"partition,omitempty"`
 	ID          string    `json:"id"`
 	Attempt     int       `json:"attempt,omitempty"`
 	Of          int       `json:"of,omitempty"` // attempts that there are
@@ -39,7 +40,8 @@ type decision struct {
 
 func decisionOf(e consumer.Event, at time.Time) decision {
 	d := decision{
-		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
+		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, Partition: e.Partition, ID: e.ID, Attempt: e.Attempt,
+		Of:       e.Limit,
 		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token,
 		ElapsedMS: e.Elapsed.Milliseconds(),
 		RanMS:     e.Ran.Milliseconds(),

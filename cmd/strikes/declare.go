@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -29,6 +30,7 @@ type declare struct {
 	bind               []string
 	exchangeType       string
 	delayQueues        bool
+	partitions         int
 }
 
 func (a *app) declareCommand() *cobra.Command {
@@ -37,6 +39,7 @@ func (a *app) declareCommand() *cobra.Command {
 		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go", Args: cobra.ExactArgs(1),
 		Example: `  strikes declare orders
   strikes declare orders --single-active-consumer --delivery-limit 2000
+  strikes declare orders --partitions 8
   strikes declare billing --exchange-type topic --bind shop:order.paid
   strikes declare billing --bind 'Contracts\:OrderPaid'`,
 		Long: `Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq
@@ -46,6 +49,10 @@ is left as it is and named (exit 2).
 --bind routes messages from an exchange to QUEUE, and may be repeated. The
 exchange must exist, unless --exchange-type declares it too. In the name of the
 exchange write a colon as \: and a backslash as \\.
+
+--partitions N makes a queue that consumers share by routing key, each key in
+its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for
+publishers. N cannot be changed while they exist.
 
 --delay-queues also declares what long delays need. The queues strikes.delay.1m,
 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the exchange
@@ -68,6 +75,8 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 		"topic, direct, fanout or headers; without it they must exist")
 	flags.BoolVar(&d.delayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
+	flags.IntVar(&d.partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
+		"to 256; 0: one queue")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
@@ -85,6 +94,7 @@ type declared struct {
 
 	Bindings    []binding `json:"bindings,omitempty"`
 	DelayQueues bool      `json:"delay_queues,omitempty"`
+	Partitions  int       `json:"partitions,omitempty"`
 }
 
 type binding struct {
@@ -104,10 +114,10 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	spec := topology.Spec{
 		Queue: queue, Type: kind, SingleActiveConsumer: d.singleActive,
 		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: d.deliveryLimit,
-		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues,
+		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues, Partitions: d.partitions,
 	}
 	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
-		DeadLetterQueue: spec.DeadLetterQueue, DelayQueues: d.delayQueues}
+		DeadLetterQueue: spec.DeadLetterQueue, DelayQueues: d.delayQueues, Partitions: d.partitions}
 	for _, text := range d.bind {
 		bind, hasKey := parseBinding(text)
 		if bind.Exchange == "" || !hasKey && (d.exchangeType == amqp.ExchangeTopic || d.exchangeType == amqp.ExchangeDirect) {
@@ -163,7 +173,12 @@ func queueType(name string) (topology.Type, error) {
 }
 
 func (d declared) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s queue %s\n", d.Type, term.Shown(d.Queue))
+	if d.Partitions > 0 {
+		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", d.Type,
+			term.Shown(broker.Partition(d.Queue, 0)), d.Partitions-1, term.Shown(d.Queue))
+	} else {
+		fmt.Fprintf(w, "%s queue %s\n", d.Type, term.Shown(d.Queue))
+	}
 	for _, b := range d.Bindings {
 		fmt.Fprintf(w, "messages from exchange %s, key %s\n", term.Shown(b.Exchange), term.Shown(b.Key))
 	}

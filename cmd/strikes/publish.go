@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -26,6 +27,7 @@ type publish struct {
 	connect.Flags
 
 	exchange, contentType string
+	routingKey            string
 	ndjson, json          bool
 	timeout               time.Duration
 }
@@ -37,6 +39,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		Example: `  strikes publish orders orders.txt
   echo '{"order":17}' | strikes publish orders --content-type application/json
+  strikes publish orders --routing-key customer-17 orders.txt
   strikes publish order.paid --exchange shop --ndjson events.ndjson`,
 		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
 empty line is an empty message. A message without an id gets a UUIDv7.
@@ -44,9 +47,14 @@ empty line is an empty message. A message without an id gets a UUIDv7.
 With --ndjson each line that is not empty is an object with one of "body" (text)
 and "body_base64", and any of id, headers, content_type, content_encoding,
 correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as
-text) and timestamp (RFC 3339). A header value {"$amqp":[TYPE,VALUE]} is of a
-type that JSON does not have, as dead drop and dead show --json write it. A line
-that is no such object ends the command with exit code 2.
+text), timestamp (RFC 3339) and routing_key. A header value
+{"$amqp":[TYPE,VALUE]} is of a type that JSON does not have, as dead drop and
+dead show --json write it. A line that is no such object ends the command with
+exit code 2.
+
+A queue with partitions (declare --partitions) needs a routing key for each
+message: --routing-key, or "routing_key" in its line. Messages of one key keep
+their order. The headers CC and BCC are refused there.
 
 The messages enter the queue in the order of the input. publish stops when one
 fails, after those that were sent with it (512 at most), and says how many were
@@ -59,6 +67,8 @@ confirmed and which may or may not have arrived.`,
 	o.AddBroker(cmd)
 	flags.StringVar(&o.exchange, "exchange", "",
 		"publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
+	flags.StringVar(&o.routingKey, "routing-key", "", "the routing `KEY` of messages that bring none, for a QUEUE with "+
+		"partitions")
 	flags.BoolVar(&o.ndjson, "ndjson", false, "each line is a JSON object")
 	flags.StringVar(&o.contentType, "content-type", "", "`TYPE` of messages that bring none")
 	flags.DurationVar(&o.timeout, "timeout", 30*time.Second,
@@ -85,6 +95,9 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	if err := broker.CheckName(name); err != nil {
 		return cli.Misusef("%s: %w", of, err)
 	}
+	if o.exchange != "" && o.routingKey != "" {
+		return cli.Misusef("--routing-key is for a QUEUE with partitions; with --exchange the argument is the key")
+	}
 	if o.timeout <= 0 {
 		return cli.Refused("timeout", o.timeout, "positive")
 	}
@@ -107,8 +120,9 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	}
 	p := &publishing{
 		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
-		timeout: o.timeout, bar: term.NewProgress(o.Err),
+		timeout: o.timeout, bar: term.NewProgress(o.Err), routingKey: o.routingKey,
 	}
+	p.partitions = sync.OnceValues(func() (int, error) { return broker.PartitionsOf(ctx, conn, key) })
 	if o.json {
 		p.report = jsonl.NewEncoder(o.Out)
 	}
@@ -117,7 +131,10 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
-	if o.exchange == "" && errors.Is(err, publisher.ErrUnroutable) {
+	if n, _ := p.parts(err); n > 0 {
+		err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
+			"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
+	} else if o.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
 		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, broker.ErrNotFound), err)
 	}
 	if closing := closeSoon(pub, err != nil); err == nil {
@@ -157,7 +174,12 @@ type publishing struct {
 	contentType string
 	timeout     time.Duration
 	report      *json.Encoder // nil: none
-	bar         *term.Progress
+
+	routingKey  string              // of entries that bring none
+	partitions  func() (int, error) // of the queue key; 0: it has none
+	partitioned bool                // something was published to them
+
+	bar *term.Progress
 
 	used                         bool
 	confirmed, failed, undecided int
@@ -191,7 +213,11 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	msgs := make([]publisher.Message, len(entries))
 	for i, e := range entries {
-		msgs[i] = publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}
+		to, err := p.address(e)
+		if err != nil {
+			return cli.Misusef("%v: %w", e, err)
+		}
+		msgs[i] = to
 		if e.msg.ContentType == "" {
 			msgs[i].ContentType = p.contentType
 		}
@@ -201,6 +227,35 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	sending, cancelTimeout := context.WithTimeout(sending, p.timeout)
 	defer cancelTimeout()
 	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
+}
+
+// address returns the message of an entry with where it goes: to an exchange, to a queue, or to a partition of it.
+func (p *publishing) address(e entry) (publisher.Message, error) {
+	key := cmp.Or(e.key, p.routingKey)
+	switch {
+	case p.exchange != "" && e.key != "":
+		return publisher.Message{}, errors.New(`"routing_key" is for a queue with partitions; with --exchange the argument ` +
+			"is the key")
+	case p.exchange != "" || key == "" && !p.partitioned:
+		return publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}, nil
+	}
+	n, err := p.partitions()
+	switch {
+	case err != nil:
+		return publisher.Message{}, err
+	case n == 0:
+		return publisher.Message{}, fmt.Errorf("queue %s has no partitions, so it takes no routing key", term.Shown(p.key))
+	}
+	p.partitioned = true
+	return publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)
+}
+
+// parts counts the partitions of a queue to which a message was published without a routing key.
+func (p *publishing) parts(err error) (int, error) {
+	if p.exchange != "" || p.partitioned || !errors.Is(err, publisher.ErrUnroutable) {
+		return 0, nil
+	}
+	return p.partitions()
 }
 
 // outlive returns a context that is done only some time after ctx is.

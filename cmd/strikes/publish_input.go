@@ -24,6 +24,7 @@ type entry struct {
 	source string
 	line   int
 	msg    amqp.Publishing
+	key    string // the routing key that the line has
 }
 
 func (e entry) String() string { return fmt.Sprintf("%s:%d", term.Shown(e.source), e.line) }
@@ -92,7 +93,7 @@ func (r reader) lines(ctx context.Context, source string, from io.Reader) error 
 		if len(line) == 0 && !r.blank {
 			continue
 		}
-		if at.msg, err = r.parse(line); err != nil {
+		if at.msg, at.key, err = r.parse(line); err != nil {
 			return cli.Misusef("%v: %w", at, err)
 		}
 		if err := r.put(ctx, at); err != nil {

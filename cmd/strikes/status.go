@@ -64,6 +64,8 @@ others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
 	o.AddManagement(cmd)
 	addDeadLetterQueue(f, &o.deadLetterQueue)
 	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
+	f.BoolVar(&o.partitions, "partitions", false, "also show each partition of a QUEUE that has some, and the process "+
+		"to which it is dealt")
 	cli.JSON(f, &o.json, "print one JSON object")
 	return cmd
 }
@@ -75,6 +77,7 @@ type statusOptions struct {
 	deadLetterQueue string
 	limit           int
 	json            bool
+	partitions      bool
 }
 
 func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
@@ -96,7 +99,11 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	case o.json:
 		return jsonl.NewEncoder(a.Out).Encode(render.StatusJSON(s))
 	}
-	_, err = io.WriteString(a.Out, term.Joined(render.Status(s), term.Colored(a.Out)))
+	rows := render.Status(s)
+	if o.partitions {
+		rows = append(rows, render.Partitions(s.Partitions)...)
+	}
+	_, err = io.WriteString(a.Out, term.Joined(rows, term.Colored(a.Out)))
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // worker is a consumer of a queue, for the command consume.
@@ -96,8 +97,19 @@ func (w *worker) empty() bool {
 	if conn == nil || conn.IsClosed() {
 		return false
 	}
-	messages, consumers, err := connect.Ready(conn, w.consumer.Queue)
-	return err == nil && messages == 0 && consumers > 0
+	queues := []string{w.consumer.Queue}
+	if n := w.consumer.Partitions; n > 0 {
+		queues = nil
+		for i := range n {
+			queues = append(queues, broker.Partition(w.consumer.Queue, i))
+		}
+	}
+	for _, queue := range queues {
+		if messages, consumers, err := connect.Ready(conn, queue); err != nil || messages > 0 || consumers == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // work is what handles messages: a command, or an endpoint.

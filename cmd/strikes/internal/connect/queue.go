@@ -52,7 +52,11 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	defer cancel()
 	var found broker.Answer
 	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		found, _, err = broker.FindQueue(asking, conn, queue)
+		if found, _, err = broker.FindQueue(asking, conn, queue); found == broker.No {
+			if n, err := broker.PartitionsOf(asking, conn, queue); n > 0 || err != nil {
+				found = broker.Yes
+			}
+		}
 		return err
 	})
 	if found != broker.No {

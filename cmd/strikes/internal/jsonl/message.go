@@ -14,11 +14,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Parse makes the message of one line of input.
-type Parse func(line []byte) (amqp.Publishing, error)
+// Parse makes the message of one line of input, and its routing key if the line has one.
+type Parse func(line []byte) (msg amqp.Publishing, key string, err error)
 
 // ParseText takes the line as the body.
-func ParseText(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
+func ParseText(line []byte) (amqp.Publishing, string, error) {
+	return amqp.Publishing{Body: line}, "", nil
+}
 
 // properties are what a line of NDJSON tells of a message, whether it is read or written.
 type properties struct {
@@ -53,45 +55,47 @@ type envelope struct {
 	properties
 	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
 
+	RoutingKey string `json:"routing_key"`
+
 	Dead json.RawMessage `json:"dead"` // what is known of a dead letter; not of the message
 }
 
 // ParseMessage reads one JSON object with the fields of an envelope, and no others. It passes over "dead", which dead
 // show --json adds.
-func ParseMessage(line []byte) (amqp.Publishing, error) {
+func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	var e envelope
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	d.UseNumber()
 	if err := d.Decode(&e); err != nil {
-		return amqp.Publishing{}, jsonError(err)
+		return amqp.Publishing{}, "", jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return amqp.Publishing{}, errors.New("more follows the JSON object: it is one object a line")
+		return amqp.Publishing{}, "", errors.New("more follows the JSON object: it is one object a line")
 	}
 	if err := strict(line); err != nil {
-		return amqp.Publishing{}, err
+		return amqp.Publishing{}, "", err
 	}
 	at, err := e.time()
 	if err != nil {
-		return amqp.Publishing{}, err
+		return amqp.Publishing{}, "", err
 	}
 	body, err := e.body()
 	if err != nil {
-		return amqp.Publishing{}, err
+		return amqp.Publishing{}, "", err
 	}
 	headers, err := headersOf(e.Headers)
 	if err != nil {
-		return amqp.Publishing{}, err
+		return amqp.Publishing{}, "", err
 	}
 	if err := e.decode(); err != nil {
-		return amqp.Publishing{}, err
+		return amqp.Publishing{}, "", err
 	}
 	return amqp.Publishing{
 		MessageId: e.ID, Body: body, Headers: headers, ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
 		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
 		Priority: e.Priority, Expiration: e.Expiration, Timestamp: at,
-	}, nil
+	}, e.RoutingKey, nil
 }
 
 func (e envelope) time() (time.Time, error) {

@@ -39,7 +39,7 @@ func TestParseMessage(t *testing.T) {
 			}}},
 	}
 	for _, tt := range tests {
-		got, err := ParseMessage([]byte(tt.in))
+		got, _, err := ParseMessage([]byte(tt.in))
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.in, err, diff)
 		}
@@ -75,7 +75,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		{`{"body":"x","timestamp":4}`, `field "timestamp" cannot be a JSON number`},
 	}
 	for _, tt := range tests {
-		if _, err := ParseMessage([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := ParseMessage([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.in, err, tt.want)
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzParseMessage(f *testing.F) {
 		`"n":{"$amqp":["float64","NaN"]},"t":{"$amqp":["time","2026-11-21T10:02:17Z"]}}}`))
 	f.Add([]byte(`{"body":"x","headers":{"$amqp":["table",[[{"$amqp":["string","/w=="]},{"$amqp":["table",[["$amqp",1.5]]]}]]]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		msg, err := ParseMessage(line)
+		msg, _, err := ParseMessage(line)
 		if err != nil {
 			if len(err.Error()) > len(line)+counter.MaxReason {
 				t.Errorf("an error of %d bytes", len(err.Error()))
@@ -106,7 +106,7 @@ func FuzzParseMessage(f *testing.F) {
 		if err := NewEncoder(&out).Encode(MessageOf(msg)); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ParseMessage(out.Bytes())
+		again, _, err := ParseMessage(out.Bytes())
 		if diff := cmp.Diff(msg, again, same); diff != "" || err != nil {
 			t.Errorf("%s is read as another message: %v\n%s", &out, err, diff)
 		}

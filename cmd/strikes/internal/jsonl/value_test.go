@@ -43,7 +43,7 @@ func TestKeptIsLossless(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ParseMessage(line)
+		got, _, err := ParseMessage(line)
 		if diff := cmp.Diff(want, got, same); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", line, err, diff)
 		}
@@ -75,7 +75,7 @@ func TestValueOfRefuses(t *testing.T) {
 		`{}, "id":"x", "base64":{"id":"eA=="}`:                `"base64" has "id"`,
 		`{}, "base64":{"body":"eA=="}`:                        `"base64" has "body"`,
 	} {
-		if _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil ||
+		if _, _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", headers, err, want)
 		}

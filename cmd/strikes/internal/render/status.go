@@ -17,6 +17,7 @@ func Status(s ops.Status) []term.Row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
+	rows = append(rows, partitions(s.Partitions)...)
 	if s.Paused != nil {
 		rows = append(rows, paused(s)...)
 	}
@@ -43,9 +44,11 @@ func Status(s ops.Status) []term.Row {
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, held(s)...)
 	if s.BlockedLanes > 0 {
-		text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes,
-			shell.Operands(s.Queue))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		for _, of := range lanesOf(s) {
+			text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", of.BlockedLanes,
+				shell.Operands(of.Queue))
+			rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		}
 	}
 	rows = append(rows, deadLetters(s.Dead)...)
 	rows = append(rows, found(s)...)
@@ -54,6 +57,19 @@ func Status(s ops.Status) []term.Row {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
 	return rows
+}
+
+// lanesOf returns the partitions with blocked lanes, or the queue itself if it has no partitions.
+func lanesOf(s ops.Status) (out []ops.Partition) {
+	if len(s.Partitions) == 0 {
+		return []ops.Partition{{Queue: s.Queue, BlockedLanes: s.BlockedLanes}}
+	}
+	for _, p := range s.Partitions {
+		if p.BlockedLanes > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func paused(s ops.Status) []term.Row {
@@ -93,6 +109,44 @@ func flow(s ops.Status) []term.Row {
 	if s.Unacked != nil || s.Rates != nil { // it does not say when it measured them
 		rows = append(rows, term.Row{Text: "           unacked and rates by the management API, as of up to 10 s ago",
 			Kind: term.Quiet})
+	}
+	return rows
+}
+
+// partitions sums up the partitions, and names those that nothing consumes.
+func partitions(all []ops.Partition) (rows []term.Row) {
+	if len(all) == 0 {
+		return nil
+	}
+	of, idle := map[string]bool{}, []string{}
+	for _, p := range all {
+		switch {
+		case p.Missing:
+			text := "           " + term.Shown(p.Queue) + " does not exist; strikes doctor says what to do"
+			rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		case p.Consumers == 0:
+			idle = append(idle, term.Shown(p.Queue))
+		}
+		if p.Process != "" {
+			of[p.Process] = true
+		}
+	}
+	if len(idle) > 0 && len(idle) < len(all) {
+		rows = append(rows, term.Row{Text: "           no consumer: " + strings.Join(idle, ", "), Kind: term.Alarm})
+	}
+	sum := fmt.Sprintf("partitions %d, dealt to %s", len(all), printable.Plural(len(of), "process"))
+	return append([]term.Row{{Text: sum}}, rows...)
+}
+
+// Partitions is a line for each partition.
+func Partitions(all []ops.Partition) (rows []term.Row) {
+	for _, p := range all {
+		process := "no process"
+		if p.Process != "" {
+			process = term.Shown(p.Process)
+		}
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %s  %d ready, %s, %s", term.Shown(p.Queue), p.Ready,
+			printable.Plural(p.Consumers, "consumer"), process)})
 	}
 	return rows
 }

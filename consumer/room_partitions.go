@@ -1,0 +1,248 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/strikesmq/strikes/consumer/internal/partitions"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// partitionFeature shares the partitions of a queue with other processes, see Consumer.Partitions.
+var partitionFeature = feature{defaults: laneByKey, refuse: refusePartitions, room: newPartitionRoom}
+
+// laneByKey makes the routing key the lane. A consumer that requeues has no lanes.
+func laneByKey(c *Consumer) {
+	if c.Partitions > 0 && c.Lane == nil && c.Retry != RetryRequeue {
+		c.Lane = routingKey
+	}
+}
+
+// routingKey returns the routing key with which a message was published before its last replay.
+func routingKey(d amqp.Delivery) string {
+	if d.Exchange == "" { // its key is the name of a queue
+		lineage, _ := d.Headers[broker.LineageHeader].(amqp.Table)
+		if key, _ := lineage["key"].(string); key != "" {
+			return key
+		}
+	}
+	return d.RoutingKey
+}
+
+func refusePartitions(c *Consumer) error {
+	switch {
+	case c.Partitions == 0:
+		return nil
+	case c.Partitions < broker.FewestPartitions || c.Partitions > broker.MostPartitions:
+		return refused(c.Queue, "Partitions", c.Partitions, fmt.Sprintf("the number that the queue was declared with, %d "+
+			"to %d, or 0 for one queue", broker.FewestPartitions, broker.MostPartitions))
+	case !c.Ordered:
+		return refused(c.Queue, "Ordered", false, "true with Partitions")
+	}
+	return nil
+}
+
+// partitionRoom takes the place of a session on the queue: it has a session on each partition that is dealt to this
+// process. The deal decides who subscribes, and the broker, by its single active consumer, who receives. So no wrong or
+// late deal breaks the order. No session sets a priority: RabbitMQ 4.3 can stop a queue whose consumer was replaced by
+// one of a higher priority.
+type partitionRoom struct {
+	noRoom
+	s        *session // of the queue; it consumes nothing
+	follower *partitions.Follower
+
+	workers *workers // of all sessions
+	slots   *semaphore.Weighted
+
+	mu        sync.Mutex
+	consuming map[*session]bool
+	ready     bool // as Consumer.Consuming was told
+}
+
+func newPartitionRoom(s *session, before rooms) room {
+	if s.Partitions == 0 {
+		return nil
+	}
+	r := &partitionRoom{s: s, slots: newSlots(s.Concurrency), consuming: map[*session]bool{}}
+	r.workers = newWorkers(s.Concurrency, r.wake)
+	r.workers.shared = true
+	if last := find[*partitionRoom](before); last != nil {
+		r.follower = last.follower
+	} else {
+		me := counter.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
+		r.follower = partitions.New(s.Counter, s.vhost, s.Queue, me, s.Logger)
+	}
+	return r
+}
+
+// around has sessions on the partitions of the deal until ctx is done or the connection is lost. While it does not run,
+// because the broker is away, the deal is not read, so that others get the partitions.
+func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
+	_ func(context.Context) error) (again bool, err error) {
+	inner, end := context.WithCancel(ctx)
+	var follows, sessions sync.WaitGroup
+	follows.Go(func() { r.follower.Follow(inner) })
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	running, over := map[int]context.CancelFunc{}, make(chan partitionEnd, r.s.Partitions)
+	for err == nil && ctx.Err() == nil {
+		mine, known, changed := r.follower.Current()
+		r.tell(known && len(mine) == 0)
+		for p, stop := range running {
+			if !slices.Contains(mine, p) {
+				stop()
+			}
+		}
+		for _, p := range mine {
+			if running[p] == nil {
+				session, stop := context.WithCancel(inner)
+				running[p] = stop
+				sessions.Go(func() { over <- partitionEnd{p, r.keep(session, conn, p)} })
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case says := <-lost:
+			err = r.s.lost(errLost, says)
+		case ended := <-over:
+			running[ended.partition]()
+			delete(running, ended.partition)
+			err = ended.err
+			if errors.Is(err, ErrUncleanStop) && ctx.Err() == nil { // the partition went to another process
+				r.s.Logger.Warn("leaving a partition", "queue", r.s.Queue, "error", err)
+				err = nil
+			}
+		}
+	}
+	end()
+	follows.Wait()
+	if ctx.Err() != nil { // others may subscribe already; the broker keeps them waiting until the channels close
+		r.follower.Leave(context.WithoutCancel(ctx))
+	}
+	sessions.Wait()
+	close(over)
+	for ended := range over {
+		if err == nil || errors.Is(ended.err, ErrUncleanStop) {
+			err = ended.err
+		}
+	}
+	for _, stop := range running {
+		stop()
+	}
+	r.tell(false)
+	return false, err
+}
+
+// partitionEnd is the end of the session on a partition.
+type partitionEnd struct {
+	partition int
+	err       error // nil, or one that ends all
+}
+
+// keep has sessions on a partition, one after the other, until ctx is done. It returns an error that ends those on all
+// partitions too. What is wrong with one partition only is tried again.
+func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) error {
+	var before rooms
+	defer func() { before.close() }()
+	for wait := firstWait; ; {
+		s := r.session(conn, p, before)
+		before = s.rooms
+		began := time.Now()
+		again, err := r.consume(ctx, conn, s)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, ErrUncleanStop)):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		case conn.IsClosed(), errors.Is(err, ErrStuck), errors.Is(err, ErrUndecodable), errors.Is(err, errPassed):
+			return err
+		case again && err == nil:
+			continue
+		}
+		if time.Since(began) > steady {
+			wait = firstWait
+		}
+		s.Logger.Warn("the session on a partition ended; another follows", "in", wait, "error", err)
+		if !pause.For(ctx, wait) {
+			return nil
+		}
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// The waits between two sessions on a partition.
+const (
+	firstWait = 100 * time.Millisecond
+	lastWait  = 2 * time.Second
+)
+
+// session returns a session on a partition. It follows one with the rooms before.
+func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *session {
+	c := r.s.Consumer
+	source := broker.Partition(c.Queue, p)
+	c.Partitions, c.Consuming, c.Logger = 0, nil, c.Logger.With("partition", source)
+	s := newSessionOn(source, c, r.s.vhost, before)
+	s.route = s.newRoute(conn)
+	s.late, s.deadLettersFrom, s.workers, s.slots = r.s.late, r.s.deadLettersFrom, r.workers, r.slots
+	s.consuming = func() { r.note(s, true) }
+	if r.s.arrived.careful {
+		s.beCareful()
+	}
+	return s
+}
+
+// consume is checkAndConsume without the check of the topology, which was checked for all partitions.
+func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *session) (again bool, err error) {
+	defer s.rooms.leave()
+	defer r.note(s, false)
+	if err := s.rooms.check(ctx, conn); err != nil {
+		return false, err
+	}
+	return s.rooms.around(ctx, conn, func(ctx context.Context) error {
+		defer r.note(s, false)
+		return s.consume(ctx, conn)
+	})
+}
+
+// note notes whether a session consumes, and tells it.
+func (r *partitionRoom) note(s *session, consumes bool) {
+	r.mu.Lock()
+	if consumes {
+		r.consuming[s] = true
+	} else {
+		delete(r.consuming, s)
+	}
+	r.mu.Unlock()
+	mine, known, _ := r.follower.Current()
+	r.tell(known && len(mine) == 0)
+}
+
+// tell tells the readiness probe whether this process consumes, or has nothing to consume.
+func (r *partitionRoom) tell(idle bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ready := idle || len(r.consuming) > 0; ready != r.ready {
+		if r.ready = ready; ready {
+			r.s.consuming()
+		}
+		r.s.isConsuming(ready)
+	}
+}
+
+// wake has the sessions look at their acks: a worker is free.
+func (r *partitionRoom) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.consuming {
+		s.acks.Wake()
+	}
+}

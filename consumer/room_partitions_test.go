@@ -1,0 +1,104 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+func TestPartitionsRefused(t *testing.T) {
+	ordered := func(change func(*Consumer)) *Consumer {
+		c := &Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Ordered: true, Partitions: 8,
+			Handler: func(_ context.Context, _ amqp.Delivery) error { return nil }}
+		change(c)
+		return featureDefaults(c)
+	}
+	for field, change := range map[string]func(*Consumer){
+		"":            func(*Consumer) {},
+		"Partitions":  func(c *Consumer) { c.Partitions = 257 },
+		"Partitions ": func(c *Consumer) { c.Partitions = 1 },
+		"Ordered":     func(c *Consumer) { c.Ordered = false },
+		"DelayAbove":  func(c *Consumer) { c.DelayAbove = time.Minute },
+		"Retry":       func(c *Consumer) { c.Retry, c.Lane = RetryRequeue, func(amqp.Delivery) string { return "" } },
+		" ":           func(c *Consumer) { c.Concurrency = 16 },
+		"  ":          func(c *Consumer) { c.Retry = RetryRequeue },
+		"Prefetch":    func(c *Consumer) { c.Retry, c.Prefetch = RetryRequeue, 2 },
+	} {
+		err := ordered(change).validate(&amqp.Connection{})
+		var refused *FieldError
+		switch field = strings.TrimSpace(field); {
+		case field == "" && err != nil:
+			t.Errorf("refused: %v", err)
+		case field != "" && (!errors.As(err, &refused) || refused.Field != field):
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestLaneIsTheRoutingKey(t *testing.T) {
+	lineage := amqp.Table{broker.LineageHeader: amqp.Table{"key": "customer-1"}}
+	for _, tt := range []struct {
+		d    amqp.Delivery
+		want string
+	}{
+		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-1"}, "customer-1"},
+		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-2", Headers: lineage}, "customer-2"},
+		{amqp.Delivery{RoutingKey: "orders.3", Headers: lineage}, "customer-1"}, // replayed to the partition itself
+		{amqp.Delivery{RoutingKey: "orders.3"}, "orders.3"},
+	} {
+		if got := routingKey(tt.d); got != tt.want {
+			t.Errorf("%+v: lane %q, want %q", tt.d, got, tt.want)
+		}
+	}
+	own := func(amqp.Delivery) string { return "mine" }
+	c := featureDefaults(&Consumer{Partitions: 8, Lane: own})
+	if c.Lane(amqp.Delivery{RoutingKey: "k"}) != "mine" {
+		t.Error("a Lane that is given is not kept")
+	}
+	for _, c := range []Consumer{{Partitions: 8, Retry: RetryRequeue}, {}} {
+		if featureDefaults(&c).Lane != nil {
+			t.Errorf("a consumer of %d partitions, retry %d, has a lane by default", c.Partitions, c.Retry)
+		}
+	}
+}
+
+// TestSharedWorkers: sessions that share workers run no more handlers than there are workers, and a free worker goes to
+// the one that waits for longest.
+func TestSharedWorkers(t *testing.T) {
+	woken := 0
+	w := newWorkers(1, func() { woken++ })
+	w.shared = true
+	a, b, c := &delivery{}, &delivery{}, &delivery{}
+	if !w.enter(a) || !a.grip.worker || !w.enter(b) || b.grip.worker {
+		t.Fatal("the first delivery has the worker, the second goes on without")
+	}
+	turns := make(chan *delivery)
+	for _, d := range []*delivery{b, c} {
+		go func() { w.wait(d); turns <- d }()
+		for waits := false; !waits; {
+			w.mu.Lock()
+			waits = w.ready.last == d
+			w.mu.Unlock()
+		}
+	}
+	if next := w.leave(a); next != nil {
+		t.Error("leave returned a delivery that has a goroutine of its own")
+	}
+	if d := <-turns; d != b {
+		t.Error("the one that waited for longest did not get the worker")
+	}
+	w.leave(b)
+	if d := <-turns; d != c || woken > 0 {
+		t.Errorf("the last one did not get the worker, or %d were woken for nothing", woken)
+	}
+	if w.leave(c); woken != 1 || !w.idling() {
+		t.Errorf("woken %d times, want once, when nothing is to do", woken)
+	}
+}

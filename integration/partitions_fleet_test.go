@@ -1,0 +1,398 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// memberEnv makes this test binary a process of a fleet, told in JSON what to do.
+const memberEnv = "STRIKES_TEST_FLEET"
+
+// member is what a process of a fleet does. It writes a line to Ledger, with one write(2), when an attempt begins and when
+// it ends.
+type member struct {
+	AMQP, Redis, Prefix, Queue, Ledger string
+	Partitions                         int
+	Takes                              time.Duration // an attempt
+	Requeue                            bool
+}
+
+func init() {
+	if spec := os.Getenv(memberEnv); spec != "" {
+		if err := runMember(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func runMember(spec string) error {
+	var m member
+	if err := json.Unmarshal([]byte(spec), &m); err != nil {
+		return err
+	}
+	ledger, err := os.OpenFile(m.Ledger, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	counts, err := counter.Dial(m.Redis, &counter.Options{Prefix: m.Prefix})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var conn atomic.Pointer[amqp.Connection]
+	cut := make(chan os.Signal, 1)
+	signal.Notify(cut, syscall.SIGUSR1)
+	go func() {
+		for range cut {
+			if c := conn.Load(); c != nil {
+				_ = c.CloseDeadline(time.Now())
+			}
+		}
+	}()
+	dial := consumer.Dialer(m.AMQP, amqp.Config{})
+	c := consumer.Consumer{
+		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts, Concurrency: 8, MaxRetries: 20,
+		Backoff: func(int) time.Duration { return 5 * time.Millisecond },
+		Handler: func(ctx context.Context, d amqp.Delivery) error {
+			line := fmt.Sprintf(" %s %s %d\n", d.RoutingKey, d.Body, os.Getpid())
+			if _, err := ledger.WriteString("b" + line); err != nil {
+				return err
+			}
+			time.Sleep(m.Takes)
+			if ctx.Err() != nil { // its session is lost, and the message is another process's
+				_, _ = ledger.WriteString("x" + line)
+				return ctx.Err()
+			}
+			if a, _ := consumer.AttemptFrom(ctx); a.Number <= failsOf(d.RoutingKey, string(d.Body)) {
+				_, _ = ledger.WriteString("f" + line)
+				return errors.New("it fails at first")
+			}
+			_, err := ledger.WriteString("d" + line)
+			return err
+		},
+	}
+	if m.Requeue {
+		c.Retry, c.Concurrency = consumer.RetryRequeue, 1
+	}
+	return c.Run(ctx, func(ctx context.Context) (*amqp.Connection, error) {
+		c, err := dial(ctx)
+		conn.Store(c)
+		return c, err
+	})
+}
+
+// failsOf is how many attempts at a message fail: one or two of a tenth of the messages.
+func failsOf(key, seq string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key + "/" + seq))
+	if n := h.Sum32() % 20; n < 2 {
+		return int(n) + 1
+	}
+	return 0
+}
+
+// group is a partitioned queue and the processes that consume it.
+type group struct {
+	t       *testing.T
+	spec    member
+	store   *counter.Counter
+	live    []*exec.Cmd
+	settled time.Duration // the longest time until the shares were even
+}
+
+func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, spec member) *group {
+	t.Helper()
+	f := &group{t: t, spec: spec}
+	f.spec.AMQP, f.spec.Redis, f.spec.Partitions = brokerURL(t), redis, partitions
+	f.spec.Queue, f.spec.Prefix = uniqueName(t, "fleet"), uniqueName(t, "test")
+	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
+	if err := os.WriteFile(f.spec.Ledger, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	declarePartitions(t, topology.Spec{Queue: f.spec.Queue, Type: kind, Partitions: partitions})
+	var err error
+	if f.store, err = counter.Dial(redisURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for len(f.live) > 0 {
+			f.end(0, syscall.SIGKILL)
+		}
+		_ = f.store.Close()
+	})
+	return f
+}
+
+// declarePartitions declares a partitioned queue that is deleted after the tests.
+func declarePartitions(t testing.TB, s topology.Spec) {
+	t.Helper()
+	if err := topology.Declare(t.Context(), dialBroker(t), s); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Partitions {
+		deleteLater(broker.Partition(s.Queue, i))
+	}
+	deleteLater(s.Queue, s.Queue+".dlx", s.Queue+".dlq", broker.HashExchange(s.Queue, s.Partitions))
+}
+
+func (f *group) join() {
+	f.t.Helper()
+	spec, err := json.Marshal(f.spec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this binary; end ends it
+	cmd.Env = append(os.Environ(), memberEnv+"="+string(spec))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.live = append(f.live, cmd)
+}
+
+// end ends a process.
+func (f *group) end(i int, with syscall.Signal) {
+	f.t.Helper()
+	cmd := f.live[i]
+	f.live = slices.Delete(f.live, i, i+1)
+	_ = cmd.Process.Signal(with)
+	if err := cmd.Wait(); with == syscall.SIGTERM && err != nil {
+		f.t.Errorf("a process that was stopped: %v", err)
+	}
+}
+
+// awaitEven waits until each partition has a process and their numbers differ by one at most.
+func (f *group) awaitEven(limit time.Duration) {
+	f.t.Helper()
+	began := time.Now()
+	for {
+		d, err := f.store.Admin().Dealt(f.t.Context(), "/", f.spec.Queue)
+		least, most, sum := f.spec.Partitions, 0, 0
+		for _, m := range d.Members {
+			n := len(m.Partitions)
+			least, most, sum = min(least, n), max(most, n), sum+n
+		}
+		if err == nil && len(d.Members) == len(f.live) && sum == f.spec.Partitions && most-least <= 1 {
+			f.settled = max(f.settled, time.Since(began))
+			return
+		}
+		if time.Since(began) > limit {
+			f.t.Errorf("after %v the shares are not even: %d processes live, dealt %+v, %v", limit, len(f.live), d, err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// verdict is what a ledger tells.
+type verdict struct {
+	attempts, done, tooEarly, atOnce int
+	examples                         []string
+}
+
+// audit reads the ledger: a message that begins before the one ahead of it is done is too early. Two attempts at one key
+// are at once if one ends, and not for the loss of its session, after the other has begun.
+func (f *group) audit() (v verdict) {
+	file, err := os.Open(f.spec.Ledger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer file.Close()
+	type running struct{ pid, seq int }
+	done, runs, passed := map[string]int{}, map[string]running{}, map[string]running{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var what, key string
+		var seq, pid int
+		if _, err := fmt.Sscan(lines.Text(), &what, &key, &seq, &pid); err != nil {
+			f.t.Fatalf("ledger: %q: %v", lines.Text(), err)
+		}
+		switch what {
+		case "b":
+			v.attempts++
+			if seq > done[key]+1 {
+				v.tooEarly++
+				v.examples = append(v.examples, fmt.Sprintf("%s, done to %d", lines.Text(), done[key]))
+			}
+			if r, busy := runs[key]; busy {
+				passed[key] = r
+			}
+			runs[key] = running{pid, seq}
+		default:
+			switch me := (running{pid, seq}); {
+			case runs[key] == me:
+				delete(runs, key)
+			case passed[key] == me && what != "x":
+				v.atOnce++
+				v.examples = append(v.examples, fmt.Sprintf("%s, while %d runs %d", lines.Text(), runs[key].pid, runs[key].seq))
+			}
+			if what == "d" && seq == done[key]+1 {
+				done[key], v.done = seq, v.done+1
+			}
+		}
+	}
+	return v
+}
+
+// feed publishes messages of so many keys, each with its number within its key.
+func (f *group) feed(messages, keys int, ahead int) {
+	f.t.Helper()
+	p, err := publisher.New(dialer(f.t), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer p.Close()
+	to := publisher.Partitions{Queue: f.spec.Queue, N: f.spec.Partitions}
+	for sent := 0; sent < messages && !f.t.Failed(); {
+		var batch []publisher.Message
+		for range min(200, messages-sent) {
+			m, err := to.Message(fmt.Sprintf("key-%d", sent%keys), amqp.Publishing{Body: fmt.Append(nil, sent/keys+1)})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			batch, sent = append(batch, m), sent+1
+		}
+		if err := p.PublishAll(f.t.Context(), batch); err != nil {
+			f.t.Errorf("publishing: %v", err)
+			return
+		}
+		for f.waiting() > ahead && f.t.Context().Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func (f *group) waiting() (n int) {
+	for i := range f.spec.Partitions {
+		n += queueDepth(f.t, broker.Partition(f.spec.Queue, i))
+	}
+	return n
+}
+
+// soak is how long and how hard a fleet is tested.
+type soak struct {
+	Messages, Keys, Partitions, Processes, Faults int
+	Type                                          topology.Type
+	Requeue                                       bool
+	Freeze, Outage                                time.Duration
+}
+
+// TestPartitionFleet has processes join, be stopped, killed and cut off, and the store be away, while messages of many
+// keys are handled. The environment's STRIKES_PARTITIONS, a soak in JSON, makes it longer: see make soak-partitions.
+func TestPartitionFleet(t *testing.T) {
+	soaks := map[string]soak{
+		"quorum": {Messages: 4000, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
+		"classic, requeued": {Messages: 600, Keys: 40, Partitions: 4, Processes: 2, Faults: 3, Type: topology.Classic,
+			Requeue: true, Outage: time.Second},
+	}
+	if text := os.Getenv("STRIKES_PARTITIONS"); text != "" {
+		var long soak
+		if err := json.Unmarshal([]byte(text), &long); err != nil {
+			t.Fatal(err)
+		}
+		soaks = map[string]soak{"soak": long}
+	}
+	for name, s := range soaks {
+		t.Run(name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+func (s soak) run(t *testing.T) {
+	at, err := url.Parse(redisURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := proxy.New(t.Context(), at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	at.Host = store.Addr()
+	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue})
+	for range s.Processes {
+		f.join()
+	}
+	f.awaitEven(10 * time.Second)
+	fed := make(chan struct{})
+	began := time.Now()
+	go func() { defer close(fed); f.feed(s.Messages, s.Keys, 20*s.Partitions) }()
+	faults := map[string]int{}
+	for n := 0; n < s.Faults && !t.Failed(); n++ {
+		time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond)
+		i := rand.IntN(len(f.live))
+		switch n % 6 {
+		case 0:
+			faults["kill"]++
+			f.end(i, syscall.SIGKILL)
+			f.awaitEven(10 * time.Second)
+			f.join()
+		case 1:
+			faults["stop"]++
+			f.end(i, syscall.SIGTERM)
+			f.join()
+		case 2:
+			faults["cut"]++
+			_ = f.live[i].Process.Signal(syscall.SIGUSR1)
+		case 3:
+			faults["join"]++
+			f.join()
+		case 4:
+			faults["store away"]++
+			store.Refuse(true)
+			store.Cut()
+			time.Sleep(s.Outage)
+			store.Refuse(false)
+		case 5:
+			faults["leave"]++
+			f.end(i, syscall.SIGTERM)
+		}
+		f.awaitEven(10 * time.Second)
+	}
+	if s.Freeze > 0 {
+		faults["freeze"]++
+		_ = f.live[0].Process.Signal(syscall.SIGSTOP)
+		time.Sleep(s.Freeze)
+		_ = f.live[0].Process.Signal(syscall.SIGCONT)
+		f.awaitEven(10 * time.Second)
+	}
+	<-fed
+	v := f.audit()
+	for deadline := time.Now().Add(time.Minute); v.done < s.Messages && time.Now().Before(deadline); v = f.audit() {
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Logf("%d messages of %d keys, %d partitions, faults %v: %d attempts in %v; too early %d, at once %d, stuck %d; "+
+		"shares even within %v", s.Messages, s.Keys, s.Partitions, faults, v.attempts, time.Since(began).Round(time.Second),
+		v.tooEarly, v.atOnce, s.Messages-v.done, f.settled.Round(10*time.Millisecond))
+	if v.tooEarly+v.atOnce > 0 || v.done != s.Messages {
+		t.Errorf("want 0, 0 and 0: %q", v.examples[:min(len(v.examples), 5)])
+	}
+	if d, err := f.store.Admin().Consumers(t.Context(), "/", f.spec.Queue); err != nil || len(d) == 0 {
+		t.Errorf("processes known to operators: %v, %v", d, err)
+	}
+}

@@ -1,0 +1,429 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// shared is a partitioned queue and what its handler saw.
+type shared struct {
+	t     *testing.T
+	queue string
+	store *counter.Counter
+	n     int
+
+	mu      sync.Mutex
+	handled []string                  // "key body", in the order in which attempts began
+	fails   func(key, b string) error // what an attempt returns
+}
+
+func newShared(t *testing.T, n int) *shared {
+	t.Helper()
+	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: func(string, string) error { return nil }}
+	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: n})
+	var err error
+	if s.store, err = counter.Dial(redisURL(t), &counter.Options{Prefix: uniqueName(t, "test")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	return s
+}
+
+// consume runs a consumer until the test ends, or stop is called.
+func (s *shared) consume(change func(*consumer.Consumer)) (stop func()) {
+	s.t.Helper()
+	c := consumer.Consumer{
+		Queue: s.queue, Partitions: s.n, Ordered: true, Counter: s.store, Concurrency: 4, MaxRetries: 2,
+		Management: managementURL(s.t), Backoff: func(int) time.Duration { return time.Millisecond },
+		Handler: func(_ context.Context, d amqp.Delivery) error {
+			s.mu.Lock()
+			s.handled = append(s.handled, d.RoutingKey+" "+string(d.Body))
+			fails := s.fails
+			s.mu.Unlock()
+			return fails(d.RoutingKey, string(d.Body))
+		},
+	}
+	change(&c)
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, dialer(s.t)) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+	})
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// publish publishes messages "key body" with the text as their id.
+func (s *shared) publish(texts ...string) {
+	s.t.Helper()
+	p, err := publisher.New(dialer(s.t), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer p.Close()
+	var all []publisher.Message
+	for _, text := range texts {
+		key, body, _ := strings.Cut(text, " ")
+		m, err := publisher.Partitions{Queue: s.queue, N: s.n}.Message(key, amqp.Publishing{MessageId: text,
+			Body: []byte(body)})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	if err := p.PublishAll(s.t.Context(), all); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shared) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.handled)
+}
+
+func (s *shared) eventually(what string, cond func() bool) {
+	s.t.Helper()
+	proctest.Eventually(s.t, 30*time.Second, what, cond)
+}
+
+func (s *shared) depth() (n int) {
+	for i := range s.n {
+		n += queueDepth(s.t, broker.Partition(s.queue, i))
+	}
+	return n
+}
+
+// TestPartitionedQueueIsOneQueue: pauses, skips, limits, counts and dead letters are those of the queue, whatever the
+// partition.
+func TestPartitionedQueueIsOneQueue(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	admin := s.store.Admin()
+	s.fails = func(_, body string) error {
+		if body == "bad" {
+			return errors.New("always")
+		}
+		return nil
+	}
+	s.consume(noChange)
+	s.publish("a 1", "b 1", "c bad", "c 2", "a 2")
+	s.eventually("five messages, one of them three times", func() bool { return len(s.seen()) == 7 })
+	s.eventually("its tombstone", func() bool {
+		d, err := admin.Tombstones(t.Context(), "/", s.queue)
+		return err == nil && d.Count == 1
+	})
+	seen := s.seen()
+	if a, b := slices.Index(seen, "c bad"), slices.Index(seen, "c 2"); a < 0 || b < a+3 {
+		t.Errorf("c 2 began before its predecessor was dead-lettered: %q", seen)
+	}
+
+	retries := 0
+	if err := admin.SetLimit(t.Context(), "/", s.queue, counter.Override{MaxRetries: &retries, Note: counter.Note{Why: "test"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish("d bad")
+	s.eventually("one attempt only", func() bool {
+		d, err := admin.Tombstones(t.Context(), "/", s.queue)
+		return err == nil && d.Count == 2
+	})
+	if n := len(s.seen()); n != 8 {
+		t.Errorf("%d attempts after a limit of none for the queue, want 8: %q", n, s.seen())
+	}
+
+	if err := admin.Pause(t.Context(), "/", s.queue, counter.Note{Why: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("no consumer on any partition", func() bool {
+		for i := range s.n {
+			if consumers(t, broker.Partition(s.queue, i)) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	s.publish("e 1")
+	time.Sleep(200 * time.Millisecond)
+	if n := len(s.seen()); n != 8 {
+		t.Error("an attempt began during a pause")
+	}
+	if err := admin.Resume(t.Context(), "/", s.queue, counter.Note{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the message of the pause", func() bool { return len(s.seen()) == 9 })
+	if all, err := admin.Consumers(t.Context(), "/", s.queue); err != nil || len(all) != 1 {
+		t.Errorf("processes known to operators: %v, %v, want one", all, err)
+	}
+
+	s.replay("c bad", "d bad")
+}
+
+// replay replays the dead letters with these ids, which succeed then.
+func (s *shared) replay(ids ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.fails, s.handled = func(string, string) error { return nil }, nil
+	s.mu.Unlock()
+	q, err := deadletter.Open(s.t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
+		Dial: dialer(s.t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(s.t)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var found []string
+	for m, err := range q.Browse(s.t.Context(), deadletter.Filter{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if m.Record == nil || m.Record.Queue != s.queue || m.Kind() != deadletter.KindFailed {
+			s.t.Errorf("dead letter %s has the record %+v", m.ID, m.Record)
+		}
+		found = append(found, m.ID)
+	}
+	if slices.Sort(found); !slices.Equal(found, ids) {
+		s.t.Errorf("dead letters %q, want %q", found, ids)
+	}
+	if _, err := q.Replay(s.t.Context(), deadletter.Replay{}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the replayed messages, with their routing keys", func() bool {
+		seen := s.seen()
+		slices.Sort(seen)
+		return slices.Equal(seen, ids)
+	})
+}
+
+// TestPartitionsHoldLanes: with HoldLanes a dead letter blocks the messages of its routing key, and no others. The lanes
+// are those of the partition.
+func TestPartitionsHoldLanes(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 2)
+	s.fails = func(key, body string) error {
+		if key == "a" && body == "1" {
+			return consumer.Reject(errors.New("bad"))
+		}
+		return nil
+	}
+	s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
+	s.publish("a 1", "a 2", "b 1", "c 1", "a 3", "b 2")
+	s.eventually("all others handled, and three dead letters", func() bool {
+		return len(s.seen()) == 4 && queueDepth(t, s.queue+".dlq") == 3
+	})
+	s.mu.Lock()
+	s.fails, s.handled = func(string, string) error { return nil }, nil
+	s.mu.Unlock()
+	blocked := ""
+	for i := range s.n {
+		n, err := s.store.BlockedLanes(t.Context(), "/", broker.Partition(s.queue, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			blocked = broker.Partition(s.queue, i)
+		}
+	}
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
+		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish("a 4")
+	s.eventually("the lane in its order", func() bool {
+		return slices.Equal(s.seen(), []string{"a 1", "a 2", "a 3", "a 4"})
+	})
+}
+
+// TestPartitionConsumersHaveNoPriority: RabbitMQ 4.3 may stop a queue whose consumers have some.
+func TestPartitionConsumersHaveNoPriority(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 2)
+	s.consume(noChange)
+	api, err := broker.NewAPI(managementURL(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("a consumer on each partition", func() bool {
+		for i := range s.n {
+			state, err := api.State(t.Context(), "/", broker.Partition(s.queue, i))
+			if err != nil || len(state.Consumers) == 0 {
+				return false
+			}
+			for _, c := range state.Consumers {
+				if c.Priority() != 0 {
+					t.Errorf("a consumer of %s has an x-priority", broker.Partition(s.queue, i))
+				}
+			}
+		}
+		return true
+	})
+}
+
+// TestPartitionsOfOneKey: messages of one key are in one partition, also when partitions were deleted and declared again.
+func TestPartitionsOfOneKey(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	place := func() map[string]string {
+		var texts []string
+		for i := range 200 {
+			texts = append(texts, fmt.Sprintf("key-%d 1", i%100))
+		}
+		s.publish(texts...)
+		at := map[string]string{}
+		conn := dialBroker(t)
+		for i := range s.n {
+			name := broker.Partition(s.queue, i)
+			waiting := queueDepth(t, name)
+			ch, all := subscribe(t, conn, name, 0, nil)
+			for range waiting {
+				d := <-all
+				if was, again := at[d.RoutingKey]; again && was != name {
+					t.Errorf("%s is in %s and %s", d.RoutingKey, was, name)
+				}
+				at[d.RoutingKey] = name
+				_ = d.Ack(false)
+			}
+			_ = ch.Close()
+		}
+		return at
+	}
+	before := place()
+	if len(before) != 100 {
+		t.Fatalf("%d keys, want 100", len(before))
+	}
+	conn := dialBroker(t)
+	err := broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
+		for _, i := range []int{2, 0} {
+			if _, err := ch.QueueDelete(broker.Partition(s.queue, i), false, false, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: s.n})
+	for key, at := range place() {
+		if at != before[key] {
+			t.Errorf("%s was in %s, and is in %s since queues were deleted and declared again", key, before[key], at)
+		}
+	}
+
+	p, err := publisher.New(dialer(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	m, _ := publisher.Partitions{Queue: s.queue, N: 3}.Message("key-1", amqp.Publishing{})
+	if _, err = p.Publish(t.Context(), m.Exchange, m.Key, m.Publishing); broker.VersionOf(conn).HasModulusHash() {
+		if err != nil {
+			t.Errorf("the broker chooses the partition, so another number is no error: %v", err)
+		}
+	} else if !errors.Is(err, publisher.ErrUnroutable) {
+		t.Errorf("a message for another number of partitions: %v, want it returned", err)
+	}
+}
+
+// TestPartitionsDoctor: what is wrong with the partitions of a queue is found, and refuses its consumers.
+func TestPartitionsDoctor(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	conn := dialBroker(t)
+	need := topology.Need{Queue: s.queue, Partitions: s.n, Ordered: true, Management: managementURL(t)}
+	codes := func(need topology.Need) (codes []string) {
+		t.Helper()
+		err := topology.Check(t.Context(), conn, need)
+		var refused *topology.RefusedError
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if refused != nil {
+			for _, f := range refused.Findings {
+				codes = append(codes, f.Code)
+			}
+		}
+		slices.Sort(codes)
+		return slices.Compact(codes)
+	}
+	want := func(when string, got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %q, want %q", when, got, want)
+		}
+	}
+	want("as declared", codes(need))
+	other := need
+	other.Partitions = 3
+	want("another number", codes(other), "partition-count", "partition-exchange-missing")
+	other.Partitions = 5
+	want("another number", codes(other), "partition-exchange-missing", "partition-missing")
+
+	chooser := broker.HashExchange(s.queue, s.n)
+	onBroker := func(f func(*amqp.Channel) error) {
+		t.Helper()
+		if err := broker.OnChannel(t.Context(), conn, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onBroker(func(ch *amqp.Channel) error {
+		return ch.QueueBind(broker.Partition(s.queue, 1), "again", chooser, false, amqp.Table{"x-match": "all", "n": "2"})
+	})
+	want("bound twice", codes(need), "partition-bindings")
+	found := []inspect.Finding{}
+	up := doctor.Checkup{Conn: conn, Need: inspect.Need{Management: managementURL(t)}, Named: true}
+	if err := up.Queues(t.Context(), []string{s.queue}, func(r doctor.Report) error {
+		found = r.Findings
+		return r.Err
+	}); err != nil || !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Code == "partition-bindings" }) {
+		t.Errorf("the doctor finds %v, %v", found, err)
+	}
+	onBroker(func(ch *amqp.Channel) error {
+		return ch.QueueUnbind(broker.Partition(s.queue, 1), "again", chooser, amqp.Table{"x-match": "all", "n": "2"})
+	})
+	onBroker(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(broker.Partition(s.queue, 2), false, false, false)
+		return err
+	})
+	want("one deleted", codes(need), "partition-bindings", "partition-missing")
+	onBroker(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		return err
+	})
+	if got := codes(need); !slices.Contains(got, "not-single-active") || !slices.Contains(got, "no-dead-letter-exchange") {
+		t.Errorf("one declared by hand: found %q", got)
+	}
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: s.n}); err == nil ||
+		!strings.Contains(err.Error(), "x-single-active-consumer unset, not true") {
+		t.Errorf("declaring over it: %v", err)
+	}
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 8}); err == nil ||
+		!strings.Contains(err.Error(), "another number of partitions") {
+		t.Errorf("declaring another number: %v", err)
+	}
+}
+
+func noChange(*consumer.Consumer) {}
