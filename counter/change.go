@@ -66,7 +66,8 @@ func (c *client) change(ctx context.Context, doing string, m Message, take rule)
 
 // changeAll takes the same step of messages of one queue. Each is taken by itself; those whose documents changed
 // meanwhile are taken again.
-func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages []Message, take rule) ([]Reply, error) {
+func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages []Message, take rule) ([]Reply,
+	error) {
 	replies, open := make([]Reply, len(messages)), make([]int, len(messages))
 	for i, m := range messages {
 		if err := checkAttempt(Attempt{Message: m, Token: byOperator}); err != nil {
@@ -83,8 +84,8 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 	return replies, nil
 }
 
-// changeSome takes the step of the messages with some indices, and returns those of the messages whose documents changed
-// meanwhile.
+// changeSome takes the step of the messages with some indices, and returns the indices of those whose documents
+// changed meanwhile.
 func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, some []int, replies []Reply,
 	take rule) (again []int, err error) {
 	names := []string{docLimit, docPause, docTombstones, docBreaker}

@@ -91,7 +91,8 @@ func TestModelFindsFaults(t *testing.T) {
 		return found.failed
 	}
 	for _, fault := range []string{"START loses the fence", "START opens an isolated attempt as shared",
-		"START takes a redelivery for a first one", "START ignores the age", "FAIL allows one attempt more", "FAIL forgets the wait",
+		"START takes a redelivery for a first one", "START ignores the age", "FAIL allows one attempt more",
+		"FAIL forgets the wait",
 		"FAIL ignores the least limit", "FAIL never holds the queue", "END forgets the success"} {
 		t.Run(fault, func(t *testing.T) {
 			m := memoryUnderTest()
@@ -120,7 +121,8 @@ func TestModelFindsFaults(t *testing.T) {
 // quickly makes rapid report the first difference as it is.
 func quickly(t *testing.T) {
 	t.Helper()
-	for name, value := range map[string]string{"rapid.shrinktime": "1ns", "rapid.nofailfile": "true", "rapid.checks": "3000"} {
+	for name, value := range map[string]string{"rapid.shrinktime": "1ns", "rapid.nofailfile": "true",
+		"rapid.checks": "3000"} {
 		was := flags.Lookup(name).Value.String()
 		if err := flags.Set(name, value); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,10 @@ func keepers(t *testing.T) []keeper {
 	server := miniredis.RunT(t)
 	all := []keeper{
 		{"memory", newMemoryStore(), time.Sleep},
-		{"miniredis", dialTest(t, "redis://"+server.Addr()).store, func(d time.Duration) { time.Sleep(d); server.FastForward(d) }},
+		{"miniredis", dialTest(t, "redis://"+server.Addr()).store, func(d time.Duration) {
+			time.Sleep(d)
+			server.FastForward(d)
+		}},
 	}
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		all = append(all, keeper{"redis", dialTest(t, url).store, time.Sleep})
@@ -60,7 +63,9 @@ func (k keeper) save(t *testing.T, changes ...Change) []bool {
 var kindsOfDocs = map[string][2]string{
 	"r:a":     {"one \x00\xff\n", "two"},
 	"returns": {"5", "\x00"},
-	docPause:  {encodeFields(map[string]string{"paused": "1", "why": "a\x00:\xff", "": ""}), encodeFields(map[string]string{"b": "c"})},
+	docPause: {encodeFields(map[string]string{"paused": "1", "why": "a\x00:\xff", "": "", "Z": "1", "a_B": "2",
+		"aA": "3"}),
+		encodeFields(map[string]string{"b": "c"})},
 }
 
 // TestStoreDocuments: a document is written whole, if it is as it was loaded.
@@ -96,7 +101,8 @@ func TestStoreDocuments(t *testing.T) {
 				"beside what changed":        {Change{Docs: []Doc{{Name: "r:beside", Data: "x"}}, Same: []Doc{old}}, false},
 				"removal of an old version":  {Change{Docs: []Doc{{Name: name, Version: old.Version}}}, false},
 				"a member beside a conflict": {Change{Docs: []Doc{old}, Sets: []Member{{Set: "s", Name: "m"}}}, false},
-				"a sum beside a conflict":    {Change{Same: []Doc{old}, Add: []Sum{{Doc: docTombstones, Field: "count", By: 1}}}, false},
+				"a sum beside a conflict": {Change{Same: []Doc{old}, Add: []Sum{{Doc: docTombstones, Field: "count",
+					By: 1}}}, false},
 			} {
 				if got := k.save(t, tc.change); got[0] != tc.saved {
 					t.Errorf("%s: %s: %s: saved %v", k.name, name, what, got)
@@ -182,7 +188,8 @@ func TestStoreSets(t *testing.T) {
 		for i, m := range change.Sets[1:] { // each moves
 			change.Sets[i+1].Score = m.Score + 5
 		}
-		change.Sets = append(change.Sets, Member{Set: "s", Name: "m30", Gone: true}, Member{Set: "s", Name: "none", Gone: true})
+		change.Sets = append(change.Sets, Member{Set: "s", Name: "m30", Gone: true},
+			Member{Set: "s", Name: "none", Gone: true})
 		k.save(t, change)
 		want = slices.Delete(want, 30, 31)
 		slices.Reverse(want)

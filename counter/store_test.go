@@ -134,8 +134,8 @@ func servers(t testing.TB) []*Counter {
 	return all
 }
 
-// miniredisUnderTest lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set, and
-// a machine that stalls for seconds would look like a store that differs.
+// miniredisUnderTest lets TTLs elapse as they do in the other stores: of itself miniredis keeps them as they were set,
+// and a machine that stalls for seconds would look like a store that differs.
 func miniredisUnderTest(t testing.TB) store {
 	server := miniredis.RunT(t)
 	s := redisUnderTest(t, "miniredis", "redis://"+server.Addr())

@@ -6,7 +6,8 @@
 -- KEYS: those of the documents, sums and sets, in the order in which the arguments have them
 -- ARGV: how many changes, and for each of them
 --   how many documents, and for each: string or hash; write, replace or compare; the text that was read, empty if there
---     was none; the text to write, empty to remove it; when it expires. replace does not compare, compare does not write
+--     was none; the text to write, empty to remove it; when it expires. replace does not compare, and
+--     compare does not write
 --   how many sums, and for each: the field of a hash, the number to add, and until when the hash is kept at least
 --   how many members of sets, and for each: its name, its score, empty to remove it, and until when the set is kept at
 --     least
@@ -17,16 +18,6 @@ local a, k = 0, 0
 local function arg() a = a + 1; return ARGV[a] end
 local function key() k = k + 1; return KEYS[k] end
 
--- text returns the text of a document.
-local function text(at, kind)
-  if kind == 'string' then return redis.call('GET', at) or '' end
-  local flat, pairs, out = redis.call('HGETALL', at), {}, {}
-  for i = 1, #flat, 2 do pairs[#pairs + 1] = { flat[i], flat[i + 1] } end
-  table.sort(pairs, function(x, y) return x[1] < y[1] end)
-  for i, of in ipairs(pairs) do out[i] = #of[1] .. ':' .. of[1] .. #of[2] .. ':' .. of[2] end
-  return table.concat(out)
-end
-
 -- fields reads the text of a hash, as HSET takes it.
 local function fields(data)
   local out, at = {}, 1
@@ -36,6 +27,18 @@ local function fields(data)
     at = ends + length + 1
   end
   return out
+end
+
+-- differs reports whether a document is not as it was read. It compares the fields of a hash without an order, because
+-- that of Lua depends on the locale of the server.
+local function differs(at, kind, was)
+  if kind == 'string' then return (redis.call('GET', at) or '') ~= was end
+  local flat, wanted, kept = redis.call('HGETALL', at), fields(was), {}
+  for i = 1, #flat, 2 do kept[flat[i]] = flat[i + 1] end
+  for i = 1, #wanted, 2 do
+    if kept[wanted[i]] ~= wanted[i + 1] then return true end
+  end
+  return #flat ~= #wanted
 end
 
 local time = redis.call('TIME')
@@ -55,7 +58,7 @@ for n = 1, tonumber(arg()) do
   for i = 1, tonumber(arg()) do
     local d = { key = key() }
     d.kind, d.act, d.was, d.data, d.expires = arg(), arg(), arg(), arg(), arg()
-    if d.act ~= 'replace' and text(d.key, d.kind) ~= d.was then same = 0 end
+    if d.act ~= 'replace' and differs(d.key, d.kind, d.was) then same = 0 end
     docs[i] = d
   end
   saved[n] = same
