@@ -48,7 +48,7 @@ type Consumer struct {
 	// MaxRetries means exactly what it says, also when everything fails. After two more seconds without a success no
 	// attempt begins, except three every three seconds in one process; the first success lets all go on. A failure that
 	// is not counted has the outcome OutcomeNotCounted, and its delivery is held unacked. The consumers of one queue may
-	// have different values. The Counter must be a BreakerKeeper. See docs/outages.md.
+	// have different values. See docs/outages.md.
 	Breaker int
 
 	// Patience keeps a message from being dead-lettered in an outage that hits it alone, where less than a message a

@@ -13,13 +13,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// BreakerKeeper is a Counter that keeps the breaker of a queue. *counter.Counter and *counter.Memory are
-// BreakerKeepers.
-type BreakerKeeper interface {
-	Counter
-	breaker.Store
-}
-
 // breakerFeature counts no failures while nothing succeeds, see Consumer.Breaker.
 var breakerFeature = feature{refuse: refuseBreaker, room: newBreakerRoom}
 
@@ -35,7 +28,6 @@ type breakerRoom struct {
 }
 
 func refuseBreaker(c *Consumer) error {
-	_, keeps := c.Counter.(BreakerKeeper)
 	switch {
 	case c.Breaker < 0 || c.Breaker == 1 || c.Breaker > counter.MaxBreaker:
 		return refused(c.Queue, "Breaker", c.Breaker, fmt.Sprintf("2 to %d, or 0 for none", counter.MaxBreaker))
@@ -43,9 +35,6 @@ func refuseBreaker(c *Consumer) error {
 		return refused(c.Queue, "Patience", c.Patience, "0s or more")
 	case c.Patience > 0 && c.Breaker == 0:
 		return refused(c.Queue, "Patience", c.Patience, "0s without a Breaker")
-	case c.Breaker > 0 && !keeps:
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"a BreakerKeeper with a Breaker, such as *counter.Counter")
 	}
 	return nil
 }
@@ -55,7 +44,7 @@ func newBreakerRoom(s *session, before rooms) room {
 		return nil
 	}
 	r := &breakerRoom{s: s, fetch: make(chan struct{}, 1)}
-	o := breaker.Options{Store: s.Counter.(BreakerKeeper), VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
+	o := breaker.Options{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
 		Patience: s.Patience, Logger: s.Logger}
 	if !s.Ordered {
 		o.Fetch = func() {

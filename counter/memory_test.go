@@ -13,7 +13,7 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 	note := Note{By: "op", Why: "why"}
 	given := []any{message("1"), []Message{message("1")}, note, attempt(message("1"), "b"), Reader{Token: "a"},
 		Override{MaxRetries: new(3), Note: note}, Failure{Limit: 4}, AuditEntry{Verb: "skip"}, 7, int64(7), true, time.Minute,
-		[]string{"orders"}, ModeShared, BlockedPage{}, []LaneLetter{}, []Position{},
+		[]string{"orders"}, ModeShared, BlockedPage{}, []LaneLetter{}, []Position{}, Progress{Breaker: 8},
 		LaneStep{Message: message("1"), Lane: "l", Act: LaneEnter, Owner: "a", Number: 1}}
 	of := reflect.TypeFor[*Memory]()
 	for i := range of.NumMethod() {
@@ -45,7 +45,7 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 }
 
 // refusedOfMemory are the methods that refuse the arguments of TestMemoryNeedsNoServer.
-var refusedOfMemory = []string{"AuditLog", "Lane", "Resume"}
+var refusedOfMemory = []string{"AuditLog", "Lane", "Resume", "ResumeBreaker"}
 
 func argument(t *testing.T, method string, at int, of reflect.Type, given []any) reflect.Value {
 	t.Helper()
