@@ -154,6 +154,14 @@ func TestRules(t *testing.T) {
 			h.attempt(Succeed, "p-99", true, OK, 0)
 		}},
 		{"retried in place", "", func(h *history) { h.notRedelivered(true) }},
+		{"a copy, while another waits for its retry", "", func(h *history) {
+			h.add(Event{Kind: Published, ID: Fail, Do: Fail, Outcome: Undecided})
+			*h = slices.DeleteFunc(*h, func(e Event) bool {
+				return e.Token == "p-2" && e.Decision == Requeue || e.Token == "p-3" && e.Kind == Stepped
+			})
+			h.change(Began, "p-3", func(e *Event) { e.Redelivered = false })
+			h.change(Kept, Fail, func(e *Event) { e.Record.Tokens = ";p-2=f" })
+		}},
 		{"a step at a first delivery, after a requeue", "free", func(h *history) { h.notRedelivered(false) }},
 		{"isolated, beside a handler that was abandoned", "", func(h *history) { h.abandoned(true) }},
 		{"isolated alone, beside a handler that was abandoned", "isolated", func(h *history) { h.abandoned(false) }},
@@ -296,6 +304,7 @@ func TestRules(t *testing.T) {
 func (h *history) notRedelivered(inPlace bool) {
 	*h = slices.DeleteFunc(*h, func(e Event) bool { return inPlace && e.Token == "p-2" && e.Decision == Requeue })
 	h.change(Began, "p-3", func(e *Event) { e.Redelivered = false })
+	h.change(Setup, "", func(e *Event) { e.Plan.Ordered = inPlace })
 }
 
 // abandoned has an attempt run isolated while a handler of its process runs on past its deadline. The product knows of

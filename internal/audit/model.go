@@ -133,7 +133,7 @@ func (m *model) begin(a *attempt, e Event) {
 	msg := m.message(a.id)
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
 		if e.Tag == 0 {
-			return x.session == a.session && x.inPlace()
+			return m.plan.Ordered && msg.copies < 2 && x.session == a.session && x.inPlace()
 		}
 		return x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
