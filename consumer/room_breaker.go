@@ -144,7 +144,7 @@ func (r *breakerRoom) fresh(ctx context.Context) error {
 		if err := channel.Qos(freshPrefetch, 0, false); err != nil {
 			return nil, err
 		}
-		return channel.Consume(r.s.Queue, tag, false, false, false, false, nil)
+		return channel.Consume(r.s.source, tag, false, false, false, false, nil)
 	}, func(<-chan amqp.Delivery) {})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -39,6 +41,7 @@ type member struct {
 	Partitions                         int
 	Takes                              time.Duration // an attempt
 	Requeue                            bool
+	Concurrency                        int // if zero, 8
 }
 
 func init() {
@@ -78,7 +81,7 @@ func runMember(spec string) error {
 	}()
 	dial := consumer.Dialer(m.AMQP, amqp.Config{})
 	c := consumer.Consumer{
-		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts, Concurrency: 8, MaxRetries: 20,
+		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts, Concurrency: cmp.Or(m.Concurrency, 8), MaxRetries: 20,
 		Backoff: func(int) time.Duration { return 5 * time.Millisecond },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
 			line := fmt.Sprintf(" %s %s %d\n", d.RoutingKey, d.Body, os.Getpid())
@@ -394,5 +397,36 @@ func (s soak) run(t *testing.T) {
 	}
 	if d, err := f.store.Admin().Consumers(t.Context(), "/", f.spec.Queue); err != nil || len(d) == 0 {
 		t.Errorf("processes known to operators: %v, %v", d, err)
+	}
+}
+
+// TestPartitionFleetIsFaster: four processes that handle one message at a time, 5 ms each, are at least 2.5 times as
+// fast as one.
+func TestPartitionFleetIsFaster(t *testing.T) {
+	servertest.Long(t)
+	const from, until, want = 200, 1200, 2.5
+	speed := func(processes int) float64 {
+		f := newGroup(t, topology.Quorum, 8, redisURL(t), member{Takes: 5 * time.Millisecond, Concurrency: 1})
+		for range processes {
+			f.join()
+		}
+		f.awaitEven(10 * time.Second)
+		f.feed(until+from, 100, until+from)
+		var began time.Time
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			switch done := f.audit().done; {
+			case done >= until:
+				return (until - from) / time.Since(began).Seconds()
+			case done >= from && began.IsZero():
+				began = time.Now()
+			}
+		}
+		t.Fatalf("%d processes: %d messages in a minute", processes, f.audit().done)
+		return 0
+	}
+	one, four := speed(1), speed(4)
+	t.Logf("one process %.0f messages/s, four %.0f: %.1f times", one, four, four/one)
+	if four < want*one {
+		t.Errorf("four processes are %.1f times as fast as one, want %.1f", four/one, want)
 	}
 }

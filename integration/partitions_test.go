@@ -257,6 +257,38 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	})
 }
 
+// TestPartitionsBreaker: what the handlers need is away. One breaker holds the messages of all partitions, few are
+// dead-lettered, and the others are handled in their order once it is back.
+func TestPartitionsBreaker(t *testing.T) {
+	t.Parallel()
+	const keys, each, breaker = 10, 4, 4
+	s := newShared(t, 4)
+	s.fails = func(string, string) error { return errAway }
+	s.consume(func(c *consumer.Consumer) { c.Breaker = breaker })
+	var all []string
+	for i := range keys * each {
+		all = append(all, fmt.Sprintf("key-%d %d", i%keys, i/keys))
+	}
+	s.publish(all...)
+	awaitBreaker(t, s.store, s.queue, func(b counter.Breaker) bool { return !b.Open.IsZero() })
+	s.mu.Lock()
+	s.fails, s.handled = func(string, string) error { return nil }, nil
+	s.mu.Unlock()
+	dead := func() int { return queueDepth(t, s.queue+".dlq") }
+	s.eventually("every message handled or dead-lettered", func() bool { return len(s.seen())+dead() >= len(all) })
+	if n := dead(); n >= breaker {
+		t.Errorf("%d dead letters of an outage, want fewer than the breaker of %d", n, breaker)
+	}
+	next := map[string]string{}
+	for _, text := range s.seen() {
+		key, body, _ := strings.Cut(text, " ")
+		if body <= next[key] {
+			t.Errorf("%s after %s: %q", text, next[key], s.seen())
+		}
+		next[key] = body
+	}
+}
+
 // TestPartitionConsumersHaveNoPriority: RabbitMQ 4.3 may stop a queue whose consumers have some.
 func TestPartitionConsumersHaveNoPriority(t *testing.T) {
 	t.Parallel()
