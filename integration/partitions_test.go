@@ -452,10 +452,20 @@ func TestPartitionsDoctor(t *testing.T) {
 		!strings.Contains(err.Error(), "x-single-active-consumer unset, not true") {
 		t.Errorf("declaring over it: %v", err)
 	}
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 8}); err == nil ||
-		!strings.Contains(err.Error(), "another number of partitions") {
-		t.Errorf("declaring another number: %v", err)
+	another := topology.Spec{Queue: s.queue, Partitions: 3}
+	for i := range s.n { // one after the other is deleted
+		if err := topology.Declare(t.Context(), conn, another); err == nil ||
+			!strings.Contains(err.Error(), "another number of partitions") {
+			t.Errorf("declaring another number while %d of %d partitions exist: %v", s.n-i, s.n, err)
+		}
+		onBroker(func(ch *amqp.Channel) error {
+			_, err := ch.QueueDelete(broker.Partition(s.queue, i), false, false, false)
+			return err
+		})
 	}
+	declarePartitions(t, another)
+	need.Partitions = 3
+	want("declared with another number, once no partition was left", codes(need))
 }
 
 func noChange(*consumer.Consumer) {}

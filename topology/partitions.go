@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,21 +40,19 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	}
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
-	first, _, queueErr := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, 0))
-	if err := errors.Join(broker.UnlessRefused(err), broker.UnlessRefused(exchangeErr),
-		broker.UnlessRefused(queueErr)); err != nil {
+	if err := errors.Join(broker.UnlessRefused(err), broker.UnlessRefused(exchangeErr)); err != nil {
 		return "", err
 	}
 	kind := amqp.ExchangeHeaders
 	if broker.VersionOf(conn).HasModulusHash() {
 		kind = broker.ModulusHash
 	}
-	switch {
-	case same != broker.Yes && first == broker.Yes:
-		return "", fmt.Errorf("%q exists and the exchange %q does not: the queue has another number of partitions. "+
-			"To change it, stop the publishers, let consumers empty all partitions, stop them, delete the partitions, "+
-			"and declare again", broker.Partition(s.Queue, 0), chooser)
-	case same != broker.Yes:
+	if same != broker.Yes {
+		if left, err := partitionLeft(ctx, conn, s.Queue); left != "" || err != nil {
+			return "", cmp.Or(err, fmt.Errorf("%q exists and the exchange %q does not: the queue has another number of "+
+				"partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, delete the "+
+				"partitions, and declare again", left, chooser))
+		}
 		return kind, forgetChoosers(ctx, conn, s)
 	}
 	var reply *amqp.Error
@@ -65,6 +64,18 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 		return amqp.ExchangeHeaders, nil
 	case errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed:
 		return kind, nil
+	}
+	return "", err
+}
+
+// partitionLeft names a partition that exists, of whatever number of them; empty if there is none.
+func partitionLeft(ctx context.Context, conn *amqp.Connection, queue string) (string, error) {
+	n, err := broker.PartitionsOf(ctx, conn, queue)
+	for i := 0; i < n && err == nil; i++ {
+		var found broker.Answer
+		if found, _, err = broker.FindQueue(ctx, conn, broker.Partition(queue, i)); found != broker.No {
+			return broker.Partition(queue, i), broker.UnlessRefused(err)
+		}
 	}
 	return "", err
 }
