@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Database struct {
 
 	code  func(error) string // of the server's error; empty: it is not the server's
 	hints map[string]string  // what to do, by code
+
+	cancelled string // the code of a statement that the client cancelled, where a driver returns it
 
 	// passing are codes, or their beginnings, of errors that go by: another transaction or the server is the cause.
 	passing []string
@@ -43,6 +46,13 @@ var undone = []string{
 // endedByWork reports whether err says that the work has ended the transaction itself. The second text is of pgx.
 func endedByWork(err error) bool {
 	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "tx is closed")
+}
+
+// cancelledByWork reports whether a context that the work made has ended: the handler's has not. Drivers close a
+// connection whose statement is cancelled, so the ROLLBACK that follows fails as if the connection had been lost.
+func (db *Database) cancelledByWork(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		db.cancelled != "" && db.code(err) == db.cancelled
 }
 
 // refused reports whether a COMMIT failed because of the work: a constraint that is checked last, an error of the

@@ -107,7 +107,7 @@ func (in Inbox[Tx]) handle(ctx context.Context, m mark, work func(Tx) error) (er
 
 	if err := work(tx); err != nil {
 		ended := rollback()
-		lost := ended != nil && !endedByWork(ended)
+		lost := ended != nil && !endedByWork(ended) && !db.cancelledByWork(err)
 		if ctx.Err() == nil && (lost || db.passes(err)) {
 			return consumer.NotCounted(err)
 		}

@@ -33,6 +33,7 @@ SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - $2::te
 		"42P01": "create the table with Schema",
 		"25006": "the database is read-only: connect to the primary",
 	},
+	cancelled: "57014", // by lib/pq
 	passing: []string{
 		"08",    // connection
 		"40",    // serialization failure, deadlock

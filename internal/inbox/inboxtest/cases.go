@@ -39,6 +39,7 @@ func Test(t *testing.T, s Subject) {
 		{"a work that commits", (*bench).workCommits},
 		{"a lost connection is not counted", (*bench).connectionLost},
 		{"a lock timeout is not counted", (*bench).lockTimeout},
+		{"a statement that passes a deadline of the work is counted", (*bench).ownDeadline},
 		{"a commit whose reply is lost is not counted, and not done again", (*bench).commitUnanswered},
 		{"a second process waits at the key", (*bench).secondWaits},
 		{"a second process goes on when the first dies", (*bench).firstDies},
@@ -196,6 +197,20 @@ func (b *bench) lockTimeout(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	b.want(t, 1, 1, 2)
+}
+
+// ownDeadline: drivers close a connection whose statement is cancelled, so the ROLLBACK fails.
+func (b *bench) ownDeadline(t *testing.T) {
+	err := b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+		b.must(t, b.effect(ctx, tx, d))
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		return tx.Exec(ctx, b.Slow)
+	}, message("17"), "[dead-letter]")
+	if err == nil {
+		t.Error("no error")
+	}
+	b.want(t, 0, 0, 1)
 }
 
 func (b *bench) commitUnanswered(t *testing.T) {

@@ -33,6 +33,7 @@ type Subject struct {
 	LongestID int
 	Waiting   string // counts the INSERTs of marks that wait
 	Impatient string // has a transaction wait for a lock for a second at most
+	Slow      string // a statement that takes 5 s
 	Idle      string // reads how long a transaction may be idle, in ms; empty: the inbox does not set it
 	Strict    bool   // a transaction with a failed statement cannot be committed
 	ReadWrite bool   // the driver begins each transaction READ WRITE, whatever the server's default is

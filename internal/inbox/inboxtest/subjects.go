@@ -17,6 +17,7 @@ func PostgreSQL(name string, open Open) Subject {
 		Schema: inbox.PostgreSQLSchema, LongestID: 2000, Strict: true,
 		Waiting:   "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
 		Impatient: "SET LOCAL lock_timeout = '100ms'",
+		Slow:      "SELECT pg_sleep(5)",
 		Idle:      "SELECT setting FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'", // in ms
 	}
 }
@@ -30,6 +31,7 @@ func MariaDB(name string, open Open) Subject {
 		Waiting: "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND " +
 			"info LIKE 'INSERT INTO strikes_inbox%'",
 		Impatient: "SET innodb_lock_wait_timeout = 1",
+		Slow:      "DO sleep(5)",
 	}
 }
 
