@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -66,7 +67,7 @@ func run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { forget(ctx, inbox) })
-	orders := consumer.Consumer{Queue: "orders", Counter: counts, Handler: inbox.Handler(write)}
+	orders := consumer.Consumer{Queue: "orders", Counter: counts, Handler: inbox.Handler(write), Logger: slog.Default()}
 	return orders.Run(ctx, dial)
 }
 
