@@ -283,7 +283,8 @@ func (g *Gate) ask(ctx context.Context) {
 func (g *Gate) stopAlone(now time.Time) {
 	switch {
 	case g.alone.IsZero() || !g.state.Doubt.IsZero():
-	case !g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
+	case g.state.Count.After(g.state.Now), // an operator wants every failure counted
+		!g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
 		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
 		g.update()
 	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
