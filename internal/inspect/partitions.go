@@ -77,7 +77,7 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 		if err := broker.UnlessRefused(err); err != nil {
 			return nil, err
 		}
-		if exists == broker.No {
+		if exists == broker.No && more != broker.Yes { // with more partitions, it has another name
 			out = append(out, Say("partition-exchange-missing", Vars{"exchange": quoted(name), "queue": need.Queue, "n": n}))
 		}
 	}
