@@ -337,7 +337,24 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		defer stop()
 		w.consumer.Consuming = probes.consuming.Store
 	}
-	return o.NoQueue(ctx, b, queue, w.run(ctx, o.Now))
+	return o.NoQueue(ctx, b, queue, o.unlessPartitioned(ctx, b, queue, w.run(ctx, o.Now)))
+}
+
+// unlessPartitioned replaces the error for a queue that does not exist if it has partitions. It returns any other error
+// as it is.
+func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queue string, err error) error {
+	if o.partitions > 0 || !errors.Is(err, broker.ErrNotFound) {
+		return err
+	}
+	n := 0
+	_ = b.With(ctx, func(conn *amqp.Connection) (err error) { // after an error it is not known
+		n, err = broker.PartitionsOf(ctx, conn, queue)
+		return err
+	})
+	if n == 0 {
+		return err
+	}
+	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", term.Shown(queue), n, n)
 }
 
 // findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is

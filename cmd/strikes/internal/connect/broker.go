@@ -72,7 +72,12 @@ func (b *Broker) Explain(err error) error {
 	if denied(err) {
 		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
-	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
+	hint := ""
+	if b.URL == defaultAMQP {
+		hint = "; AMQP_URL or --amqp-url names another broker"
+	}
+	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w%s", setting.RedactURL(b.URL), err, hint),
+		cli.ExitUnreachable)
 }
 
 // explainDial also says what is wrong with the URL.
