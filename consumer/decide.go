@@ -20,15 +20,15 @@ const (
 	stepEnded                     // the handler has ended
 	stepFail                      // count the failed attempt
 	stepEnd                       // close an attempt that succeeded
-	stepWait                      // hold the delivery for its backoff
+	stepWait                      // the delivery waits for its backoff
 	stepRetract                   // close an attempt that did not run
-	stepUncount                   // close an attempt that is not counted, and hold the delivery before another
-	stepUncounted                 // hold the delivery before another attempt: its failure was reported and is not counted
-	stepHeld                      // keep the delivery, which holds its queue, until the pause of the queue ends the session
-	// leave the attempt open, as if this process had died, and hold the delivery before another
+	stepUncount                   // close an attempt that is not counted; the delivery waits before the next
+	stepUncounted                 // the failure was reported and is not counted; the delivery waits before the next
+	stepHeld                      // the delivery holds its queue, and waits until the pause ends the session
+	// leave the attempt open, as if this process had died; the delivery waits before the next
 	stepSuspect
-	stepOverdue    // the delivery was held for as long as it may be
-	stepMove       // publish a copy that waits elsewhere
+	stepOverdue    // the delivery has waited for as long as it may
+	stepMove       // publish a copy that waits in a delay queue
 	stepMoved      // ack: the copy is confirmed
 	stepSuperseded // ack: a copy takes the place of the delivery
 	stepAck

@@ -27,8 +27,8 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 
 // Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values
 // that another program wrote to a record's key are among them, with StateForeign. Get reads the names in
-// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes is found only
-// if it was the first.
+// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes is found
+// only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
 	var records []Record

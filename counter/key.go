@@ -39,8 +39,8 @@ func hashID(id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// GenerationHash is the short form of a generation in the key of its record: 16 hexadecimal digits, or "0" for the first
-// one. The name of a generation holds text of a publisher; its hash does not.
+// GenerationHash is the short form of a generation in the key of its record: 16 hexadecimal digits, or "0" for the
+// first one. The name of a generation has text of a publisher; its hash has none.
 func GenerationHash(generation string) string {
 	if generation == "" {
 		return "0"

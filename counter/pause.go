@@ -48,9 +48,9 @@ func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
 }
 
-// setPaused pauses or resumes a queue. A pause for a message that holds the queue becomes the operator's, so that it does
-// not end with a decision about the message. After a resume the message still holds the queue: its next START pauses it
-// again.
+// setPaused pauses or resumes a queue. A pause for a message that holds the queue becomes the operator's, so that it
+// does not end with a decision about the message. After a resume the message still holds the queue: its next START
+// pauses it again.
 func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
 	n = keptNote(n)
 	queue := Queue{of.VHost, of.Queue}

@@ -40,7 +40,8 @@ func TestUndecodableExpires(t *testing.T) {
 		if err := c.NoteUndecodable(t.Context(), "/", "orders", "deep"); err != nil {
 			t.Fatal(err)
 		}
-		if ttl := c.rdb.PTTL(t.Context(), c.opts.queueKey("/", "orders")+docUndecodable).Val(); ttl <= 0 || ttl > undecodableTTL {
+		ttl := c.rdb.PTTL(t.Context(), c.opts.queueKey("/", "orders")+docUndecodable).Val()
+		if ttl <= 0 || ttl > undecodableTTL {
 			t.Errorf("TTL %v", ttl)
 		}
 	}

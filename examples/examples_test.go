@@ -230,8 +230,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestInvoices publishes two messages with one id for each order, as a producer does that gets no confirm. It also kills
-// the program.
+// TestInvoices publishes two messages with one id for each order, as a producer does that gets no confirm. It also
+// kills the program.
 func TestInvoices(t *testing.T) {
 	w := newWorld(t, "invoices")
 	db, err := pgx.Connect(t.Context(), "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")

@@ -34,8 +34,8 @@ import (
 // memberEnv makes this test binary a process of a fleet, told in JSON what to do.
 const memberEnv = "STRIKES_TEST_FLEET"
 
-// member is what a process of a fleet does. It writes a line to Ledger, with one write(2), when an attempt begins and when
-// it ends.
+// member is a process of a fleet. It writes a line to Ledger, with one write(2), when an attempt begins and when it
+// ends.
 type member struct {
 	AMQP, Redis, Prefix, Queue, Ledger string
 	Partitions                         int
@@ -81,7 +81,8 @@ func runMember(spec string) error {
 	}()
 	dial := consumer.Dialer(m.AMQP, amqp.Config{})
 	c := consumer.Consumer{
-		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts, Concurrency: cmp.Or(m.Concurrency, 8), MaxRetries: 20,
+		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts,
+		Concurrency: cmp.Or(m.Concurrency, 8), MaxRetries: 20,
 		Backoff: func(int) time.Duration { return 5 * time.Millisecond },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
 			line := fmt.Sprintf(" %s %s %d\n", d.RoutingKey, d.Body, os.Getpid())
@@ -220,8 +221,8 @@ type verdict struct {
 	examples                         []string
 }
 
-// audit reads the ledger: a message that begins before the one ahead of it is done is too early. Two attempts at one key
-// are at once if one ends, and not for the loss of its session, after the other has begun.
+// audit reads the ledger. A message is too early if it begins before the one ahead of it is done. Two attempts at one
+// key overlap if one ends after the other has begun, unless it ends because its session was lost.
 func (f *group) audit() (v verdict) {
 	file, err := os.Open(f.spec.Ledger)
 	if err != nil {

@@ -141,7 +141,8 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	}
 
 	retries := 0
-	if err := admin.SetLimit(t.Context(), "/", s.queue, counter.Override{MaxRetries: &retries, Note: counter.Note{Why: "test"}}); err != nil {
+	limit := counter.Override{MaxRetries: &retries, Note: counter.Note{Why: "test"}}
+	if err := admin.SetLimit(t.Context(), "/", s.queue, limit); err != nil {
 		t.Fatal(err)
 	}
 	s.publish("d bad")
@@ -214,8 +215,8 @@ func (s *shared) replay(ids ...string) {
 	})
 }
 
-// TestPartitionsHoldLanes: with HoldLanes a dead letter blocks the messages of its routing key, and no others. The lanes
-// are those of the partition.
+// TestPartitionsHoldLanes: with HoldLanes a dead letter blocks the messages of its routing key, and no others. The
+// lanes are those of the partition.
 func TestPartitionsHoldLanes(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 2)
@@ -248,7 +249,8 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}); err != nil {
+	lane := deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
+	if _, err := q.ReplayLane(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
 	s.publish("a 4")
@@ -314,7 +316,8 @@ func TestPartitionConsumersHaveNoPriority(t *testing.T) {
 	})
 }
 
-// TestPartitionsOfOneKey: messages of one key are in one partition, also when partitions were deleted and declared again.
+// TestPartitionsOfOneKey: messages of one key are in one partition, also after the partitions were deleted and declared
+// again.
 func TestPartitionsOfOneKey(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 4)
@@ -442,7 +445,8 @@ func TestPartitionsDoctor(t *testing.T) {
 	})
 	want("one deleted", codes(need), "partition-bindings", "partition-missing")
 	onBroker(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		quorum := amqp.Table{"x-queue-type": "quorum"}
+		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, quorum)
 		return err
 	})
 	if got := codes(need); !slices.Contains(got, "not-single-active") || !slices.Contains(got, "no-dead-letter-exchange") {

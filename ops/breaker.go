@@ -8,18 +8,18 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Breaker is the breaker of a queue in which nothing succeeds, or in which an operator wants failures counted.
+// Breaker is the breaker of a queue in which no message succeeds, or in which an operator wants failures counted.
 type Breaker struct {
-	Since    time.Time `json:"since,omitzero"`    // nothing has succeeded; zero: it is closed
-	Open     bool      `json:"open"`              // no attempt begins but for probes; false: the queue is in doubt
-	Failed   int       `json:"failed,omitempty"`  // messages, with no success since
-	Alike    int       `json:"alike,omitempty"`   // so many of them, up to the last, for the Reason
+	Since    time.Time `json:"since,omitzero"`    // since when no message has succeeded; zero: it is closed
+	Open     bool      `json:"open"`              // only probes begin; false: the queue is in doubt
+	Failed   int       `json:"failed,omitempty"`  // messages that have failed, with no success since
+	Alike    int       `json:"alike,omitempty"`   // how many of them, up to the last, have the Reason
 	Reason   string    `json:"reason,omitempty"`  // of the last one
 	Next     time.Time `json:"next,omitzero"`     // when a probe may begin
 	Counting time.Time `json:"counting,omitzero"` // until when an operator wants every failure counted
 }
 
-// breakerOf returns what operators see of a breaker; nil: nothing.
+// breakerOf returns the part of a breaker that operators see; nil: it is closed, and no operator has a wish.
 func breakerOf(b counter.BreakerState) *Breaker {
 	out := &Breaker{Since: b.Doubt, Open: !b.Open.IsZero(), Next: b.Next}
 	if !b.Doubt.IsZero() {
@@ -34,10 +34,10 @@ func breakerOf(b counter.BreakerState) *Breaker {
 	return out
 }
 
-// Stops reports whether nothing is counted.
+// Stops reports whether the breaker keeps failures from being counted.
 func (b *Breaker) Stops() bool { return b != nil && !b.Since.IsZero() }
 
-// Text says since when nothing succeeds, and what follows. It is escaped.
+// Text says since when no message succeeds, and when the next probe begins. It is escaped.
 func (b *Breaker) Text(now time.Time) string {
 	if !b.Stops() {
 		return fmt.Sprintf("every failure is counted until %s, because an operator wants it",

@@ -53,7 +53,7 @@ type Summary struct {
 	BlockedLanes int `json:"blocked_lanes,omitempty"`
 
 	Breaker *Breaker      `json:"breaker,omitempty"` // nil: it is closed
-	Stopped time.Duration `json:"-"`                 // for how long nothing has succeeded; 0: its breaker is closed
+	Stopped time.Duration `json:"-"`                 // for how long no message has succeeded; 0: its breaker is closed
 
 	Paused      *Note  `json:"paused,omitempty"`
 	Limit       *Limit `json:"limit,omitempty"`
@@ -72,12 +72,12 @@ type Trouble string
 // The troubles, the worst first.
 const (
 	TroubleRoute Trouble = "route" // its dead letters reach no queue: they are lost, or consumers hold them
-	// a message has blocked or was held uncounted, or nothing has succeeded, for over a minute; or none can be decoded, or
-	// the queue has no majority
+	// for over a minute a message has blocked its queue, has waited without a count, or no message has succeeded; or a
+	// message cannot be decoded, or the queue has no majority
 	TroubleBlocked     Trouble = "blocked"
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
-	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, has no consumer, or nothing succeeds
+	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, has no consumer, or no message succeeds
 	TroubleLanes       Trouble = "lanes"       // lanes are blocked: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
@@ -187,8 +187,8 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Stopped > blockedAfter, s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "",
-		s.Err != nil, slices.ContainsFunc(s.Findings, halts):
+	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
+		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

@@ -16,8 +16,8 @@ type Partition struct {
 	Queue     string `json:"queue"`
 	Missing   bool   `json:"missing,omitempty"` // the broker has no such queue
 	Ready     int    `json:"ready"`
-	Consumers int    `json:"consumers"`         // with those that wait
-	Process   string `json:"process,omitempty"` // to which it is dealt; empty: to none
+	Consumers int    `json:"consumers"`         // including those that wait
+	Process   string `json:"process,omitempty"` // that it is dealt to; empty: none
 
 	BlockedLanes int `json:"blocked_lanes,omitempty"`
 }
@@ -81,7 +81,7 @@ func (c *Collector) load(ctx context.Context, s *Status) (sum broker.Load, err e
 	return sum, nil
 }
 
-// blocked returns what the store knows of blocked lanes. Each partition has its own.
+// blocked returns the blocked lanes of the queue. Each partition has its own.
 func (c *Collector) blocked(ctx context.Context, s *Status) (sum counter.Blocked, err error) {
 	if len(s.Partitions) == 0 {
 		return c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving)

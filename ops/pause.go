@@ -24,7 +24,7 @@ type Pause struct {
 
 	why   counter.Note
 	wait  time.Duration
-	count time.Duration // for which a resume has every failure counted
+	count time.Duration // for which every failure counts after a resume
 }
 
 // Consumer is a process that consumes a queue.

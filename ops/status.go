@@ -20,8 +20,8 @@ type Status struct {
 	Queue      string                 `json:"queue"`
 	Ready      int                    `json:"ready"`
 	Consumers  int                    `json:"consumers"`
-	Partitions []Partition            `json:"partitions,omitempty"` // of a partitioned queue, which they are together
-	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, up to 5 s old; so are the rates
+	Partitions []Partition            `json:"partitions,omitempty"` // empty: the queue is not partitioned
+	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, like the rates: up to 5 s old
 	Rates      *Rates                 `json:"rates,omitempty"`
 	Limit      *Limit                 `json:"limit,omitempty"`
 	Limits     []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree

@@ -27,8 +27,8 @@ type Need struct {
 	// Ordered asks for what strict order needs: a single active consumer, and nothing at the broker that reorders.
 	Ordered bool
 
-	// Partitions is how many partitions Queue has, see Spec.Partitions; if zero, it is one queue. Check then checks each of
-	// them, and the exchanges that lead to them.
+	// Partitions is the number of partitions of Queue, see Spec.Partitions; if zero, it is one queue. Check checks each
+	// partition, and the exchanges that lead to them.
 	Partitions int
 
 	// AllowDrop accepts that rejected messages are lost: a queue without a dead-letter exchange passes, and a broken

@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is bound
-// to the partitions. The fanout comes last, so that no message is published before all partitions are there.
+// partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is
+// bound to the partitions. The fanout comes last, so that no message is published before all partitions are there.
 func partitionSteps(s Spec, hash string) []step {
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	all := append(deadLetterSteps(s), exchangeStep(chooser, hash))
@@ -30,13 +30,14 @@ func partitionSteps(s Spec, hash string) []step {
 	})
 }
 
-// hashFor returns the type of the exchange that chooses the partition, or refuses what exists: a queue named Queue, or
-// partitions of another number. One that exists keeps its type through an upgrade of the broker, because the hashes
-// differ.
+// hashFor returns the type of the exchange that chooses the partition. It is an error if a queue named Queue exists, or
+// another number of partitions. An exchange that exists keeps its type through an upgrade of the broker, because the
+// hashes differ.
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
-		return "", fmt.Errorf("%q exists as a queue, with %d messages: delete it, or choose another name", s.Queue, q.Messages)
+		return "", fmt.Errorf("%q exists as a queue, with %d messages: delete it, or choose another name", s.Queue,
+			q.Messages)
 	}
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
@@ -80,8 +81,8 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, queue string) (st
 	return "", err
 }
 
-// forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone: the fanout would
-// lead to both.
+// forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone. Otherwise the
+// fanout would lead to both.
 func forgetChoosers(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if left, err := broker.FindExchange(ctx, conn, s.Queue); left == broker.No || err != nil {
 		return broker.UnlessRefused(err)

@@ -258,7 +258,9 @@ func TestBreakersTextIsReadAgain(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	for _, text := range []string{"", "no", "1 2 3\n", "0 0 0 0 0 0 0 0 x .\n", "0 0 0 0 0 0 0 0 0 .", "0 0 0 0 0 0 0 0 0 x\n"} {
+	for _, text := range []string{
+		"", "no", "1 2 3\n", "0 0 0 0 0 0 0 0 x .\n", "0 0 0 0 0 0 0 0 0 .", "0 0 0 0 0 0 0 0 0 x\n",
+	} {
 		if _, ok := rules.DecodeBreaker(text); ok {
 			t.Errorf("%q is a breaker", text)
 		}

@@ -37,7 +37,8 @@ const (
 var replyCodes = map[string]ReplyCode{
 	"RUN": ReplyRun, "WAIT": ReplyWait, "SUSPECT": ReplySuspect, "REQUEUE": ReplyRequeue,
 	"EXHAUSTED": ReplyExhausted,
-	"MOVE":      ReplyMove, "SUPERSEDED": ReplySuperseded, "HELD": ReplyHeld, "UNCOUNTED": ReplyUncounted, "BEGUN": ReplyBegun, "GONE": ReplyGone,
+	"MOVE":      ReplyMove, "SUPERSEDED": ReplySuperseded, "HELD": ReplyHeld, "UNCOUNTED": ReplyUncounted,
+	"BEGUN": ReplyBegun, "GONE": ReplyGone,
 	"ENDED": ReplyEnded, "MOVED": ReplyMoved, "LIMITED": ReplyLimited, "RESET": ReplyReset,
 	"REMOVED": ReplyRemoved, "SKIPPED": ReplySkipped,
 	"NONE": ReplyNone, "OVER": ReplyOver,

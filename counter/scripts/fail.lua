@@ -3,7 +3,7 @@
 -- ARGV after the common six:
 --   7  wait    ms until the next attempt may begin
 --   8  cause   why it failed: failed, panicked, timed-out or rejected; with `progress` also not-counted: the handler
---              could not work, for a reason other than the message
+--              could not work, and the message is not the reason
 --   9  reason  the same for people
 --   10 lasted  ms that the handler ran
 --   11 max_age ms, as for START: a message that is too old after this failure is exhausted
@@ -18,8 +18,8 @@
 --              message is redelivered, without running the handler again
 --
 --   HELD       (with `hold` only) as for START
---   UNCOUNTED  (with `progress` only) nothing is counted: hold the delivery for its next attempt, which the breaker may
---              delay. A repeated FAIL gets it again, whatever the breaker is then
+--   UNCOUNTED  (with `progress` only) nothing is counted: let the delivery wait for its next attempt, which the breaker
+--              may delay. A repeated FAIL gets it again, also if the breaker has changed
 --   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack
 --   SUPERSEDED      (with `delay` only) ack it: its copy takes its place
 --

@@ -1,35 +1,40 @@
--- LANE: a message of a lane is about to run, to be dead-lettered or to be acked. It is a script of its own, without record.lua.
--- A consumer sends it for a lane that is blocked, or of which it does not know whether it is, for a message that carries a
--- position, and before each dead letter.
+-- LANE: a message of a lane is about to run, to be dead-lettered or to be acked. It is a script of its own, without
+-- record.lua. A consumer sends it before each dead letter, for a message that carries a position, and for a lane that
+-- is blocked or may be.
 --
--- A message without a position gets a new one, behind all others. So a second message of the same id never takes the position
--- of the first. A message whose nack never arrived gets two: a replay finds one dead letter for both, and gives up the older.
+-- A message without a position gets a new one, behind all others. So a second message of the same id never takes the
+-- position of the first. A message whose nack never arrived gets two: a replay finds one dead letter for both, and
+-- gives up the older.
 --
--- A lane is blocked while one of its positions is open. Only the message at the first open position may run. All others are blocked,
--- which is to be dead-lettered without an attempt. So the order of the positions is the order of the attempts, whatever operators
--- publish, however often, and whenever.
+-- A lane is blocked while one of its positions is open. Only the message at the first open position may run. All others
+-- are blocked: they are dead-lettered without an attempt. So the order of the positions is the order of the attempts,
+-- whatever operators publish, however often, and whenever.
 --
 -- KEYS. All have the hash tag {vhost/queue}:
---   1  lanes    sorted set of the blocked lanes by the time since which they are. A lane is named by the first 16 bytes of
---               SHA-256(name), in lower-case hex
+--   1  lanes    sorted set of the blocked lanes by the time since which they are. A lane is named by the first 16 bytes
+--               of SHA-256(name), in lower-case hex
 --   2  owner    the session whose steps are taken (lanes.lua)
---   3  blocked   …lanes:blocked, hash. count: dead letters at open positions of all lanes that have no tombstone, because they were
---               dead-lettered without an attempt; s<time in s>: how many such there were in this second, for a minute
+--   3  blocked  …lanes:blocked, hash. count: dead letters at open positions of all lanes that have no tombstone,
+--               because they were dead-lettered without an attempt; s<time in s>: how many such there were in this
+--               second, for a minute
 --   4  dead     as in record.lua
---   5  lane     …lane:<lane>, hash. name: for people; since: time in µs, distinguishes the positions of this store from those of one
---               that has lost its memory; last: number of the newest position; blocked: time in ms; owner, number: of the last step;
---               said: its reply, "<code> <position>"; changed: an operator dropped positions after that step.
---               It stays after a release, so that late duplicates are recognised
+--   5  lane     …lane:<lane>, hash. name: for people; since: time in µs, distinguishes the positions of this store from
+--               those of one that has lost its memory; last: number of the newest position; blocked: time in ms; owner,
+--               number: of the last step; said: its reply, "<code> <position>"; changed: an operator dropped positions
+--               after that step. It stays after a release, so that late duplicates are recognised
 --   6  open     …:open, sorted set of the numbers of the open positions
---   7  letters  …:letters, sorted set of the dead letters by position: "<kind> <letter> <position> <id>". The kind is b if it counts
---               in blocked, p if an operator publishes it (lane_letters.lua), else d. A letter leaves the set once it was published
---               again and is off the dead-letter queue
---   8  names    …:names, sorted set of the same letters with the score 0: "<letter> <position, 16 digits> <owner> <redelivered>"
+--   7  letters  …:letters, sorted set of the dead letters by position: "<kind> <letter> <position> <id>". The kind is b
+--               if it counts in blocked, p if an operator publishes it (lane_letters.lua), else d. A letter leaves the
+--               set once it was published again and is off the dead-letter queue
+--   8  names    …:names, sorted set of the same letters with the score 0: "<letter> <position, 16 digits> <owner>
+--               <redelivered>"
 -- ARGV:
 --   1  ttl      ms to keep it
---   2  act      enter: it is about to run; block: it is about to be dead-lettered; leave: it succeeded, and is about to be acked
+--   2  act      enter: it is about to run; block: it is about to be dead-lettered; leave: it succeeded, and is about to
+--               be acked
 --   3  owner    the session
---   4  number   of the step: greater than those of the earlier steps of the session in this lane. The same if it is repeated
+--   4  number   of the step: greater than those of the earlier steps of the session in this lane. The same if it is
+--               repeated
 --   5  name     of the lane, for people
 --   6  lane     its hash
 --   7  letter   "<id hash>:<generation hash>" of the message
@@ -38,13 +43,16 @@
 --   10 position    its number; 0: none
 --   11 again    1: the broker has delivered the message before; else 0
 --
--- Reply: { code, since, position }, the position of the message, 0 if it has none. A repeated step gets the reply of the first, and
--- changes nothing: an operator may have replayed the message meanwhile, and the position that it would get had no dead letter
+-- Reply: { code, since, position }, the position of the message, 0 if it has none. A repeated step gets the reply of
+-- the first, and changes nothing. An operator may have replayed the message meanwhile, so a new position would have no
+-- dead letter.
 --   FREE     the lane is not blocked. enter: run the message
 --   RUN      (enter only) run the message: its position is the first
---   BLOCKED  enter: dead-letter the message without an attempt, it is blocked. block, leave: done, and the lane is blocked
+--   BLOCKED  enter: dead-letter the message without an attempt, it is blocked. block, leave: done, and the lane is
+--            blocked
 --   SUPERSEDED    the position of the message is not open any more. enter: ack the message. block: dead-letter it
---   UNOWNED  nothing is done: another session owns the lanes, or a later step or an operator came first. End the session
+--   UNOWNED  nothing is done: another session owns the lanes, or a later step or an operator came first. End the
+--            session
 --   UNKNOWN  nothing is done: the store has lost its memory of the lanes. End the session
 
 local lanes, owner, blocked, dead, lane, open, letters, names = unpack(KEYS)

@@ -1,4 +1,5 @@
--- LANE DROP: an operator gives up the messages at some positions of a lane. It is a script of its own, without record.lua.
+-- LANE DROP: an operator gives up the messages at some positions of a lane. It is a script of its own, without
+-- record.lua.
 --
 -- KEYS: as lane.lua describes them.
 -- ARGV:

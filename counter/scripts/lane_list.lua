@@ -14,10 +14,12 @@ for i, lane in ipairs(redis.call('ZRANGE', KEYS[1], skip, skip + tonumber(ARGV[2
   local key = prefix .. lane
   local first = redis.call('ZRANGE', key .. ':open', 0, 0)[1]
   local by
-  for _, letter in ipairs(first and redis.call('ZRANGEBYSCORE', key .. ':letters', first, first, 'LIMIT', 0, 10) or {}) do
+  local those = first and redis.call('ZRANGEBYSCORE', key .. ':letters', first, first, 'LIMIT', 0, 10) or {}
+  for _, letter in ipairs(those) do
     local id = string.match(letter, '^[bd] %S+ %d+ (.*)$')
     if id and (not by or id < by) then by = id end
   end
-  reply[i] = { redis.call('HGET', key, 'name'), by or '', redis.call('HGET', key, 'blocked') or '0', redis.call('ZCARD', key .. ':open') }
+  local since = redis.call('HGET', key, 'blocked') or '0'
+  reply[i] = { redis.call('HGET', key, 'name'), by or '', since, redis.call('ZCARD', key .. ':open') }
 end
 return reply

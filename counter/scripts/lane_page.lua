@@ -1,6 +1,6 @@
--- LANE PAGE: the owner of the lanes reads a page of the blocked ones, and renews what the store keeps of them and of their queue.
--- A page says where the next begins by the time and name of its last lane, so that lanes which are released meanwhile, and another
--- server that takes over, let no blocked lane be passed over.
+-- LANE PAGE: the owner of the lanes reads a page of the blocked ones, and renews what the store keeps of them and of
+-- their queue. A page says where the next begins by the time and name of its last lane, so that lanes which are
+-- released meanwhile, and another server that takes over, let no blocked lane be passed over.
 --
 -- KEYS: lanes, owner and blocked, as lane.lua describes them.
 -- ARGV:
@@ -23,7 +23,9 @@ if ARGV[3] ~= '' then
 end
 local page = redis.call('ZRANGE', KEYS[1], from, from + tonumber(ARGV[2]) - 1)
 for _, lane in ipairs(page) do
-  for _, suffix in ipairs({ '', ':open', ':letters', ':names' }) do redis.call('PEXPIRE', prefix .. lane .. suffix, ARGV[1]) end
+  for _, suffix in ipairs({ '', ':open', ':letters', ':names' }) do
+    redis.call('PEXPIRE', prefix .. lane .. suffix, ARGV[1])
+  end
 end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[1]) end
 table.insert(page, 1, #page > 0 and redis.call('ZSCORE', KEYS[1], page[#page]) or '')

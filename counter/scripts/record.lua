@@ -70,8 +70,8 @@
 --                 attempt   FAIL: ms since the attempt began; -1: none
 --                 failing   1 once so many messages failed in this process since its last success
 -- They keep the breaker of the queue:
---   breaker     <prefix>:{<vhost>/<queue>}:breaker  string: a line of numbers, separated by one space; then the reason of
---                                                   the last message of the streak. Times are in ms. In this order:
+--   breaker     <prefix>:{<vhost>/<queue>}:breaker  string: a line of numbers, separated by one space; then the reason
+--                                                   of the last message of the streak. Times are in ms. In this order:
 --                 success  the latest known begin of a success, when the rest was written
 --                 doubt    since when the queue is in doubt; 0: it is not
 --                 open     since when the breaker is open; 0: it is closed
@@ -86,10 +86,10 @@
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
--- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason are
--- those of the last counted attempt if the reply is EXHAUSTED or HELD, else null. If the message holds its queue,
--- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the
--- first sign that two messages have this id, else 0.
+-- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason
+-- are those of the last counted attempt if the reply is EXHAUSTED or HELD, else null. If the message holds its queue,
+-- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the first
+-- sign that two messages have this id, else 0.
 --
 -- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of
 -- numbers and words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:
@@ -199,7 +199,8 @@ local function encode(r, id, generation)
     r.state .. ' ' .. r.binds .. ' ' .. r.due .. ' ' .. r.wait .. ' ' .. r.first .. ' ' .. r.last .. ' ' ..
     r.cause .. ' ' .. r.open .. ' ' .. r.mode .. ' ' .. r.since .. ' ' .. r.listed .. ' ' .. r.limit .. ' ' ..
     r.own .. ' ' .. r.firsts .. ' ' .. r.tokens ..
-    string.format(' %d %d %d %d %d', #id, #generation, #r.consumer, #r.notes, #r.noted + #r.history) .. r.moved .. '\n' ..
+    string.format(' %d %d %d %d %d', #id, #generation, #r.consumer, #r.notes, #r.noted + #r.history) ..
+    r.moved .. '\n' ..
     id .. generation .. r.consumer .. r.notes .. r.noted .. r.history .. r.reason
 end
 
@@ -388,7 +389,7 @@ local function rarely()
     elseif b.doubt > 0 and now - b.doubt >= 2000 then
       b.open, b.next, b.permits, b.changed = now, now + 1000, 0, true
     end
-    -- the message may lose its last allowed attempt to an outage: no success is known that began after its last failure
+    -- an outage may use up the last allowed attempt: no success is known that began after the message's last failure
     failed = r.failures + r.crashes
     b.impatient = patience + 0 > 0 and failed > 0 and failed + 1 >= s.limit and b.success <= r.first + r.last and
       now - r.first < patience + 0 and b.count <= now
@@ -419,7 +420,7 @@ local function rarely()
     return uncounted
   end
 
-  -- outage is how many ms after the first failure of a message the breaker was closed last: they make no message old.
+  -- outage is the time in ms from a message's first failure to the last closing of the breaker. max_age leaves it out.
   function f.outage(r, s, q, progress)
     return math.max(0, f.breaker(r, s, q, progress).closed - r.first)
   end
@@ -443,7 +444,8 @@ local function rarely()
   function f.copies(r, s, copy, above, lease, body)
     s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
     if s.above == 0 then s.above = math.huge end
-    if r.top and r.body ~= body and r.body ~= 'x' then -- of another message: from now on no delivery counts as superseded
+    -- of another message: from now on no delivery counts as superseded
+    if r.top and r.body ~= body and r.body ~= 'x' then
       s.double = r.firsts ~= '2'
       r.body, r.firsts, s.changed = 'x', '2', true
     end

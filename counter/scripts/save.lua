@@ -1,4 +1,5 @@
--- SAVE makes changes to a queue, each whole or not at all: not, if a document is not as it was read.
+-- SAVE makes changes to a queue, each whole or not at all. It skips a change if one of its documents is not as it was
+-- read.
 --
 -- A document is a string, or a hash whose text is the name and the value of each field, by name, every one after its
 -- length and a colon. Times are ms since 1970; 0: never.

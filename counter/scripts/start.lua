@@ -23,7 +23,7 @@
 --   EXHAUSTED  dead-letter the message without running the handler
 --   HELD       (with `hold` only) the message holds its queue, which is paused: keep the delivery until the pause
 --              ends the session, and START again with another token meanwhile, once a second
---   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then MOVED, then ack. No attempt is open
+--   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then ack. No attempt is open
 --   SUPERSEDED      (with `delay` only) ack the delivery without running the handler. No attempt is open
 --
 -- START isolated reserves the attempt: BEGUN (begun.lua) makes it isolated. Only START isolated or beside-abandoned

@@ -1,19 +1,20 @@
 -- SUMMARY reads what an operator sees of one queue. It writes nothing.
 --
--- KEYS: index, override and tombstones, as record.lua describes them; the note of an undecodable message; dead of record.lua; the key of
--- pause and consumers of control.lua; lanes of lane.lua.
+-- KEYS: index, override and tombstones, as record.lua describes them; the note of an undecodable message; dead of
+-- record.lua; the key of pause and consumers of control.lua; lanes of lane.lua.
 -- ARGV:
 --   1  skip    so many of the records that were written last, and of the tombstones
 --   2  most    records to read
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause, undecodable, waiting,
--- blocked lanes, tombstones in dead, breaker }
--- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
--- the record of the one that has retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and pause
--- are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key of another type. waiting is what each process reports of messages whose attempts are not
--- counted: "<messages> <ms> <why>". blocked lanes is their number, or the error of a key of another type.
+-- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
+-- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
+-- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that wait too long. The head is the record of the one that has
+-- retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and
+-- pause are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key
+-- of another type. waiting is what each process reports of messages whose attempts are not counted: "<messages> <ms>
+-- <why>". blocked lanes is their number, or the error of a key of another type.
 
 local index = KEYS[1]
 local prefix = string.sub(index, 1, -6) .. 'r:'
@@ -51,7 +52,9 @@ while read < most and stale < 10 do
   for _, member in ipairs(newest) do
     local kept = redis.pcall('GET', prefix .. member)
     local first, last
-    if type(kept) == 'string' then first, last = string.match(kept, '^%d+ %d+ %d+ %d+ %d exhausted %d+ %d+ %d+ (%d+) (%d+) ') end
+    if type(kept) == 'string' then
+      first, last = string.match(kept, '^%d+ %d+ %d+ %d+ %d exhausted %d+ %d+ %d+ (%d+) (%d+) ')
+    end
     if first and now - first - last < fresh then recent = recent + 1 else stale = stale + 1 end
   end
   if #newest == 0 then break end

@@ -24,7 +24,7 @@ const PartitionHeader = "strikes-partition"
 // ModulusHash is the type of exchange that hashes the routing key, in RabbitMQ's core from 4.3 on.
 const ModulusHash = "x-modulus-hash"
 
-// HasModulusHash reports whether a broker of version v has it. One of unknown version has not.
+// HasModulusHash reports whether a broker of version v has ModulusHash. If the version is unknown, it reports false.
 func (v Version) HasModulusHash() bool { return !v.Before(4, 3) }
 
 // Partition names a partition of a queue.
@@ -44,8 +44,8 @@ func HashExchange(queue string, n int) string { return fmt.Sprintf("%s.hash%d", 
 // with another number is returned and not misplaced.
 func PartitionValue(i, n int) string { return fmt.Sprintf("%d/%d", i, n) }
 
-// PartitionOf returns the partition, from 0, of a routing key among n: FNV-1a of 32 bits, then the finaliser of murmur3,
-// without which keys that differ in their last byte alone would be spread unevenly.
+// PartitionOf returns the partition, from 0, of a routing key among n: FNV-1a of 32 bits, then the finaliser of
+// murmur3. Without that, keys that differ only in their last byte would be spread unevenly.
 func PartitionOf(key string, n int) int {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(key))
@@ -58,8 +58,8 @@ func PartitionOf(key string, n int) int {
 	return int(h % uint32(n)) //nolint:gosec // 2 to 256
 }
 
-// PartitionsOf returns how many partitions a queue has; 0 if it has none. The exchange that chooses among them tells,
-// because a partition may be missing.
+// PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange that
+// chooses among them, because a partition may be missing.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
 	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		for ; n < MostPartitions; n++ {

@@ -27,7 +27,9 @@ func TestPatternsMeet(t *testing.T) {
 	}
 	for _, p := range patterns {
 		for _, q := range patterns {
-			want := slices.ContainsFunc(keys, func(k string) bool { return matches(split(p), split(k)) && matches(split(q), split(k)) })
+			want := slices.ContainsFunc(keys, func(k string) bool {
+				return matches(split(p), split(k)) && matches(split(q), split(k))
+			})
 			if got := topic(p).meets(topic(q)); got != want {
 				t.Fatalf("%q and %q: got %v, want %v", p, q, got, want)
 			}

@@ -15,8 +15,8 @@ import (
 // inspectedTogether is how many partitions are inspected at the same time.
 const inspectedTogether = 8
 
-// InspectPartitions inspects the n partitions of need.Queue with inspect, and the exchanges that lead to them. What is
-// found of several partitions is one finding. Only Management shows the bindings.
+// InspectPartitions inspects the n partitions of need.Queue with inspect, and the exchanges that lead to them. The same
+// finding of several partitions is returned once. Only Management shows the bindings.
 func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n int,
 	inspect func(context.Context, *amqp.Connection, Need) ([]Finding, error)) ([]Finding, error) {
 	if err := broker.CheckName(need.Queue); err != nil {
@@ -43,7 +43,7 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	return append(merged(need.Queue, of), found...), err
 }
 
-// merged names the partition in each finding, and tells one that several partitions have only once.
+// merged names the partition in each finding. It returns a finding of several partitions once.
 func merged(queue string, of [][]Finding) (out []Finding) {
 	seen := map[string]int{} // the index in out of a code
 	for i, found := range of {
@@ -62,7 +62,8 @@ func merged(queue string, of [][]Finding) (out []Finding) {
 	return out
 }
 
-// lookAtExchanges finds what would lead messages astray between the exchange with the queue's name and its partitions.
+// lookAtExchanges finds missing exchanges and wrong bindings between the exchange with the queue's name and its
+// partitions.
 func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n int) (out []Finding, err error) {
 	chooser, next := broker.HashExchange(need.Queue, n), broker.Partition(need.Queue, n)
 	more, _, err := broker.FindQueue(ctx, conn, next)
@@ -82,7 +83,8 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 		}
 	}
 	api, err := need.API()
-	if err != nil || api == nil || len(out) > 0 || api.Serves(ctx, conn) != nil { // of an API that is silent, each partition tells
+	// A silent API is a finding of each partition already.
+	if err != nil || api == nil || len(out) > 0 || api.Serves(ctx, conn) != nil {
 		return out, err
 	}
 	leads, err := api.Bindings(ctx, conn.Config.Vhost, need.Queue)

@@ -80,7 +80,7 @@ type Batcher[D any] struct {
 	decided        int  // of them, with a method
 	run            int  // how many of those are worth one request
 	ticks          int  // so far
-	apart          bool // from Apart on
+	apart          bool // Apart was called
 	armed          bool
 
 	due     []settlement[D] // taken out of the list
@@ -119,8 +119,9 @@ func (b *Batcher[D]) arm() {
 	}
 }
 
-// Apart settles each delivery on its own from now on: a second consumer of the channel is about to get deliveries, which
-// may be taken in another order than that of their tags. A run would then cover one that was not taken yet.
+// Apart settles each delivery on its own from now on. Call it before a second consumer of the channel gets deliveries:
+// they may be taken in another order than that of their tags, so one request for several could settle one that was not
+// taken yet.
 func (b *Batcher[D]) Apart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
