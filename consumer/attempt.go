@@ -19,7 +19,7 @@ type Attempt struct {
 
 	// Generation distinguishes one use of the ID from the next. A retry keeps it, and a replay of the dead letter changes
 	// it: it is counter.GenerationHash of the message's generation, at most 16 characters. A system behind the handler
-	// that remembers ID and Generation can tell a message that came back from one that is to be handled again.
+	// that remembers ID and Generation can tell a redelivery from a replay.
 	Generation string
 
 	// Number is one more than the failed attempts that were counted so far. An attempt that was stopped is not counted, so

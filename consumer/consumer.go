@@ -43,18 +43,17 @@ type Consumer struct {
 	// refused.
 	MaxAge time.Duration
 
-	// Breaker is how many messages must fail, with no success in the fleet since, before failures are no longer counted:
-	// the dependency of the handlers is away, and not the messages are at fault. 8 is a good value; 2 to 100; if zero,
-	// MaxRetries means exactly what it says, also when everything fails. After two more seconds without a success no
-	// attempt begins, except three every three seconds in one process; the first success lets all go on. A failure that
-	// is not counted has the outcome OutcomeNotCounted, and its delivery is held unacked. The consumers of one queue may
-	// have different values. See docs/outages.md.
+	// Breaker keeps an outage of a system that all handlers need from dead-lettering messages. Once this many messages
+	// have failed, with no success in the fleet since, no failure is counted. After two more seconds without a success no
+	// attempt begins, except three every three seconds in one process. The first success lets all go on. A failure that
+	// is not counted has the outcome OutcomeNotCounted, and its delivery waits unacked. 8 is a good value; 2 to 100. If
+	// zero, every failure is counted. The consumers of one queue may have different values. See docs/outages.md.
 	Breaker int
 
-	// Patience keeps a message from being dead-lettered in an outage that hits it alone, where less than a message a
-	// second comes: its last allowed attempt waits up to 30 s for the success of another message. If there is none, the
-	// attempt does not count, until Patience after the message's first failure. So with Ordered, a message that always
-	// fails blocks its queue for so long. It needs a Breaker. If zero, there is no patience.
+	// Patience does the same for a queue with few messages, less than one a second, in which an outage may hit one message
+	// alone. The last allowed attempt at a message waits up to 30 s for the success of another message. If there is none,
+	// the attempt does not count, until Patience after the message's first failure. So with Ordered, a message that always
+	// fails blocks its queue for that long. It needs a Breaker. If zero, the last allowed attempt always counts.
 	Patience time.Duration
 
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
@@ -89,11 +88,11 @@ type Consumer struct {
 	HoldLanes bool
 
 	// Partitions is the number of partitions that Queue was declared with (topology.Spec.Partitions), 2 to 256; if zero,
-	// Queue is one queue. The processes that consume Queue share its partitions through the store: their numbers of
-	// partitions differ by one at most, seconds after one joins, leaves or dies. Messages of one routing key are attempted
-	// in their order, by one process at a time, also while the store is away. Ordered must be set. Lane is the routing key
-	// by default, so that a process handles several keys at once, up to the Concurrency, which is that of all its
-	// partitions together. The Prefetch is that of each partition. Counts, limits and pauses are those of Queue.
+	// Queue is one queue. The processes that consume Queue share its partitions through the store. Seconds after a process
+	// joins, leaves or dies, their numbers of partitions differ by one at most. Messages of one routing key are attempted
+	// in their order, by one process at a time, also while the store is away. Ordered must be set. If Lane is nil, it is
+	// the routing key, so a process handles several keys at the same time. Concurrency is for all partitions of the
+	// process together, and Prefetch for each of them. Counts, limits and pauses are those of Queue.
 	Partitions int
 
 	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer

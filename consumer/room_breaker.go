@@ -13,13 +13,13 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// breakerFeature counts no failures while nothing succeeds, see Consumer.Breaker.
+// breakerFeature counts no failures while no message succeeds, see Consumer.Breaker.
 var breakerFeature = feature{refuse: refuseBreaker, room: newBreakerRoom}
 
 // freshPrefetch is how many messages beyond the prefetch are fetched when all of the prefetch have failed.
 const freshPrefetch = 50
 
-// breakerRoom has attempts wait while nothing succeeds.
+// breakerRoom lets attempts wait while no message succeeds.
 type breakerRoom struct {
 	noRoom
 	s     *session
@@ -68,7 +68,7 @@ func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 
 var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
 
-// beforeAttempt holds a delivery while nothing succeeds, without a worker: that serves the probes.
+// beforeAttempt lets a delivery wait while no message succeeds. It takes no worker, so that probes find one.
 func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
 	if !r.gate.Shut() {
 		return stepReceived, nil
@@ -93,7 +93,7 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 func (r *breakerRoom) failed(d *delivery) {
 	counts := d.reply.Code != counter.ReplyUncounted
 	switch d.outcome.cause {
-	case counter.CauseRejected: // it is no sign of trouble
+	case counter.CauseRejected: // the message is at fault, and no system that handlers need
 	case counter.CauseNotCounted:
 		r.gate.Failed(d.reply.Counted() == 0 && d.past.uncounted == 0, false)
 	default:
@@ -101,12 +101,12 @@ func (r *breakerRoom) failed(d *delivery) {
 	}
 }
 
-// beforeSettlement notes successes, and holds a delivery whose failure is not counted before its next attempt.
+// beforeSettlement notes successes. It lets a delivery whose failure is not counted wait before its next attempt.
 func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	switch {
 	case next == stepAck && d.number > 0 && d.outcome.failed == nil:
 		r.gate.Succeeded(d.outcome.began, d.outcome.began.Add(d.outcome.ran))
-	case next == stepUncounted && r.gate.Shut(): // the gate holds it
+	case next == stepUncounted && r.gate.Shut(): // it waits at the gate
 		d.past.uncounted = max(d.past.uncounted, 1)
 		r.s.observe(ctx, d, Event{Outcome: OutcomeNotCounted, Err: d.outcome.err})
 		return stepBegin, nil
@@ -116,7 +116,7 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 	return next, nil
 }
 
-// beside keeps the gate, and fetches fresh messages when it asks for them.
+// beside runs the gate, and fetches fresh messages when the gate asks for them.
 func (r *breakerRoom) beside(ctx context.Context) {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
@@ -133,10 +133,10 @@ func (r *breakerRoom) beside(ctx context.Context) {
 	}
 }
 
-// fresh takes messages beyond the prefetch until the gate opens: with nothing but failing messages in the prefetch no
-// probe could succeed. They come with a second consumer on the channel, which has a prefetch of its own. That works
-// with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after the
-// cancel.
+// fresh takes messages beyond the prefetch until the gate opens. If all messages in the prefetch always fail, no probe
+// could succeed without them. They come with a second consumer on the channel, which has a prefetch of its own. That
+// works with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after
+// the cancel.
 func (r *breakerRoom) fresh(ctx context.Context) error {
 	channel, tag := r.s.link.channel, "strikes-"+token(tokens.Add(1)).String()
 	r.s.acks.Apart()

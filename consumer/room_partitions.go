@@ -65,7 +65,7 @@ type partitionRoom struct {
 
 	mu        sync.Mutex
 	consuming map[*session]bool
-	ready     bool // as Consumer.Consuming was told
+	ready     bool // the last argument of Consumer.Consuming
 }
 
 func newPartitionRoom(s *session, before rooms) room {
@@ -84,8 +84,8 @@ func newPartitionRoom(s *session, before rooms) room {
 	return r
 }
 
-// around has sessions on the partitions of the deal until ctx is done or the connection is lost. While it does not run,
-// because the broker is away, the deal is not read, so that others get the partitions.
+// around runs sessions on the partitions of the deal until ctx is done or the connection is lost. It does not run while
+// the broker is away. The deal is not read then, so others get the partitions.
 func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	_ func(context.Context) error) (again bool, err error) {
 	inner, end := context.WithCancel(ctx)
@@ -145,11 +145,11 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 // partitionEnd is the end of the session on a partition.
 type partitionEnd struct {
 	partition int
-	err       error // nil, or one that ends all
+	err       error // nil: the other sessions go on
 }
 
-// keep has sessions on a partition, one after the other, until ctx is done. It returns an error that ends those on all
-// partitions too. What is wrong with one partition only is tried again.
+// keep runs sessions on a partition, one after the other, until ctx is done. It returns an error only if that ends the
+// sessions on all partitions. After an error of one partition it begins another session.
 func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) error {
 	var before rooms
 	defer func() { before.close() }()
@@ -213,7 +213,7 @@ func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *s
 	})
 }
 
-// note notes whether a session consumes, and tells it.
+// note notes whether a session consumes, and tells the readiness probe.
 func (r *partitionRoom) note(s *session, consumes bool) {
 	r.mu.Lock()
 	if consumes {
@@ -226,7 +226,7 @@ func (r *partitionRoom) note(s *session, consumes bool) {
 	r.tell(known && len(mine) == 0)
 }
 
-// tell tells the readiness probe whether this process consumes, or has nothing to consume.
+// tell tells the readiness probe whether this process consumes all its partitions, or has none.
 func (r *partitionRoom) tell(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +238,7 @@ func (r *partitionRoom) tell(idle bool) {
 	}
 }
 
-// wake has the sessions look at their acks: a worker is free.
+// wake makes the sessions look at their acks, because a worker is free.
 func (r *partitionRoom) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,37 +17,37 @@ const (
 	SecondPermit  = 2 * time.Second  // from the first permit to the second
 	LaterPermits  = 3 * time.Second  // between the permits after that
 	Probes        = 3                // attempts for each permit
-	SuccessAwaits = 30 * time.Second // that a last attempt waits, at most, for a success elsewhere
+	SuccessAwaits = 30 * time.Second // the longest wait of a last attempt for a success elsewhere
 	SuccessPoll   = time.Second      // until a message that waits for a success asks again
 )
 
 // MaxBreaker is the largest Progress.Breaker.
 const MaxBreaker = 100
 
-// Progress is what a process with a breaker says of itself with each step. The times are by the store's clock here;
-// what is sent are ages.
+// Progress is the report of a process with a breaker in each step. The times are by the store's clock here. Ages are
+// sent.
 type Progress struct {
-	Breaker  int           // messages that fail, with no success since, at which the queue is in doubt; 0: no breaker
-	Patience time.Duration // that a last allowed attempt does not count without a success elsewhere; 0: none
-	Began    time.Time     // of the successes of the process, the latest begin; zero: none
-	Ended    time.Time     // likewise the latest end
+	Breaker  int           // after so many failed messages, with no success since, the queue is in doubt; 0: no breaker
+	Patience time.Duration // for so long a last attempt does not count without a success elsewhere; 0: it counts
+	Began    time.Time     // the latest begin of a success in the process; zero: none
+	Ended    time.Time     // the latest end of a success in the process; zero: none
 	Attempt  time.Time     // of Fail: when the attempt began
 	Failing  bool          // Breaker messages failed in this process since its last success
 }
 
-// Breaker is what the store keeps of a queue whose consumers have a breaker. It is closed, in doubt, or open.
+// Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
 type Breaker struct {
-	Streak  []FirstFailure // messages that failed for the first time since the last success that began after that
-	Doubt   time.Time      // since when the streak has a success to wait for; zero: it has not
+	Streak  []FirstFailure // first failures of messages; a success that began after one removes it
+	Doubt   time.Time      // since when the queue is in doubt; zero: it is not
 	Open    time.Time      // since when no attempt begins without a permit; zero: it is closed
 	Closed  time.Time      // when it was last closed
-	Next    time.Time      // of an open one: when the next permit may be given
-	Permits int            // since the opening
+	Next    time.Time      // if open: when the next permit may be given
+	Permits int            // given since the opening
 	Count   time.Time      // until when an operator wants every failure counted
-	Success time.Time      // the latest known begin of a success; it is written only if something else is, or awaited
+	Success time.Time      // the latest known begin of a success; it alone is written only if awaited
 	Awaited time.Time      // until when a message waits for a Success
 	Reason  string         // of the last message of the streak: the first line, cut to 120 bytes
-	Alike   int            // so many of the streak, up to the last, have this reason apart from its numbers
+	Alike   int            // how many of the streak, up to the last, have this reason apart from numbers
 }
 
 // FirstFailure is one message of a streak.
@@ -56,7 +56,7 @@ type FirstFailure struct {
 	Message string // the first 16 digits of the hash of its id
 }
 
-// hashOf is a message as a streak names it.
+// hashOf returns the name of a message in a streak.
 func hashOf(m Message) string {
 	sum := sha256.Sum256([]byte(m.ID))
 	return hex.EncodeToString(sum[:8])
@@ -105,7 +105,7 @@ func (b *Breaker) Permit(now time.Time) bool {
 	return true
 }
 
-// Await has the next successes written, for a process that wants to know whether others succeed. It reports whether the
+// Await asks other processes to write their next success, for a process that waits for one. It reports whether the
 // breaker is to be written.
 func (b *Breaker) Await(now time.Time) bool {
 	if b.Awaited.After(now.Add(SuccessPoll)) {
@@ -115,8 +115,8 @@ func (b *Breaker) Await(now time.Time) bool {
 	return true
 }
 
-// Resume closes the breaker for an operator, who may want failures counted for a time. It reports false, and does
-// nothing, if the breaker is closed and the queue is not in doubt.
+// Resume closes the breaker for an operator, who may want failures counted for a time. It does nothing and reports
+// false if the breaker is closed and the queue is not in doubt.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
@@ -133,8 +133,8 @@ func (b *Breaker) close(now time.Time) {
 	b.Streak, b.Doubt, b.Open, b.Closed, b.Next, b.Permits = nil, time.Time{}, time.Time{}, now, time.Time{}, 0
 }
 
-// bound moves times that a clock which was set back has left in the future. It reports whether something would last
-// longer otherwise.
+// bound moves times that are in the future, because the clock was set back, to now. It reports whether a doubt, an
+// opening or a wait for a permit would have lasted longer.
 func (b *Breaker) bound(now time.Time) (moved bool) {
 	moved = b.Doubt.After(now) || b.Open.After(now) || b.Next.After(now.Add(LaterPermits))
 	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
@@ -153,7 +153,7 @@ func (b *Breaker) bound(now time.Time) (moved bool) {
 	return moved
 }
 
-// uncounted reports whether a failure of an attempt is not counted.
+// uncounted reports whether the breaker keeps a failure of an attempt from being counted.
 func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
 	switch {
 	case cause == CauseRejected:
@@ -185,7 +185,7 @@ func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) 
 	return true
 }
 
-// numbers are the parts of a reason that do not make it another one.
+// numbers are ignored when two reasons are compared.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
 // breaker is a copy of the queue's breaker that has learned of the attempt's process.
@@ -195,7 +195,7 @@ func (s *step) breaker() (b Breaker, changed bool) {
 	return b, changed
 }
 
-// impatient reports whether the message may lose its last allowed attempt to an outage: no success is known that
+// impatient reports whether an outage may use up the last allowed attempt of the message: no success is known that
 // began after its last failure.
 func (s *step) impatient(b Breaker) bool {
 	p := s.a.Progress
@@ -203,8 +203,8 @@ func (s *step) impatient(b Breaker) bool {
 		!b.Success.After(s.LastTime) && s.now.Sub(s.FirstTime) < whole(p.Patience) && !b.Count.After(s.now)
 }
 
-// awaitsSuccess reports whether the last allowed attempt has to wait for a success of another message, and for how
-// long it does until it asks again.
+// awaitsSuccess reports whether the last allowed attempt has to wait for a success of another message, and the wait
+// until it asks again.
 func (s *step) awaitsSuccess() bool {
 	b, _ := s.breaker()
 	since := min(s.now.Sub(s.Due), s.now.Sub(s.LastTime))

@@ -10,14 +10,14 @@ import (
 const (
 	// DealLease is how long a process keeps its partitions without a read. Processes read once a second.
 	DealLease = 5 * time.Second
-	// dealSilence is how long after the last read of any process the store counts as having been away.
+	// dealSilence is the time without a read of any process after which the store counts as having been away.
 	dealSilence = 3 * time.Second
-	// dealRenewal is how old the last read of a process is before another one is noted.
+	// dealRenewal is the least time between two noted reads of a process, so that few reads are writes.
 	dealRenewal = 900 * time.Millisecond
 )
 
 // Deal says which process consumes which partitions of a queue. A deal decides who subscribes. The broker decides who
-// receives, so a wrong or late deal is unfair and breaks no order. The zero value is a new deal.
+// receives, so a wrong or late deal may be uneven, and breaks no order. The zero value is a new deal.
 type Deal struct {
 	Partitions int
 	Read       time.Time // the last noted read of a process
@@ -44,9 +44,9 @@ type DealRead struct {
 }
 
 // Deal notes a read, and returns the partitions that the reader shall consume and whether the deal is to be saved.
-// Processes that have not read for DealLease lose their partitions. Those without a process go to the least loaded one.
-// Then single partitions move from the most to the least loaded process until their numbers differ by one at most. All
-// others stay where they are. ok is false if live processes share another number of partitions: then nothing changes.
+// Processes that have not read for DealLease lose their partitions. Partitions without a process go to the one with the
+// fewest. Then single partitions move from the process with the most to the one with the fewest, until their numbers
+// differ by one at most. ok is false if live processes share another number of partitions; then the deal stays.
 func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 	d.setBack(now)
 	if !d.Read.IsZero() && now.Sub(d.Read) > dealSilence {

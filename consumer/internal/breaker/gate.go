@@ -18,9 +18,9 @@ const (
 	every   = time.Second            // between two reads of the breaker
 	soon    = 250 * time.Millisecond // the same, while messages have failed with no success since
 	timeout = 500 * time.Millisecond // of a read
-	blindly = 5 * time.Second        // without a reply of the store, first deliveries begin
-	idle    = 5 * time.Second        // without a success of others, a process does not fail alone
-	settle  = 300 * time.Millisecond // in which a fresh message may come, before one that has failed is tried again
+	blindly = 5 * time.Second        // without a reply of the store, after which first deliveries begin
+	idle    = 5 * time.Second        // without a success of others, after which a process is not alone in failing
+	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
 )
 
 // Store keeps the breaker of a queue.
@@ -37,8 +37,8 @@ type Options struct {
 	Patience time.Duration
 	Logger   *slog.Logger
 
-	// Fetch is called when a permit is left and all messages here have failed: it asks for fresh ones, and returns
-	// immediately. nil: there are none.
+	// Fetch asks for fresh messages, and returns immediately. It is called when a permit is left and all messages here
+	// have failed. If nil, there are no fresh messages.
 	Fetch func()
 }
 
@@ -49,14 +49,14 @@ type Pass int
 const (
 	Open     Pass = iota + 1 // the gate is open
 	Permit                   // the attempt is a probe
-	TooLong                  // neither in time
-	awaiting                 // not yet
+	TooLong                  // the time was over before either
+	awaiting                 // it has not ended
 )
 
 // Waiting is a delivery that waits at a Gate.
 type Waiting struct {
-	Probes   int  // that it was
-	Failures int  // of it, counted or not
+	Probes   int  // how many attempts at it were probes
+	Failures int  // its failed attempts, counted or not
 	First    bool // its attempt needs no store
 
 	passes chan Pass
@@ -64,28 +64,28 @@ type Waiting struct {
 
 func (w *Waiting) fresh() bool { return w.Probes+w.Failures == 0 }
 
-// Gate is the breaker as a process knows it. It is shut while the breaker of the queue is open, and while so many
-// messages have failed in this process alone.
+// Gate is the breaker in a process. It is shut while the breaker of the queue is open, and while Breaker messages have
+// failed in this process and other processes succeed.
 type Gate struct {
 	Options
-	origin       time.Time // before all successes here
+	origin       time.Time // earlier than all successes here
 	shut         atomic.Bool
-	began, ended atomic.Int64 // of the successes here, the latest begin and end; as since
+	began, ended atomic.Int64 // the latest begin and end of the successes here, as since returns them
 	again        chan struct{}
 
 	mu      sync.Mutex
 	state   counter.BreakerState
 	heard   time.Time     // when the store replied last
-	blind   bool          // it has not for long
-	missed  bool          // it did not the last time
+	blind   bool          // the store has not replied for long
+	missed  bool          // the store did not reply to the last read
 	calm    chan struct{} // closed unless messages are fetched or may be
 	isCalm  bool
 	waiting []*Waiting
 
-	failed   int       // messages here since the last success here
-	alone    time.Time // since when these are as many as the Breaker; zero: they are not
-	permits  int       // that are left
-	until    time.Time // when these are forgotten
+	failed   int       // messages that failed here since the last success here
+	alone    time.Time // since when failed is at least Breaker; zero: it is less
+	permits  int       // the permits that are left
+	until    time.Time // when the permits expire
 	others   time.Time // when another process was known to have succeeded meanwhile
 	stopped  time.Time // since when the process has stopped alone; zero: it has not
 	next     time.Time // its next permit
@@ -100,7 +100,7 @@ func New(o Options) *Gate {
 	return g
 }
 
-// since is the time from the origin; 0 is left for none.
+// since is the time from the origin, in ns and plus 1, so that 0 means no time.
 func (g *Gate) since(at time.Time) int64 { return int64(at.Sub(g.origin)) + 1 }
 
 // atOf is the inverse of since; zero for 0.
@@ -121,7 +121,7 @@ func (g *Gate) Calm() <-chan struct{} {
 	return g.calm
 }
 
-// Progress is what a step tells the store; attempt is when the attempt began, zero if it has not.
+// Progress returns the progress that a step reports to the store. attempt is when the attempt began; zero: it has not.
 func (g *Gate) Progress(attempt time.Time) counter.Progress {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,8 +157,8 @@ func later(at *atomic.Int64, n int64) {
 	}
 }
 
-// Failed is called after the store has replied to a failure: first, if it is the first one of its message; kept, if
-// the breaker kept it from being counted.
+// Failed is called after the store has replied to a failure. first: it is the first failure of its message. kept: the
+// breaker kept it from being counted.
 func (g *Gate) Failed(first, kept bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,12 +169,12 @@ func (g *Gate) Failed(first, kept bool) {
 		if g.failed++; g.failed == g.Breaker {
 			g.alone = time.Now()
 			g.update()
-			g.fetch() // perhaps all that it has prefetched always fails, and another message succeeds
+			g.fetch() // all that it has prefetched may fail always, while another message succeeds
 		}
 	}
 }
 
-// Wait returns when the attempt may begin, or must not because ctx or the time is over.
+// Wait returns when the attempt may begin, or when ctx or the time is over.
 func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	g.mu.Lock()
 	w.passes = make(chan Pass, 1)
@@ -239,7 +239,7 @@ func (g *Gate) pause() time.Duration {
 	return min(max(due, time.Millisecond), every)
 }
 
-// wake has the breaker read now.
+// wake makes Run read the breaker now.
 func (g *Gate) wake() {
 	select {
 	case g.again <- struct{}{}:
@@ -265,7 +265,7 @@ func (g *Gate) ask(ctx context.Context) {
 	g.state, g.heard, g.missed, g.blind = state, time.Now(), false, false
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
-		g.Logger.Warn("nothing succeeds: no attempt begins but for probes, and nothing is counted", "queue", g.Queue,
+		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted", "queue", g.Queue,
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
 		g.Logger.Info("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
@@ -279,7 +279,7 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 }
 
-// stopAlone stops this process, in which everything fails while others succeed, and gives it its own permits.
+// stopAlone stops this process, in which every message fails while others succeed, and gives it its own permits.
 func (g *Gate) stopAlone(now time.Time) {
 	switch {
 	case g.alone.IsZero() || !g.state.Doubt.IsZero():
@@ -289,7 +289,7 @@ func (g *Gate) stopAlone(now time.Time) {
 		g.update()
 	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
 		g.stopped, g.next = now, now.Add(rules.FirstPermit)
-		g.Logger.Warn("nothing succeeds in this process, while others succeed: it begins no attempt but for probes, and "+
+		g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
 			"counts nothing", "queue", g.Queue, "failed", g.failed)
 		g.update()
 	case !g.stopped.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
@@ -338,8 +338,8 @@ func (g *Gate) permit() {
 	})
 }
 
-// spend lets those go that may: all if the gate is open, else as many as there are permits: fresh ones, and if any is
-// true those too that have failed, which were tried least. The caller has locked g.mu.
+// spend lets waiting deliveries go: all if the gate is open, else one for each permit. Fresh ones go first. If any is
+// true, failed ones follow, those with the fewest attempts first. The caller has locked g.mu.
 func (g *Gate) spend(all bool) {
 	slices.SortStableFunc(g.waiting, func(a, b *Waiting) int {
 		return cmp.Or(a.Probes-b.Probes, a.Failures-b.Failures)
@@ -365,8 +365,8 @@ func (g *Gate) spend(all bool) {
 	})
 }
 
-// open lets all go, those that have failed most often between those that have not: many failures in a row would look
-// like the outage that has just ended.
+// open lets all go, those that have failed often between those that have not. Many failures in a row would look like
+// the outage that has just ended.
 func (g *Gate) open() {
 	for left := g.waiting; len(left) > 0; {
 		left[0].passes <- Open
@@ -378,7 +378,7 @@ func (g *Gate) open() {
 	g.waiting = nil
 }
 
-// Follow takes over what the gate of the session before knows.
+// Follow takes over the state of the gate of the session before.
 func (g *Gate) Follow(last *Gate) {
 	last.mu.Lock()
 	defer last.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 	every = time.Second
 	// timeout bounds a read.
 	timeout = 500 * time.Millisecond
-	// alone is how long after its last read a process consumes all partitions: the others may be gone.
+	// alone is the time after its last read at which a process consumes all partitions, because the others may be gone.
 	alone = 30 * time.Second
 )
 
@@ -25,7 +25,7 @@ type Store interface {
 	Deal(ctx context.Context, vhost, queue string, r counter.DealRead) (mine []int, err error)
 }
 
-// Follower knows which partitions this process shall consume, by its last read.
+// Follower has the partitions that this process shall consume, by its last read.
 type Follower struct {
 	store        Store
 	vhost, queue string
@@ -33,7 +33,7 @@ type Follower struct {
 
 	mu      sync.Mutex
 	me      counter.DealRead
-	dealt   bool          // there was a read, or it is alone
+	dealt   bool          // me.Consumes is known: a read succeeded, or the time alone is over
 	changed chan struct{} // closed when me.Consumes changes, or with the first read
 	since   time.Time     // of the last read, or the first try
 }
@@ -62,7 +62,7 @@ func (f *Follower) Follow(ctx context.Context) {
 		case err == nil && !reached:
 			f.log.Info("the store deals the partitions again", "queue", f.queue)
 		case err != nil && reached:
-			f.log.Warn("reading which partitions to consume: the store does not reply; its last reply stands", "queue",
+			f.log.Warn("reading the deal of partitions failed; the last one stands", "queue",
 				f.queue, "error", err)
 		}
 		reached = err == nil
