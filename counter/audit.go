@@ -108,7 +108,7 @@ func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit
 	}
 	var out []AuditEntry
 	for i, d := range docs {
-		// else a newer entry took its place meanwhile, or it expired
+		// Otherwise a newer entry took its place meanwhile, or it expired.
 		if e := parseAuditEntry(decodeFields(d.Data)); e.ID == decimal(found[i].Score) {
 			out = append(out, e)
 		}

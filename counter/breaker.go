@@ -21,7 +21,7 @@ type BreakerState struct {
 }
 
 // AskBreaker reports the successes of a process that has a breaker, and returns the breaker of its queue. A process
-// that wants to run something while it is open asks for a permit. After an error the last state stays in force.
+// that has a message to run while it is open asks for a permit. After an error the last state stays in force.
 func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progress, wants bool) (BreakerState, error) {
 	return c.changeBreaker(ctx, vhost, queue, askBreaker(p, wants))
 }
@@ -40,8 +40,8 @@ func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState,
 	return a.changeBreaker(ctx, vhost, queue, func(*BreakerState) bool { return false })
 }
 
-// ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, whatever
-// happens: only for a queue that holds nothing but messages that fail. Zero: the breaker may open again at once.
+// ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count. Use that
+// only for a queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately.
 func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) error {
 	done := false
 	_, err := a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {

@@ -33,8 +33,8 @@ func (c *client) fields(ctx context.Context, of Queue, name string) (map[string]
 	return decodeFields(docs[0].Data), nil
 }
 
-// insist changes documents of a queue: it loads them, has plan decide, and saves. If they changed meanwhile it begins
-// again, until ctx ends. An empty Change ends it.
+// insist changes documents of a queue. It loads them, lets plan decide, and saves. If they changed meanwhile it begins
+// again, until ctx ends. An empty Change saves nothing.
 func (c *client) insist(ctx context.Context, of Queue, names []string,
 	plan func(now time.Time, docs []Doc) (Change, error)) error {
 	for {
@@ -161,7 +161,7 @@ func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// readQueue reads what a queue's documents say: limit, pause, tombstones and breaker.
+// readQueue reads the documents of a queue: limit, pause, tombstones and breaker.
 func (c *client) readQueue(about []Doc, m Message) (rules.Queue, error) {
 	for _, d := range about {
 		if d.Err != nil {
@@ -279,7 +279,7 @@ func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.
 	return moves
 }
 
-// forget deletes documents and what the sets have of them, and returns how many there were.
+// forget deletes documents and their names in the sets, and returns how many there were.
 func (c *client) forget(ctx context.Context, of Queue, members []string) (n int, err error) {
 	err = c.insist(ctx, of, recordsOf(members), func(_ time.Time, docs []Doc) (change Change, _ error) {
 		n = 0
@@ -315,7 +315,7 @@ func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, s
 	}
 }
 
-// errEnough is returned to pages by one that needs no more.
+// errEnough ends pages: the caller needs no more members.
 var errEnough = errors.New("enough")
 
 // namesIn returns the names in a set that match, in its order.

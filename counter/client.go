@@ -43,12 +43,12 @@ var (
 	stepEnd   = newStep("end", endLua)
 )
 
-// client is what a Counter and its Admin share: the store, and on Redis also the scripts, which save round trips.
+// client has the parts that a Counter and its Admin share: the store, and on Redis the scripts, which save round trips.
 type client struct {
 	store  Store
 	lanes  laneStore
 	opts   Options
-	refuse error // why the client must not be used; nil: it may
+	refuse error // why the client must not be used; nil: it may be
 
 	rdb     redis.UniversalClient // nil: the store is no Redis, and takes every step through Load and Save
 	owned   bool                  // Dial opened rdb, so Close closes it

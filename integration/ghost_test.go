@@ -10,10 +10,11 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestGhostOfAConsumerWithAPriority is a test of the broker, so that a repaired one is noticed: it is why the doctor
-// warns of consumers with an x-priority (consumer-priority), and why no consumer here sets one. On a
-// single-active-consumer queue one consumer holds messages, another one replaces it, and both go, the first one without
-// settling. From RabbitMQ 4.3 on, the first one is then active again, though it is gone, and a third one gets nothing.
+// TestGhostOfAConsumerWithAPriority is a test of the broker. It fails once RabbitMQ is repaired. The defect is why the
+// doctor warns of consumers with an x-priority (consumer-priority), and why no consumer here sets one. On a
+// single-active-consumer queue one consumer has unacked messages, and another one replaces it. Both end, the first one
+// without settling. From RabbitMQ 4.3 on, the first one is then active again, though it is gone, and a third one gets
+// nothing.
 func TestGhostOfAConsumerWithAPriority(t *testing.T) {
 	t.Parallel()
 	const prefetch, messages = 5, 20

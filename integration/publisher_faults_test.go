@@ -278,8 +278,8 @@ func TestPublisherClose(t *testing.T) {
 	}
 }
 
-// Time blocked is not held against a message in flight; and Close must end
-// though the broker neither answers nor hangs up.
+// TestPublisherCloseIsBounded: time blocked does not count for an unconfirmed message, and Close ends
+// although the broker neither answers nor hangs up.
 func TestPublisherCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	_, queue := pubQueue(t, nil)

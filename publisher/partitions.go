@@ -24,7 +24,8 @@ type Partitions struct {
 // which the broker chooses by another key.
 func (to Partitions) Message(key string, p amqp.Publishing) (Message, error) {
 	if key == "" {
-		return Message{}, fmt.Errorf("%w: the routing key is empty: queue %q is partitioned by it", ErrInvalid, to.Queue)
+		return Message{}, fmt.Errorf("%w: the routing key is empty; queue %q is partitioned by it, so give each message one",
+			ErrInvalid, to.Queue)
 	}
 	for _, name := range []string{"CC", "BCC"} {
 		if _, has := p.Headers[name]; has {

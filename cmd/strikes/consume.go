@@ -122,9 +122,9 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	cli.Age(f, &o.maxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
 		"attempt, whatever its count; --max-retries applies too, whichever comes first: to retry for 36h, raise it (1000 "+
 		"at most); 0: no limit")
-	f.IntVar(&o.breaker, "breaker", 0, "once `N` messages have failed with no success since, count no failure, and two "+
-		"seconds later begin no attempt but for probes, until one succeeds: what CMD needs is away; 8 is a good value, 2 to "+
-		"100; 0: count every failure")
+	f.IntVar(&o.breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with no "+
+		"success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good value, "+
+		"2 to 100; 0: count every failure")
 	f.DurationVar(&o.patience, "patience", 0, "with --breaker: the last attempt at a message does not count without a "+
 		"success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
 	f.IntVar(&o.concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")

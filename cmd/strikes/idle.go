@@ -31,7 +31,7 @@ func (i *idle) receive(d amqp.Delivery) string {
 	return d.MessageId
 }
 
-// Observe counts each outcome as something to do. The last one of a delivery lets go of it.
+// Observe counts each outcome as something to do. The last outcome of a delivery ends its count.
 func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -39,7 +39,7 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
 		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
 		i.held--
-	default: // the delivery is still held, or there is none
+	default: // the delivery still waits, or there is none
 	}
 	i.extend()
 }

@@ -175,9 +175,9 @@ type publishing struct {
 	timeout     time.Duration
 	report      *json.Encoder // nil: none
 
-	routingKey  string              // of entries that bring none
+	routingKey  string              // of entries without one
 	partitions  func() (int, error) // of the queue key; 0: it has none
-	partitioned bool                // something was published to them
+	partitioned bool                // a message was published to them
 
 	bar *term.Progress
 
@@ -229,7 +229,7 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
 }
 
-// address returns the message of an entry with where it goes: to an exchange, to a queue, or to a partition of it.
+// address returns the message of an entry with its destination: an exchange, a queue, or a partition of it.
 func (p *publishing) address(e entry) (publisher.Message, error) {
 	key := cmp.Or(e.key, p.routingKey)
 	switch {

@@ -12,15 +12,15 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker", Args: cobra.ExactArgs(1),
 		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
-		Long: `Ends the pause, and closes the breaker, which is open while nothing succeeds;
-says which of the two was so. Consumers go on within two seconds. A breaker
-opens again if messages fail and none succeeds. Exit 3: the queue is not paused,
-and its breaker is closed.`,
+		Long: `Ends the pause, and closes the breaker, which is open while no message succeeds.
+It prints which of the two it ended. Consumers go on within two seconds. A
+breaker opens again if messages fail and none succeeds. Exit 3: the queue is not
+paused, and its breaker is closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.Resume(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().DurationVar(&c.Count, "count", 0, "count every failure for this `TIME`, 24h at most, so that messages "+
-		"which always fail are dead-lettered though nothing succeeds; never while what they need is away, or after a bad "+
-		"deploy")
+		"which always fail are dead-lettered though no message succeeds; not in an outage of a system that CMD needs, and "+
+		"not after a bad deploy")
 	c.AddAudit(cmd)
 	c.AddDryRun(cmd, "resumed")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")

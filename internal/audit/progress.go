@@ -2,8 +2,8 @@ package audit
 
 import "time"
 
-// Progress follows a history for what became of the messages. A process may die between settling a delivery and writing
-// that down, so the settlement is not looked at; that it was lost, the queue tells.
+// Progress follows the messages in a history. A process may die between settling a delivery and writing that down, so
+// Progress ignores settlements. The queue shows whether one was lost.
 type Progress struct {
 	tail      *Tail
 	Confirmed map[string]bool

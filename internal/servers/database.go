@@ -20,8 +20,8 @@ type DatabaseOptions struct {
 	Args []string
 }
 
-// Database is a private PostgreSQL or MariaDB that lets everybody in. What it has written survives its processes, and
-// not a crash of the machine. If this process runs as root, the server runs as the user nobody, because PostgreSQL
+// Database is a private PostgreSQL or MariaDB that lets everybody in. Its data survives its processes, but not a crash
+// of the machine. If this process runs as root, the server runs as the user nobody, because PostgreSQL
 // refuses root.
 type Database struct {
 	Addr string // 127.0.0.1:PORT

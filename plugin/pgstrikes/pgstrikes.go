@@ -1,4 +1,4 @@
-// Package pgstrikes has the work of a message done once in PostgreSQL, with pgx.
+// Package pgstrikes does the work of a message once in PostgreSQL, with pgx.
 //
 // RabbitMQ delivers a message again if the ack of its first delivery was lost. An [Inbox] marks the message in the
 // transaction that does its work, so the next delivery finds the mark and does nothing. It promises one effect in that
@@ -23,13 +23,13 @@ import (
 // pgxpool.Pool.Exec runs both.
 const Schema = inbox.PostgreSQLSchema
 
-// Inbox has the work of the messages of one queue done once. Its methods are safe for concurrent use.
+// Inbox does the work of each message of one queue once. Its methods are safe for concurrent use.
 type Inbox struct {
 	DB    *pgxpool.Pool // where the work is done; it needs the table of Schema
 	Queue string        // as its consumer names it; 1 to 255 bytes
 
 	// Key returns the id under which a message is marked, of 1 to 2000 bytes; if nil, the id under which its consumer
-	// counts it. Two messages with one id are worked once.
+	// counts it. Of two messages with one id, only the first is worked.
 	Key func(amqp.Delivery) string
 
 	// Wait is how long to wait for another process that has the message and has not committed; if zero, half the time
@@ -42,7 +42,7 @@ type Inbox struct {
 //
 // The work must use tx for all that it writes, return every error that tx gives, and leave the end of tx to the
 // Handler. An error of the work rolls back, and counts as without an inbox. An attempt is not counted if the
-// connection was lost, if the COMMIT got no reply, or if the error is one of PostgreSQL's that go by: a lock timeout, a
+// connection was lost, if the COMMIT got no reply, or if PostgreSQL reports a passing error: a lock timeout, a
 // deadlock, a serialization failure, a server that stops, has no room or is read-only. A failure before the work is not
 // counted either. A message without an id, or with a longer one, is dead-lettered.
 //

@@ -1,4 +1,4 @@
-// Package sqlstrikes has the work of a message done once in PostgreSQL, MySQL or MariaDB, with database/sql.
+// Package sqlstrikes does the work of a message once in PostgreSQL, MySQL or MariaDB, with database/sql.
 //
 // RabbitMQ delivers a message again if the ack of its first delivery was lost. An [Inbox] marks the message in the
 // transaction that does its work, so the next delivery finds the mark and does nothing. It promises one effect in that
@@ -31,13 +31,13 @@ const (
 	SchemaMySQL = inbox.MySQLSchema // also of MariaDB
 )
 
-// Inbox has the work of the messages of one queue done once. Its methods are safe for concurrent use.
+// Inbox does the work of each message of one queue once. Its methods are safe for concurrent use.
 type Inbox struct {
 	DB    *sql.DB // where the work is done; it needs the table of Schema or SchemaMySQL
 	Queue string  // as its consumer names it; 1 to 255 bytes
 
-	// Key returns the id under which a message is marked; if nil, the id under which its consumer counts it. Two messages
-	// with one id are worked once. It has 1 to 255 bytes, or up to 2000 in PostgreSQL.
+	// Key returns the id under which a message is marked; if nil, the id under which its consumer counts it. Of two
+	// messages with one id, only the first is worked. It has 1 to 255 bytes, or up to 2000 in PostgreSQL.
 	Key func(amqp.Delivery) string
 
 	// Wait is how long to wait for another process that has the message and has not committed; if zero, half the time
@@ -52,7 +52,7 @@ type Inbox struct {
 // The work must use tx for all that it writes, return every error that tx gives, and leave the end of tx to the
 // Handler. In MySQL and MariaDB it must not run a statement that commits by itself, such as CREATE TABLE. An error of
 // the work rolls back, and counts as without an inbox. An attempt is not counted if the connection was lost, if the
-// COMMIT got no reply, or if the error is one of the database's that go by: a lock timeout, a deadlock, a serialization
+// COMMIT got no reply, or if the database reports a passing error: a lock timeout, a deadlock, a serialization
 // failure, a server that stops, has no room or is read-only. A failure before the work is not counted either. A message
 // without an id, or with a longer one, is dead-lettered.
 //

@@ -1,4 +1,4 @@
-// Package work is what the messages of the laboratory ask of their handlers.
+// Package work does the work that the messages of the laboratory give their handlers.
 package work
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// Job is the body of a message: what its handler is to do.
+// Job is the body of a message. It says how its handler behaves.
 type Job struct {
 	Seq   int    `json:"seq,omitempty"` // place in the queue, from 1
 	Do    string `json:"do"`
@@ -41,7 +41,7 @@ func (j Job) Body() []byte {
 	return b
 }
 
-// ErrJob is wrapped by what Run returns if the job is to fail.
+// ErrJob is wrapped by the error of Run if the job is to fail.
 var ErrJob = errors.New("the job says so")
 
 const (

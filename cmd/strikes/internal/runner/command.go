@@ -18,10 +18,10 @@ import (
 // returned two seconds after its context was cancelled.
 const afterTerm = 1500 * time.Millisecond
 
-// The exit codes of sysexits.h by which a command says more than that it failed.
+// The exit codes of sysexits.h that tell how a command failed.
 const (
 	exitReject     = 65 // EX_DATAERR: its message is dead-lettered now
-	exitNotCounted = 75 // EX_TEMPFAIL: it could not work, for a reason other than the message
+	exitNotCounted = 75 // EX_TEMPFAIL: it could not work, and the message is not the reason
 )
 
 // Command is what is run once for each message.
