@@ -126,8 +126,9 @@ func (r *breakerRoom) beside(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.fetch:
-			if err := r.fresh(ctx); err != nil {
-				r.s.Logger.Warn("fetching messages beyond the prefetch", "queue", r.s.Queue, "error", err)
+			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
+			if err := r.fresh(ctx); err != nil && ctx.Err() == nil {
+				r.s.fail(fmt.Errorf("consumer: queue %q: fetching messages beyond the prefetch: %w", r.s.Queue, err))
 			}
 		}
 	}

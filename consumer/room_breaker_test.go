@@ -505,6 +505,42 @@ func TestSlotsFull(t *testing.T) {
 	}
 }
 
+// lateWire replies to basic.consume later than a session waits.
+type lateWire struct{ wire }
+
+func (w lateWire) Consume(queue, tag string, autoAck, exclusive, noLocal, noWait bool,
+	args amqp.Table) (<-chan amqp.Delivery, error) {
+	time.Sleep(openTimeout + 2*time.Second)
+	return w.wire.Consume(queue, tag, autoAck, exclusive, noLocal, noWait, args)
+}
+
+// TestFetchUnanswered: a consumer that the broker accepts too late gets messages that are not taken, so the session
+// ends.
+func TestFetchUnanswered(t *testing.T) {
+	inOutage(t, 7, Consumer{Breaker: 8}, func(o *outage) {
+		for _, p := range o.procs {
+			p.s.link.channel = lateWire{p}
+		}
+		o.setAway(true)
+		o.publish(numbered("good", 0, 200)...)
+		time.Sleep(time.Minute)
+		ended := 0
+		for _, p := range o.procs {
+			select {
+			case err := <-p.s.ended:
+				ended++
+				if !strings.Contains(err.Error(), "beyond the prefetch") {
+					t.Error(err)
+				}
+			default:
+			}
+		}
+		if ended == 0 {
+			t.Error("all sessions go on")
+		}
+	})
+}
+
 // TestOneBadProcess: one process of three fails everything, for a minute.
 func TestOneBadProcess(t *testing.T) {
 	inOutage(t, 5, Consumer{Breaker: 8}, func(o *outage) {
