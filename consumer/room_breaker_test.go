@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	outageSchedules = flag.Int("outage.n", 10, "random schedules of TestOutageSchedules; 400 for a long run")
+	outageSchedules = flag.Int("outage.n", 4, "random schedules of TestOutageSchedules; 400 for a long run")
 	outageSeconds   = flag.Int("outage.seconds", 30, "of TestPoisonOpensNothing")
 )
 
@@ -454,10 +454,11 @@ func TestOutageOfFewMessages(t *testing.T) {
 func TestPoisonOpensNothing(t *testing.T) {
 	inOutage(t, 3, Consumer{Breaker: 8, Concurrency: 4, Prefetch: 30}, func(o *outage) {
 		stops, opens, seconds := 0, 0, *outageSeconds
+		rng := rand.New(rand.NewPCG(3, 2))
 		for i := range seconds {
 			for j := range 100 {
 				prefix := "good"
-				if o.rng.IntN(10) < 3 {
+				if rng.IntN(10) < 3 {
 					prefix = "poison"
 				}
 				o.publish(fmt.Sprint(prefix, i*100+j))
