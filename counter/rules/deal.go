@@ -58,7 +58,10 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 			m.Token != r.Token && now.Sub(m.Read) > DealLease && !now.Before(d.Patient)
 	})
 	changed = changed || len(d.Members) != before
-	if d.Partitions != r.Partitions && !r.Left {
+	if d.Partitions != r.Partitions {
+		if r.Left { // it had none of these
+			return nil, changed, true
+		}
 		if slices.ContainsFunc(d.Members, func(m Member) bool { return m.Token != r.Token }) {
 			return nil, changed, false
 		}

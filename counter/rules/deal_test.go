@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -233,4 +234,14 @@ func TestDealOfAnyHistory(t *testing.T) {
 			rt.FailNow()
 		}
 	})
+}
+
+// TestDealOfAnotherNumber: a process that leaves gives nothing away in a deal of another number of partitions. Another
+// program may have written the number.
+func TestDealOfAnotherNumber(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := Deal{Partitions: math.MaxInt, Read: now, Members: []Member{{Token: "a", Read: now}}}
+	if mine, changed, ok := d.Deal(DealRead{Token: "b", Left: true, Partitions: 4}, now); mine != nil || changed || !ok {
+		t.Errorf("%v, %v, %v", mine, changed, ok)
+	}
 }
