@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// ErrBreakerClosed is wrapped by ResumeBreaker if the breaker of the queue is closed and the queue is not in doubt:
-// nothing is done.
+// ErrBreakerClosed is wrapped by ResumeBreaker if the breaker of the queue is closed, the queue is not in doubt, and no
+// earlier ResumeBreaker has every failure counted: nothing is done.
 var ErrBreakerClosed = errors.New("the breaker of the queue is closed")
 
 // BreakerState is the breaker of a queue at a time by the store's clock.
@@ -41,7 +41,8 @@ func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState,
 }
 
 // ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count. Use that
-// only for a queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately.
+// only for a queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately,
+// also if the time of an earlier count is not over.
 func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) error {
 	done := false
 	_, err := a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {

@@ -60,9 +60,7 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b := breakerOf(state); b.Stops() {
-		p.Breaker = b
-	}
+	p.Breaker = breakerOf(state)
 	switch {
 	case paused != nil:
 		p.Note = NoteOf(*paused)
@@ -101,7 +99,7 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 			return err
 		}
 		p.Before = p.Note == Note{} // there is no pause to end
-		if err := q.audited(ctx, VerbResume, "", p.why, 0, nil); err != nil {
+		if err := q.audited(ctx, VerbResume, p.counted(), p.why, 0, nil); err != nil {
 			return err
 		}
 	}
@@ -160,6 +158,14 @@ func (p *Pause) Text() string {
 	return queue + ": would be paused"
 }
 
+// counted is the subject of a resume in the audit log: the time for which every failure counts.
+func (p *Pause) counted() string {
+	if p.count == 0 {
+		return ""
+	}
+	return "--count " + p.count.String()
+}
+
 // closed says that the breaker is closed.
 func (p *Pause) closed() string {
 	if p.Breaker == nil {
@@ -167,6 +173,14 @@ func (p *Pause) closed() string {
 	}
 	text := "its breaker is closed; it was open"
 	switch {
+	case !p.Breaker.Stops():
+		switch {
+		case p.count > 0:
+			return fmt.Sprintf("every failure counts for %v", p.count)
+		case p.Done:
+			return "the time for which every failure counts has ended"
+		}
+		return "the time for which every failure counts would end"
 	case !p.Done && p.Breaker.Open:
 		text = "its breaker would be closed; it is open"
 	case !p.Done:

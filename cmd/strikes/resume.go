@@ -13,7 +13,8 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker", Args: cobra.ExactArgs(1),
 		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
 		Long: `Ends the pause, and closes the breaker, which is open while no message succeeds.
-It prints which of the two it ended. Consumers go on within two seconds. A
+It prints which of the two it ended. Without --count it also ends the time of an
+earlier --count. Consumers go on within two seconds. A
 breaker opens again if messages fail and none succeeds. Exit 3: the queue is not
 paused, and its breaker is closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.Resume(cmd.Context(), args[0]) },

@@ -115,15 +115,20 @@ func (b *Breaker) Await(now time.Time) bool {
 	return true
 }
 
-// Resume closes the breaker for an operator, who may want failures counted for a time. It does nothing and reports
-// false if the breaker is closed and the queue is not in doubt.
+// Resume closes the breaker for an operator. Every failure counts from now on for the time count; zero ends a time that
+// an earlier Resume began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and no
+// such time lasts.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
-	if b.Open.IsZero() && b.Doubt.IsZero() {
+	stops := !b.Open.IsZero() || !b.Doubt.IsZero()
+	if !stops && !b.Count.After(now) {
 		return false
 	}
-	if b.close(now); count > 0 {
+	if stops {
+		b.close(now)
+	}
+	if b.Count = (time.Time{}); count > 0 {
 		b.Count = now.Add(whole(count))
 	}
 	return true

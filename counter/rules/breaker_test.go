@@ -177,6 +177,16 @@ func TestBreaker(t *testing.T) {
 				f.t.Error("a closed breaker was resumed")
 			}
 		},
+		"an operator ends the count": func(f *fleet) {
+			f.fail("a b c")
+			f.q.Breaker.Resume(time.Minute, f.now)
+			if !f.q.Breaker.Resume(0, f.now) || f.q.Breaker.Resume(0, f.now) {
+				f.t.Error("the count ends once")
+			}
+			f.later(time.Second)
+			f.fail("d e f")
+			f.is("in doubt 3")
+		},
 		"a process without a breaker counts": func(f *fleet) {
 			f.fail("a b c")
 			f.p = rules.Progress{}
