@@ -34,7 +34,8 @@ type Message struct {
 	Consumer  string `json:"consumer,omitempty"` // the process that took the last step
 	Holds     bool   `json:"holds,omitempty"`    // its queue, which is paused for it
 
-	last time.Time // of its last step, or when it returns from a delay queue
+	last    time.Time // of its last step, or when it returns from a delay queue
+	stopped bool      // the breaker of its queue is open
 }
 
 // left reports whether a message has left its queue, which is empty. The broker's figures are a few seconds old, and
@@ -54,6 +55,8 @@ func (m Message) Doing(now time.Time) string {
 		return "left running: its process died, or was cut off"
 	case m.State == Forgotten:
 		return "not delivered since: it waits for a consumer, or left the queue"
+	case m.State != Waiting && m.stopped:
+		return "waits until a message succeeds, or for a probe"
 	case m.State != Waiting:
 		return "next attempt now"
 	case m.Moved:
@@ -90,6 +93,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Consumer: r.Consumer,
 	}
 	m.Holds = s.Paused != nil && m.exhausted() && (s.HeldBy == nil || s.HeldBy.ID == m.ID)
+	m.stopped = s.Breaker != nil && s.Breaker.Open
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {
 		m.last = r.Due

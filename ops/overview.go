@@ -127,7 +127,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	if kept.Head == nil {
 		return
 	}
-	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused}
+	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused, Breaker: s.Breaker}
 	if s.Consumers != nil {
 		at.Consumers = *s.Consumers
 	}
