@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -240,9 +241,11 @@ func (s *session) why() (why *amqp.Error, closed bool) {
 	}
 }
 
-// cause returns why the channel closed, if err says only that it did.
+// cause returns why the channel closed, if err says only that it did. A request says so by the error of its socket if
+// the client has closed the connection and has not told its channels yet.
 func (s *session) cause(err error) error {
-	if errors.Is(err, amqp.ErrClosed) && s.closed != nil {
+	var network net.Error
+	if (errors.Is(err, amqp.ErrClosed) || errors.As(err, &network)) && s.closed != nil {
 		if why, _ := s.why(); why != nil {
 			return why
 		}

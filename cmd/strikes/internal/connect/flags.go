@@ -81,12 +81,12 @@ func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.Co
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
-	return OpenStore(ctx, patient(f.RedisURL), f.Prefix)
+	return OpenStore(ctx, Patient(f.RedisURL), f.Prefix)
 }
 
 // StoreUnasked is Store without asking whether the store is there.
 func (f *Flags) StoreUnasked() (*counter.Counter, error) {
-	return DialStore(patient(f.RedisURL), f.Prefix)
+	return DialStore(Patient(f.RedisURL), f.Prefix)
 }
 
 // StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it

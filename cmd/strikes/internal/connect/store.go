@@ -18,8 +18,8 @@ import (
 // requests.
 const operatorWait = 2 * time.Second
 
-// patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
-func patient(rawURL string) string {
+// Patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
+func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
 	if err != nil || parameters.Has("read_timeout") {
 		return rawURL // counter.Dial reports what is wrong with it

@@ -157,7 +157,7 @@ func (d *demo) openStore(ctx context.Context) (err error) {
 		d.cleanup(func() error { embedded.Close(); return nil })
 		d.RedisURL, d.storeTitle = "redis://"+embedded.Addr(), "embedded"
 	}
-	if d.store, err = connect.OpenStore(ctx, d.RedisURL, d.name); err != nil {
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.RedisURL), d.name); err != nil {
 		return err
 	}
 	d.cleanup(d.store.Close)
