@@ -637,6 +637,10 @@ func TestOutageSchedules(t *testing.T) {
 			if len(dead) > most {
 				t.Errorf("seed %d, patience %v: %d good messages are dead in %d outages: %v", seed, o.c.Patience, len(dead),
 					outages, dead)
+				for _, id := range dead {
+					records, err := o.store.Get(context.Background(), "/", "orders", id)
+					t.Logf("%+v, %v", records, err)
+				}
 			}
 			row := rows[o.c.Patience > 0]
 			if row[0]++; len(dead) > 0 {
