@@ -142,7 +142,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 	}
 	declarePartitions(t, topology.Spec{Queue: f.spec.Queue, Type: kind, Partitions: partitions})
 	var err error
-	if f.store, err = counter.Dial(redisURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
+	if f.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -40,7 +40,7 @@ func newShared(t *testing.T, n int) *shared {
 	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: func(string, string) error { return nil }}
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: n})
 	var err error
-	if s.store, err = counter.Dial(redisURL(t), &counter.Options{Prefix: uniqueName(t, "test")}); err != nil {
+	if s.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: uniqueName(t, "test")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })
