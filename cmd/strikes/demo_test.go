@@ -73,7 +73,7 @@ func TestDemoOnStore(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
 		t.Fatalf("%v, %+v", err, v)
 	}
-	store, err := connect.OpenStore(t.Context(), storeURL(t), v.Queue) // which is its prefix as well
+	store, err := connect.OpenStore(t.Context(), patientURL(t), v.Queue) // which is its prefix as well
 	if err != nil {
 		t.Fatal(err)
 	}
