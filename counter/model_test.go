@@ -458,8 +458,9 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.limit > 0 && d.reply.Limit != d.inForce() {
 		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.reply.Limit, d.inForce()))
 	}
+	// A record that was too old before, and reaches its limit now, keeps that cause.
 	if d.becameTooOld() != (a.Cause == CauseTooOld && (b.Cause != CauseTooOld || b.State != StateDeadLetter &&
-		a.State == StateDeadLetter)) {
+		a.State == StateDeadLetter && a.Counted() < d.reply.Limit)) {
 		refuse("dead-lettered for its age, or not")
 	}
 	if d.reply.Code == ReplyRequeue && a.Counted() >= d.reply.Limit {
