@@ -24,7 +24,7 @@ var (
 	outageSeconds   = flag.Int("outage.seconds", 30, "of TestPoisonOpensNothing")
 )
 
-// outage is a queue, its fleet, and what the handlers need. All times are those of a synctest bubble.
+// outage is a queue, its fleet, and the dependency of the handlers. All times are those of a synctest bubble.
 type outage struct {
 	t     *testing.T
 	c     Consumer
@@ -112,7 +112,7 @@ type outageProc struct {
 	mainTag, secondTag string
 	tags               uint64
 	held               map[uint64]*outageMessage
-	by                 map[uint64]string // consumer tags of what is held
+	by                 map[uint64]string // consumer tags of the deliveries in held
 	stop               func()
 	ended              chan struct{}
 }

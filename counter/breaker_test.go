@@ -64,7 +64,7 @@ var (
 		CauseNotCounted})
 )
 
-// attempt is one with the progress of its process, as the rules expect it; ages are what the scripts get.
+// attempt is one with the progress of its process, as the rules expect it; the scripts get ages.
 func (w *breakerWorld) attempt(t *rapid.T) (a Attempt) {
 	at := func(name string) time.Time {
 		if age := successes.Draw(t, name); age >= 0 {
@@ -153,7 +153,7 @@ func (w *breakerWorld) end(t *rapid.T) {
 	}, stepEnd, 0, flag(succeeded), rules.KeepDone.Milliseconds())
 }
 
-// ask is what a process does once a second, and an operator.
+// ask reads the breaker, as a process does once a second, and as an operator does.
 func (w *breakerWorld) ask(t *rapid.T) {
 	p := w.attempt(t).Progress
 	change := func(b *Breaker) bool {

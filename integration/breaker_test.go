@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// dependency is what the handlers of a fleet need. Poison fails with it and without it.
+// dependency is the service that the handlers of a fleet call. Poison fails with it and without it.
 type dependency struct {
 	away atomic.Bool
 
