@@ -53,9 +53,8 @@ func (l line) Facts() (all []fact) {
 	add(l.BlockedLanes > 0, "warn", "%s, %s behind", plural(l.BlockedLanes, "blocked lane"), digits(l.Dead.Blocked))
 	if l.Paused != nil {
 		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Reason))
-	} else if idle(l.Summary) {
-		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(*l.Ready,
-			"message"))
+	} else if n := l.Unattended(); n > 0 {
+		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(n, "message"))
 	}
 	add(l.Limit != nil, "", "limited by an operator")
 	return all
@@ -63,11 +62,6 @@ func (l line) Facts() (all []fact) {
 
 // Link is the address of the dead letters that died of the commonest reason.
 func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
-
-// idle reports whether messages wait and there is no consumer.
-func idle(s ops.Summary) bool {
-	return s.Consumers != nil && *s.Consumers == 0 && s.Ready != nil && *s.Ready > 0
-}
 
 // overview asks for all queues.
 func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
@@ -168,7 +162,7 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
-		if s.Blocked > 0 || s.Paused == nil && idle(s) || s.Trouble == ops.TroubleBlocked {
+		if s.Blocked > 0 || s.Paused == nil && s.Unattended() > 0 || s.Trouble == ops.TroubleBlocked {
 			out.Blocked++
 		}
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ type Listing struct {
 	DeadLetters map[string][]string
 }
 
-// List lists the queues of the connection's virtual host. It needs need.Management. It passes over a queue that takes
+// List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue. It passes over a queue that takes
 // the dead letters of another one and has no dead-letter exchange itself: Examine judges it with the other one.
 func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listing, error) {
 	if need.Management == "" {
@@ -38,27 +39,46 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 	if err != nil {
 		return Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
 	}
-	dead, err := deadLetterQueues(ctx, api, vhost, all)
+	exchanges, err := inspect.ListExchanges(ctx, api, vhost)
 	if err != nil {
-		return Listing{}, fmt.Errorf("list the dead-letter queues of virtual host %q: %w", vhost, err)
+		return Listing{}, fmt.Errorf("list the exchanges of virtual host %q: %w", vhost, err)
 	}
-	return sortOut(all, dead), nil
+	known := inspect.Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}.AllKeys()
+	for i := range all {
+		known.Queues[all[i].Name] = &all[i]
+	}
+	return sortOut(all, deadLetterQueues(known), known.Partitioned()), nil
 }
 
-// sortOut makes the Listing. dead maps a queue to those that dead-letter to it.
-func sortOut(all []broker.Queue, dead map[string][]string) Listing {
-	out := Listing{DeadLetters: map[string][]string{}}
+// sortOut makes the Listing. dead maps a queue to those that dead-letter to it, and partitioned has the partitions of
+// queues.
+func sortOut(all []broker.Queue, dead, partitioned map[string][]string) Listing {
+	out, of := Listing{DeadLetters: map[string][]string{}}, map[string]string{}
+	for queue, partitions := range partitioned {
+		out.Queues = append(out.Queues, queue)
+		for _, name := range partitions {
+			of[name] = queue
+		}
+	}
+	for _, sources := range dead {
+		for i, name := range sources {
+			sources[i] = cmp.Or(of[name], name)
+		}
+	}
 	for _, q := range all {
 		_, deadLetters := q.DeadLetterExchange()
 		takes := len(dead[q.Name]) > 0 && !deadLetters
 		if takes {
-			out.DeadLetters[q.Name] = dead[q.Name]
+			slices.Sort(dead[q.Name])
+			out.DeadLetters[q.Name] = slices.Compact(dead[q.Name])
 		}
 		if q.Exclusive || q.Type == broker.Stream || takes || broker.IsDelayQueue(q.Name) {
 			out.PassedOver = append(out.PassedOver, q.Name)
 			continue
 		}
-		out.Queues = append(out.Queues, q.Name)
+		if of[q.Name] == "" {
+			out.Queues = append(out.Queues, q.Name)
+		}
 	}
 	slices.Sort(out.Queues)
 	slices.Sort(out.PassedOver)
@@ -66,19 +86,10 @@ func sortOut(all []broker.Queue, dead map[string][]string) Listing {
 }
 
 // deadLetterQueues maps dead-letter queues to their sources. It omits queues that it cannot name.
-func deadLetterQueues(ctx context.Context, api *broker.API, vhost string,
-	all []broker.Queue) (map[string][]string, error) {
-	exchanges, err := inspect.ListExchanges(ctx, api, vhost)
-	if err != nil {
-		return nil, err
-	}
-	known := inspect.Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}.AllKeys()
-	for i := range all {
-		known.Queues[all[i].Name] = &all[i]
-	}
+func deadLetterQueues(known inspect.Graph) map[string][]string {
 	dead := map[string][]string{}
-	for _, q := range all {
-		landings := known.Trace(q).Landings
+	for _, q := range known.Queues {
+		landings := known.Trace(*q).Landings
 		for _, l := range landings {
 			dead[l.Name] = append(dead[l.Name], q.Name)
 		}
@@ -86,7 +97,7 @@ func deadLetterQueues(ctx context.Context, api *broker.API, vhost string,
 			dead[name] = append(dead[name], q.Name)
 		}
 	}
-	return dead, nil
+	return dead
 }
 
 // DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management

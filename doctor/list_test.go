@@ -16,10 +16,15 @@ func TestSortOut(t *testing.T) {
 		{Name: "orders", Declared: to}, {Name: "orders.dlq"}, {Name: "bare"},
 		{Name: "mine", Exclusive: true}, {Name: "log", Declared: broker.Declared{Type: "stream"}},
 		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
+		{Name: "shared.0", Declared: to}, {Name: "shared.1", Declared: to}, {Name: "shared.2", Declared: to},
 		{Name: "strikes.delay.1h", Declared: to}, {Name: "strikes.delay.lost"}, {Name: "strikes.delay.7h", Declared: to},
-	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
+	}, map[string][]string{"orders.dlq": {"orders", "shared.1", "shared.0"}, "delayed": {"bare"}},
+		map[string][]string{"shared": {"shared.0", "shared.1"}})
+	if sources := strings.Join(got.DeadLetters["orders.dlq"], " "); sources != "orders shared" {
+		t.Errorf("the sources of orders.dlq: %s", sources)
+	}
 	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver,
-		" "); q != "bare delayed orders strikes.delay.7h" || p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
+		" "); q != "bare delayed orders shared shared.2 strikes.delay.7h" || p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}
 }

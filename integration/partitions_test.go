@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -234,15 +235,9 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	s.mu.Lock()
 	s.fails, s.handled = func(string, string) error { return nil }, nil
 	s.mu.Unlock()
-	blocked := ""
-	for i := range s.n {
-		n, err := s.store.BlockedLanes(t.Context(), "/", broker.Partition(s.queue, i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n == 1 {
-			blocked = broker.Partition(s.queue, i)
-		}
+	blocked := s.inOneRow("")
+	if again := s.inOneRow(managementURL(t)); again != blocked {
+		t.Errorf("partition %q has the blocked lane by the management API, and %q by AMQP", again, blocked)
 	}
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
 		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
@@ -257,6 +252,35 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	s.eventually("the lane in its order", func() bool {
 		return slices.Equal(s.seen(), []string{"a 1", "a 2", "a 3", "a 4"})
 	})
+}
+
+// inOneRow returns the partition with a blocked lane, by an overview of all queues, or by AMQP of this one.
+func (s *shared) inOneRow(management string) (blocked string) {
+	s.t.Helper()
+	q := ops.Queues{VHost: "/", Store: s.store.Admin(), Dial: dialer(s.t), API: inspect.Need{Management: management}}
+	defer q.Close()
+	if management == "" {
+		q.Names = []string{s.queue}
+	}
+	s.eventually("one row with two partitions, two consumers and a blocked lane", func() bool {
+		o, err := q.All(s.t.Context())
+		if err != nil || o.Failed() != nil {
+			s.t.Fatal(err, o.Failed())
+		}
+		o.Queues = slices.DeleteFunc(o.Queues, func(one ops.Summary) bool { return !strings.HasPrefix(one.Queue, s.queue) })
+		if len(o.Queues) != 1 || o.Queues[0].Queue != s.queue {
+			s.t.Fatalf("rows: %+v", o.Queues)
+		}
+		row := o.Queues[0]
+		for _, p := range row.Partitions {
+			if p.BlockedLanes == 1 {
+				blocked = p.Queue
+			}
+		}
+		return len(row.Partitions) == s.n && *row.Consumers == s.n && row.BlockedLanes == 1 && row.Dead.Blocked == 2 &&
+			row.Dead.Count == 1 && blocked != ""
+	})
+	return blocked
 }
 
 // TestPartitionsBreaker: what the handlers need is away. One breaker holds the messages of all partitions, few are

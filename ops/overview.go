@@ -37,6 +37,8 @@ type Summary struct {
 	Consumers *int   `json:"consumers,omitempty"`
 	Rates     *Rates `json:"rates,omitempty"`
 
+	Partitions []Partition `json:"partitions,omitempty"` // empty: the queue is not partitioned
+
 	Head *Message `json:"head,omitempty"` // the message that blocks for longest
 	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
 	Blocked   time.Duration `json:"-"`
@@ -90,13 +92,19 @@ var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, Troub
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
 
-func (s *Summary) ofBroker(seen sight, name string) {
-	if l, ok := seen.listed[name]; ok {
-		s.Ready, s.Unacked, s.Consumers = &l.Ready, &l.Unacked, &l.Consumers
-		s.Rates = &Rates{In: l.In, Out: l.Out, Acked: l.Acked}
+func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
+	l, known := seen.load(name)
+	for _, partition := range partitions {
+		one, exists := seen.load(partition)
+		p := Partition{Queue: partition, Missing: !exists, Ready: one.Ready, Consumers: one.Consumers}
+		s.Partitions, l, known = append(s.Partitions, p), l.With(one), known || exists
+	}
+	if known {
+		s.Ready, s.Consumers = &l.Ready, &l.Consumers
+	}
+	if known && seen.listed != nil {
+		s.Unacked, s.Rates = &l.Unacked, &Rates{In: l.In, Out: l.Out, Acked: l.Acked}
 		s.Dead.Waiting, s.Dead.WaitingSeen = l.DeadLettering, true
-	} else if q, ok := seen.depths[name]; ok {
-		s.Ready, s.Consumers = &q.Messages, &q.Consumers
 	}
 	s.Dead.Queue = seen.routes[name].Name
 	s.Findings = seen.found[name]
@@ -194,7 +202,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleUnaccounted
 	case len(s.Findings) > 0:
 		return TroubleUnsafe
-	case s.Breaker.Stops(), s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
+	case s.Breaker.Stops(), s.Unattended() > 0, s.Paused != nil && s.Ready != nil && *s.Ready > 0:
 		return TroubleStopped
 	case s.BlockedLanes > 0:
 		return TroubleLanes

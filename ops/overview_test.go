@@ -105,7 +105,7 @@ func TestAccount(t *testing.T) {
 			routes: map[string]DeadLetterQueue{"a": {Name: "dlq"}, "b": {Name: "dlq"}},
 		}
 		for i, kept := range []counter.Summary{tc.a, tc.b} {
-			o.Queues[i].ofBroker(seen, o.Queues[i].Queue)
+			o.Queues[i].ofBroker(seen, o.Queues[i].Queue, nil)
 			o.Queues[i].ofStore(kept)
 		}
 		o.judge(seen)

@@ -1,8 +1,10 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -16,10 +18,12 @@ type Partition struct {
 	Queue     string `json:"queue"`
 	Missing   bool   `json:"missing,omitempty"` // the broker has no such queue
 	Ready     int    `json:"ready"`
+	Unacked   *int   `json:"unacked,omitempty"` // by the management API; nil: it did not say
 	Consumers int    `json:"consumers"`         // including those that wait
 	Process   string `json:"process,omitempty"` // that it is dealt to; empty: none
 
-	BlockedLanes int `json:"blocked_lanes,omitempty"`
+	BlockedLanes int       `json:"blocked_lanes,omitempty"`
+	BlockedSince time.Time `json:"blocked_since,omitzero"` // the lane that is blocked for longest
 }
 
 // askPartitions asks for the partitions of a queue that does not exist itself.
@@ -67,7 +71,7 @@ func (c *Collector) load(ctx context.Context, s *Status) (sum broker.Load, err e
 	if len(s.Partitions) == 0 {
 		return doctor.Measure(ctx, c.conn, c.api(c.Queue))
 	}
-	for _, p := range s.Partitions {
+	for i, p := range s.Partitions {
 		if p.Missing {
 			continue
 		}
@@ -75,8 +79,7 @@ func (c *Collector) load(ctx context.Context, s *Status) (sum broker.Load, err e
 		if err != nil {
 			return broker.Load{}, err
 		}
-		sum.Unacked, sum.In, sum.Out, sum.Acked = sum.Unacked+one.Unacked, sum.In+one.In, sum.Out+one.Out, sum.Acked+one.Acked
-		sum.DeadLettering += one.DeadLettering
+		s.Partitions[i].Unacked, sum = &one.Unacked, sum.With(one)
 	}
 	return sum, nil
 }
@@ -92,7 +95,41 @@ func (c *Collector) blocked(ctx context.Context, s *Status) (sum counter.Blocked
 			return sum, err
 		}
 		s.Partitions[i].BlockedLanes = int(one.Lanes)
+		if one.Lanes > 0 {
+			oldest, _, err := c.Store.LanePage(ctx, c.VHost, p.Queue, 0, 1)
+			if err != nil {
+				return sum, err
+			}
+			for _, l := range oldest { // it may be released meanwhile
+				s.Partitions[i].BlockedSince = l.Since
+			}
+		}
 		sum.Lanes, sum.Count, sum.Recent = sum.Lanes+one.Lanes, sum.Count+one.Count, sum.Recent+one.Recent
 	}
 	return sum, nil
+}
+
+// Unattended is how many messages wait in the queue, or in partitions of it, without a consumer.
+func (s Summary) Unattended() (n int) {
+	switch {
+	case s.Ready == nil || s.Consumers == nil:
+		return 0
+	case len(s.Partitions) == 0 && *s.Consumers == 0:
+		return *s.Ready
+	}
+	for _, p := range s.Partitions {
+		if p.Consumers == 0 {
+			n += p.Ready
+		}
+	}
+	return n
+}
+
+// addLanes adds the blocked lanes of the partitions, which each have their own.
+func (s *Summary) addLanes(kept *counter.Summary, of []counter.Summary) {
+	for i, p := range of {
+		s.Partitions[i].BlockedLanes = p.BlockedLanes
+		kept.BlockedLanes, kept.Err = kept.BlockedLanes+p.BlockedLanes, cmp.Or(kept.Err, p.Err)
+		kept.Blocked.Count, kept.Blocked.Recent = kept.Blocked.Count+p.Blocked.Count, kept.Blocked.Recent+p.Blocked.Recent
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -49,7 +51,9 @@ type Queues struct {
 	Names []string
 
 	conn       *amqp.Connection
-	names      []string // of the last list
+	names      []string            // of the last list
+	partitions map[string][]string // of partitioned queues
+	known      map[string]bool     // the queues when the exchanges were read
 	routes     map[string]DeadLetterQueue
 	found      map[string][]inspect.Finding
 	unsettled  bool // a policy is not known
@@ -70,15 +74,22 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	seen, err := q.askBroker(ctx)
 	o.Broker = err
 	names := q.wanted(seen)
-	kept, err := q.askStore(ctx, names)
+	all := slices.Clone(names)
+	for _, name := range names {
+		all = append(all, q.partitions[name]...)
+	}
+	kept, err := q.askStore(ctx, all)
 	if err != nil {
 		o.Store = fmt.Errorf("store: %w", err)
-		kept = make([]counter.Summary, len(names))
+		kept = make([]counter.Summary, len(all))
 	}
+	lanes := kept[len(names):]
 	for i, name := range names {
 		s := Summary{VHost: q.VHost, Queue: name}
-		s.ofBroker(seen, name)
+		s.ofBroker(seen, name, q.partitions[name])
+		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
+		lanes = lanes[len(s.Partitions):]
 		o.Queues = append(o.Queues, s)
 	}
 	if len(kept) > 0 && o.Store == nil {
@@ -102,10 +113,19 @@ func (q *Queues) askStore(ctx context.Context, names []string) ([]counter.Summar
 // sight is what the broker said.
 type sight struct {
 	listed map[string]broker.Listed
-	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
+	depths map[string]broker.Load // by AMQP, of queues that are not listed
 	routes map[string]DeadLetterQueue
 	found  map[string][]inspect.Finding // errors of queues
 	alarms []inspect.Finding
+}
+
+// load returns the load of a queue, unless it is not known.
+func (s sight) load(name string) (broker.Load, bool) {
+	if l, ok := s.listed[name]; ok {
+		return l.Load, true
+	}
+	l, ok := s.depths[name]
+	return l, ok
 }
 
 func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
@@ -133,7 +153,7 @@ func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
 	return s, ErrNoList
 }
 
-// list asks the management API about all queues, and now and then about their dead-letter routes.
+// list asks the management API about all queues, and now and then, or if there may be new partitions, about exchanges.
 func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
 	api, err := q.API.API()
 	if err != nil {
@@ -160,13 +180,20 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 		all, err = api.List(ctx, q.VHost)
 		return err
 	})
-	if stale {
-		asking.Go(func() (err error) {
-			known.Exchanges, err = inspect.ListExchanges(ctx, api, q.VHost)
-			return err
-		})
+	exchanges := func() (err error) {
+		known.Exchanges, err = inspect.ListExchanges(ctx, api, q.VHost)
+		return err
 	}
-	if err := asking.Wait(); err != nil {
+	if stale {
+		asking.Go(exchanges)
+	}
+	err = asking.Wait()
+	if err == nil && !stale && slices.ContainsFunc(all, func(l broker.Listed) bool {
+		return l.SingleActive() && !q.known[l.Name]
+	}) {
+		stale, err = true, exchanges()
+	}
+	if err != nil {
 		return sight{}, fmt.Errorf("management API: %w", err)
 	}
 	if stale {
@@ -176,9 +203,14 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 			all[i].Version = version
 		}
 		known = withQueues(known, all)
+		q.known = map[string]bool{}
+		for name := range known.Queues {
+			q.known[name] = true
+		}
 		q.routes = deadLetterQueues(known)
 		q.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
 		q.found = survey(known, q.routes, product)
+		q.judgePartitions(known)
 		q.routesRead = time.Now()
 	}
 	s := sight{listed: map[string]broker.Listed{}, routes: q.routes, found: q.found, alarms: inspect.OfAlarms(alarms)}
@@ -188,28 +220,64 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	return s, nil
 }
 
-// depthsOf asks AMQP, which knows ready messages and consumers.
-func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
-	s := sight{depths: map[string]amqp.Queue{}}
-	found := make([]*amqp.Queue, len(q.Names))
-	var asking panics.Group
-	asking.SetLimit(asked)
-	for i, name := range q.Names {
-		asking.Go(func() error {
-			have, exists, err := declarePassively(ctx, conn, name)
-			if exists {
-				found[i] = &have
+// judgePartitions makes what is known of its partitions known of a queue.
+func (q *Queues) judgePartitions(known inspect.Graph) {
+	q.partitions = known.Partitioned()
+	for name, of := range q.partitions {
+		each := make([][]inspect.Finding, len(of))
+		for i, partition := range of {
+			if known.Queues[partition] == nil {
+				each[i] = []inspect.Finding{inspect.MissingPartition(partition)}
+				continue
 			}
-			return broker.UnlessRefused(err)
-		})
-	}
-	err := asking.Wait()
-	for i, have := range found {
-		if have != nil {
-			s.depths[q.Names[i]] = *have
+			each[i] = q.found[partition]
+			if at, found := q.routes[partition]; found {
+				q.routes[name] = at
+			}
+		}
+		if all := inspect.Merged(name, each); len(all) > 0 {
+			q.found[name] = all
 		}
 	}
-	return s, err
+}
+
+// depthsOf asks AMQP, which knows ready messages and consumers.
+func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	s := sight{depths: map[string]broker.Load{}}
+	var mu sync.Mutex
+	var asking panics.Group
+	asking.SetLimit(asked)
+	q.partitions = map[string][]string{}
+	ask := func(name string) (bool, error) {
+		have, exists, err := declarePassively(ctx, conn, name)
+		mu.Lock()
+		defer mu.Unlock()
+		if exists {
+			s.depths[name] = broker.Load{Ready: have.Messages, Consumers: have.Consumers}
+		}
+		return exists, broker.UnlessRefused(err)
+	}
+	for _, name := range q.Names {
+		asking.Go(func() error {
+			exists, err := ask(name)
+			if exists || err != nil {
+				return err
+			}
+			n, err := broker.PartitionsOf(ctx, conn, name)
+			names := make([]string, n)
+			for i := range names {
+				names[i] = broker.Partition(name, i)
+				if _, askErr := ask(names[i]); err == nil {
+					err = askErr
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			q.partitions[name] = names
+			return err
+		})
+	}
+	return s, asking.Wait()
 }
 
 // wanted returns the queues to summarise: those of the last list if there is none now.
@@ -227,10 +295,16 @@ func (q *Queues) wanted(s sight) []string {
 		}
 		takes[at.Name] = takes[at.Name] || source != at.Name
 	}
-	q.names = nil
+	q.names = slices.Collect(maps.Keys(q.partitions))
+	part := map[string]bool{}
+	for _, of := range q.partitions {
+		for _, name := range of {
+			part[name] = true
+		}
+	}
 	for name, l := range s.listed {
 		_, deadLetters := l.DeadLetterExchange()
-		if !l.Exclusive && !isDelayQueue(name) && l.Type != broker.Stream && (!takes[name] || deadLetters) {
+		if !part[name] && !l.Exclusive && !isDelayQueue(name) && l.Type != broker.Stream && (!takes[name] || deadLetters) {
 			q.names = append(q.names, name)
 		}
 	}

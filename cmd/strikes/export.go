@@ -108,10 +108,18 @@ type measure struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	of   func(ops.Summary) (value float64, known bool)
+
+	each bool // it is measured in each partition of a queue that has some
 }
 
 func measured(name, help string, kind prometheus.ValueType, of func(ops.Summary) (float64, bool)) measure {
-	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue"}, nil), kind, of}
+	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue"}, nil), kind, of, false}
+}
+
+// inEach is a gauge with the label partition. It is empty for a queue without partitions.
+func inEach(name, help string, of func(ops.Summary) (float64, bool)) measure {
+	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue", "partition"}, nil), prometheus.GaugeValue, of,
+		true}
 }
 
 // measures are the figures of each queue. One that is not known is absent.
@@ -137,7 +145,7 @@ var measures = []measure{
 		func(s ops.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
-	measured("strikes_blocked_lanes", "Blocked lanes of the queue.", prometheus.GaugeValue,
+	inEach("strikes_blocked_lanes", "Blocked lanes of the queue, or of a partition of it.",
 		fromStore(func(s ops.Summary) float64 { return float64(s.BlockedLanes) })),
 	measured("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
 		prometheus.GaugeValue,
@@ -147,9 +155,9 @@ var measures = []measure{
 	measured("strikes_open_seconds", "How long nothing has succeeded in the queue, so that nothing is counted; 0: its "+
 		"breaker is closed.", prometheus.GaugeValue,
 		fromStore(func(s ops.Summary) float64 { return s.Stopped.Seconds() })),
-	measured("strikes_queue_consumers", "Consumers of the queue.", prometheus.GaugeValue,
+	inEach("strikes_queue_consumers", "Consumers of the queue, or of a partition of it.",
 		func(s ops.Summary) (float64, bool) { return known(s.Consumers) }),
-	measured("strikes_queue_ready_messages", "Messages in the queue that no consumer holds.", prometheus.GaugeValue,
+	inEach("strikes_queue_ready_messages", "Messages in the queue, or in a partition of it, that no consumer holds.",
 		func(s ops.Summary) (float64, bool) { return known(s.Ready) }),
 }
 
@@ -202,10 +210,26 @@ func (c exporter) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(seen, float64(o.Time.UnixMilli())/1000)
 	for _, s := range o.Queues {
-		for _, m := range measures {
+		labels := []string{strings.ToValidUTF8(s.VHost, "\uFFFD"), strings.ToValidUTF8(s.Queue, "\uFFFD")}
+		send := func(m measure, s ops.Summary, labels ...string) {
 			if value, known := m.of(s); known {
-				to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, strings.ToValidUTF8(s.VHost, "\uFFFD"),
-					strings.ToValidUTF8(s.Queue, "\uFFFD"))
+				to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+			}
+		}
+		for _, m := range measures {
+			if !m.each {
+				send(m, s, labels...)
+				continue
+			}
+			if len(s.Partitions) == 0 {
+				send(m, s, labels[0], labels[1], "")
+			}
+			for _, p := range s.Partitions {
+				of := ops.Summary{StoreSeen: s.StoreSeen, BlockedLanes: p.BlockedLanes}
+				if s.Ready != nil && !p.Missing {
+					of.Ready, of.Consumers = &p.Ready, &p.Consumers
+				}
+				send(m, of, labels[0], labels[1], strings.ToValidUTF8(p.Queue, "\uFFFD"))
 			}
 		}
 	}

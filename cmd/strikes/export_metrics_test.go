@@ -29,6 +29,9 @@ func overview() ops.Overview {
 		Consumers: &consumers, Waiting: &ops.WaitingMessages{Messages: 6},
 		BlockedLanes: 6, Dead: ops.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
 		Paused: &ops.Note{Reason: "a bug"},
+	}, {
+		VHost: "/", Queue: "shared", Ready: new(3), Consumers: new(1), BlockedLanes: 2, StoreSeen: true,
+		Partitions: []ops.Partition{{Queue: "shared.0", Ready: 3, Consumers: 1}, {Queue: "shared.1", BlockedLanes: 2}},
 	}}}
 }
 
@@ -44,33 +47,44 @@ strikes_broker_up 1
 # HELP strikes_dead_lettered_total Messages that consumers dead-lettered.
 # TYPE strikes_dead_lettered_total counter
 strikes_dead_lettered_total{queue="orders",vhost="/"} 7
+strikes_dead_lettered_total{queue="shared",vhost="/"} 0
 # HELP strikes_dead_letters Dead letters that were neither replayed nor dropped.
 # TYPE strikes_dead_letters gauge
 strikes_dead_letters{queue="orders",vhost="/"} 5
+strikes_dead_letters{queue="shared",vhost="/"} 0
 # HELP strikes_blocked_dead_letters Dead letters of blocked lanes that had no attempt.
 # TYPE strikes_blocked_dead_letters gauge
 strikes_blocked_dead_letters{queue="orders",vhost="/"} 8
+strikes_blocked_dead_letters{queue="shared",vhost="/"} 0
 # HELP strikes_dead_letters_unaccounted Dead letters that are neither in the dead-letter queue nor known to have left it.
 # TYPE strikes_dead_letters_unaccounted gauge
 strikes_dead_letters_unaccounted{queue="orders",vhost="/"} 4
 # HELP strikes_head_blocked_seconds How long the longest-blocking message has blocked; 0 if none does.
 # TYPE strikes_head_blocked_seconds gauge
 strikes_head_blocked_seconds{queue="orders",vhost="/"} 90
-# HELP strikes_blocked_lanes Blocked lanes of the queue.
+strikes_head_blocked_seconds{queue="shared",vhost="/"} 0
+# HELP strikes_blocked_lanes Blocked lanes of the queue, or of a partition of it.
 # TYPE strikes_blocked_lanes gauge
-strikes_blocked_lanes{queue="orders",vhost="/"} 6
+strikes_blocked_lanes{partition="",queue="orders",vhost="/"} 6
+strikes_blocked_lanes{partition="shared.0",queue="shared",vhost="/"} 0
+strikes_blocked_lanes{partition="shared.1",queue="shared",vhost="/"} 2
 # HELP strikes_waiting_messages Messages that consumers hold because the attempts at them are not counted.
 # TYPE strikes_waiting_messages gauge
 strikes_waiting_messages{queue="orders",vhost="/"} 6
-# HELP strikes_queue_consumers Consumers of the queue.
+strikes_waiting_messages{queue="shared",vhost="/"} 0
+# HELP strikes_queue_consumers Consumers of the queue, or of a partition of it.
 # TYPE strikes_queue_consumers gauge
-strikes_queue_consumers{queue="orders",vhost="/"} 2
+strikes_queue_consumers{partition="",queue="orders",vhost="/"} 2
+strikes_queue_consumers{partition="shared.0",queue="shared",vhost="/"} 1
+strikes_queue_consumers{partition="shared.1",queue="shared",vhost="/"} 0
 # HELP strikes_queue_paused Whether an operator paused the queue.
 # TYPE strikes_queue_paused gauge
 strikes_queue_paused{queue="orders",vhost="/"} 1
+strikes_queue_paused{queue="shared",vhost="/"} 0
 # HELP strikes_retrying_messages Messages that failed or run again, and are not dead-lettered.
 # TYPE strikes_retrying_messages gauge
 strikes_retrying_messages{queue="orders",vhost="/"} 2
+strikes_retrying_messages{queue="shared",vhost="/"} 0
 # HELP strikes_store_up Whether the store replied to every question.
 # TYPE strikes_store_up gauge
 strikes_store_up 1
@@ -113,7 +127,7 @@ func TestNames(t *testing.T) {
 // TestStoreDown: what the store says is absent without it, and what the broker says is there.
 func TestStoreDown(t *testing.T) {
 	o := overview()
-	o.Store, o.Queues[0].StoreSeen = errors.New("down"), false
+	o.Store, o.Queues[0].StoreSeen, o.Queues = errors.New("down"), false, o.Queues[:1]
 	w := httptest.NewRecorder()
 	metricsOf(fixed{o, nil}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	body := w.Body.String()

@@ -65,7 +65,7 @@ func TestExport(t *testing.T) {
 			"strikes_broker_up 1", "strikes_store_up 1",
 			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`, `strikes_retrying_messages{queue="` + queue +
 				`",vhost="/"} 1`,
-			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{queue="` + queue +
+			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{partition="",queue="` + queue +
 				`",vhost="/"} 0`,
 		} {
 			if !strings.Contains(page, want) {

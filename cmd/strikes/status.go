@@ -101,7 +101,7 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	}
 	rows := render.Status(s)
 	if o.partitions {
-		rows = append(rows, render.Partitions(s.Partitions)...)
+		rows = append(rows, render.Partitions(s)...)
 	}
 	_, err = io.WriteString(a.Out, term.Joined(rows, term.Colored(a.Out)))
 	return err

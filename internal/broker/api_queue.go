@@ -166,6 +166,15 @@ type Load struct {
 	Taken int64
 }
 
+// With is the load of two queues together.
+func (l Load) With(more Load) Load {
+	return Load{
+		Ready: l.Ready + more.Ready, Unacked: l.Unacked + more.Unacked, Consumers: l.Consumers + more.Consumers,
+		DeadLettering: l.DeadLettering + more.DeadLettering, In: l.In + more.In, Out: l.Out + more.Out,
+		Acked: l.Acked + more.Acked, Taken: l.Taken + more.Taken,
+	}
+}
+
 // Load returns the load of a queue. It is an error if the API is that of another broker than the one conn leads to. It
 // is ErrNotFound if the API knows no such queue; a queue that was declared a few seconds ago may be unknown to it.
 func (c *API) Load(ctx context.Context, conn *amqp.Connection, queue string) (Load, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -31,7 +33,7 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 			one.Queue = broker.Partition(need.Queue, i)
 			of[i], err = inspect(ctx, conn, one)
 			if errors.Is(err, broker.ErrNotFound) {
-				of[i], err = []Finding{Say("partition-missing", Vars{"partition": quoted(one.Queue)})}, nil
+				of[i], err = []Finding{MissingPartition(one.Queue)}, nil
 			}
 			return err
 		})
@@ -40,11 +42,31 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 		return nil, err
 	}
 	found, err := lookAtExchanges(ctx, conn, need, n)
-	return append(merged(need.Queue, of), found...), err
+	return append(Merged(need.Queue, of), found...), err
 }
 
-// merged names the partition in each finding. It returns a finding of several partitions once.
-func merged(queue string, of [][]Finding) (out []Finding) {
+// Partitioned returns the names of the partitions of each partitioned queue. Their number is that in the name of the
+// exchange to which the fanout leads.
+func (g Graph) Partitioned() map[string][]string {
+	all := map[string][]string{}
+	for queue, x := range g.Exchanges {
+		for _, b := range x.Bindings {
+			number, is := strings.CutPrefix(b.Destination, queue+".hash")
+			n, err := strconv.Atoi(number)
+			if !is || err != nil || x.Kind != amqp.ExchangeFanout || n < 1 || n > broker.MostPartitions {
+				continue
+			}
+			for i := range n {
+				all[queue] = append(all[queue], broker.Partition(queue, i))
+			}
+			break
+		}
+	}
+	return all
+}
+
+// Merged names the partition in each finding. It returns a finding of several partitions once.
+func Merged(queue string, of [][]Finding) (out []Finding) {
 	seen := map[string]int{} // the index in out of a code
 	for i, found := range of {
 		for _, f := range found {
@@ -60,6 +82,11 @@ func merged(queue string, of [][]Finding) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// MissingPartition says that a partition does not exist.
+func MissingPartition(name string) Finding {
+	return Say("partition-missing", Vars{"partition": quoted(name)})
 }
 
 // lookAtExchanges finds missing exchanges and wrong bindings between the exchange with the queue's name and its

@@ -139,14 +139,22 @@ func partitions(all []ops.Partition) (rows []term.Row) {
 }
 
 // Partitions is a line for each partition.
-func Partitions(all []ops.Partition) (rows []term.Row) {
-	for _, p := range all {
+func Partitions(s ops.Status) (rows []term.Row) {
+	for _, p := range s.Partitions {
+		parts := []string{fmt.Sprintf("  %s  %d ready", term.Shown(p.Queue), p.Ready)}
+		if p.Unacked != nil {
+			parts = append(parts, fmt.Sprintf("%d unacked", *p.Unacked))
+		}
 		process := "no process"
 		if p.Process != "" {
 			process = term.Shown(p.Process)
 		}
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %s  %d ready, %s, %s", term.Shown(p.Queue), p.Ready,
-			printable.Plural(p.Consumers, "consumer"), process)})
+		parts = append(parts, printable.Plural(p.Consumers, "consumer"), process)
+		if !p.BlockedSince.IsZero() {
+			parts = append(parts, fmt.Sprintf("%s, one for %s", printable.Plural(p.BlockedLanes, "blocked lane"),
+				term.Rough(s.Time.Sub(p.BlockedSince))))
+		}
+		rows = append(rows, term.Row{Text: strings.Join(parts, ", ")})
 	}
 	return rows
 }
