@@ -1,7 +1,10 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 )
 
@@ -12,26 +15,139 @@ func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error]
 	return q.BrowsePart(ctx, f, Bounds{})
 }
 
-// yield hands out what is on the spool. It returns false if the iteration is over.
-func (c *source) yield(ctx context.Context, yield func(*Message, error) bool) bool {
-	for {
-		messages, err := c.read(ctx)
+// Bounds end a Browse before the end of the queue. The zero value reads all of it.
+type Bounds struct {
+	Picked  int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
+	AtLeast int // but read at least so many messages of the queue
+	AtMost  int // and at most so many; zero: all
+	Bytes   int // stop reading once the bodies have so many bytes together; a few more messages may be read; zero: never
+}
+
+// ErrUnread is wrapped by the UnreadError that BrowsePart yields last if it left a part of the queue unread.
+var ErrUnread = errors.New("deadletter: not all of the queue was read")
+
+// UnreadError says how much of a queue was read.
+type UnreadError struct {
+	Queue string
+	Read  int
+	Of    int // messages in the queue when the Browse began
+}
+
+func (e *UnreadError) Error() string {
+	return fmt.Sprintf("%v: the first %d of %d messages of queue %q", ErrUnread, e.Read, e.Of, e.Queue)
+}
+
+func (*UnreadError) Unwrap() error { return ErrUnread }
+
+// BrowsePart is Browse within bounds, for long queues. It yields an UnreadError last if it left a part unread.
+//
+// A quorum queue puts returned messages behind those that were returned before. So BrowsePart also takes everything
+// that an earlier Browse has returned; the caller has its messages before that. The iteration ends when all are back in
+// their order. After a Browse of the whole queue that is the whole queue. The same holds where the broker marks first
+// deliveries as returned: RabbitMQ 4.0 does so for all dead letters, 4.3 for those settled by basic.reject.
+func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		if err := cmp.Or(b.validate(), q.validate()); err != nil {
+			yield(nil, err)
+			return
+		}
+		c, err := q.choose(ctx, f, q.Preview, b)
 		if err != nil {
 			yield(nil, err)
-			return false
+			return
 		}
-		if messages == nil {
-			break
-		}
-		for _, m := range messages {
-			if !yield(m, nil) {
-				return false
+		defer c.spool.close()
+		back := c.giveBack(ctx)
+		defer func() {
+			for at := range back {
+				q.progress(at.Doing, at.Done, at.Of)
+			}
+		}()
+		for {
+			messages, err := c.read(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if messages == nil {
+				break
+			}
+			for _, m := range messages {
+				if !yield(m, nil) {
+					return
+				}
 			}
 		}
+		if err := incomplete(q.Name, c.gone); err != nil {
+			yield(nil, err)
+		} else if c.of < c.s.whole {
+			yield(nil, &UnreadError{Queue: q.Name, Read: c.of, Of: c.s.whole})
+		}
 	}
-	if err := incomplete(c.q.Name, c.gone); err != nil {
-		yield(nil, err)
-		return false
+}
+
+func (b Bounds) validate() error {
+	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 || b.Bytes < 0 {
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d, "+
+			"Bytes %d",
+			b.Picked, b.AtLeast, b.AtMost, b.Bytes)
 	}
-	return true
+	return nil
+}
+
+// most returns how many of the ready messages may be read.
+func (b Bounds) most(ready int) int {
+	if b.AtMost == 0 {
+		return ready
+	}
+	return min(b.AtMost, ready)
+}
+
+// enough reports whether the reading may end.
+func (b Bounds) enough(picked, read, bytes int) bool {
+	return b.Bytes > 0 && bytes >= b.Bytes || b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
+}
+
+// next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles
+// that number.
+func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
+	left := b.most(ready) - read
+	if b.Bytes > 0 {
+		return min(left, firstPrefetch/10)
+	}
+	if b.Picked == 0 {
+		return min(prefetchFor(left, size, consumers), max(left, 1))
+	}
+	n := max(b.Picked, b.AtLeast) - read
+	if n <= 0 || !everything && read >= max(b.AtLeast, 1) {
+		n = read
+	}
+	if consumers == 0 {
+		n = min(n, firstPrefetch)
+	}
+	return stepFor(min(n, left), left, size, consumers)
+}
+
+// giveBack closes the session once that keeps the order. It does so before it returns, unless messages must be taken
+// for that. It returns the newest progress, and closes the channel when all messages are back.
+func (c *source) giveBack(ctx context.Context) <-chan Progress {
+	back := make(chan Progress, 1)
+	end := func() {
+		defer close(back)
+		c.s.keepOrder(context.WithoutCancel(ctx), func(doing string, done, of int) {
+			select {
+			case <-back:
+			default:
+			}
+			back <- Progress{doing, done, of}
+		})
+		c.s.ignore()
+		c.s.close()
+	}
+	if c.s.inOrder() {
+		end()
+	} else {
+		go end()
+	}
+	return back
 }

@@ -76,7 +76,7 @@ func explain(queue string, err error) error {
 	if errors.Is(err, ErrBusy) {
 		return fmt.Errorf("%w: queue %q, to browse it or take from it: wait for that to end, or stop it", err, queue)
 	}
-	if errors.Is(err, ErrUnsafe) || errors.Is(err, ErrUnanswered) {
+	if errors.Is(err, ErrUnsafe) {
 		return err
 	}
 	if errors.As(err, &reply) {
@@ -92,12 +92,4 @@ func explain(queue string, err error) error {
 		return err
 	}
 	return fmt.Errorf("deadletter: queue %q: %w", queue, err)
-}
-
-// interrupted returns the error for a session that ended by itself after so many messages were read.
-func interrupted(queue string, read int, why error) error {
-	if err := undecodable(queue, read, why); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, why)
 }

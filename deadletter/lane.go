@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -164,66 +165,44 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 // DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane
 // replays them.
 func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
-	w, err := q.beginLane(ctx, l)
-	if err != nil {
-		return LaneResult{}, err
-	}
-	for begun := false; ; begun = true {
-		if held, err := w.read(ctx); err != nil || !held {
-			return w.result, notBlocked(err, l)
-		}
-		var again bool
-		if !begun && w.changed() {
-			err = w.fail(ErrLaneChanged, "")
-		} else if again, err = w.dropReplaced(ctx); !again {
-			err = w.drop(ctx, 1)
-		}
-		w.finish(ctx)
-		if err != nil || !again {
-			return w.result, err
-		}
-	}
+	return q.dropLane(ctx, l, false)
 }
 
 // DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given
 // up too.
 func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
+	return q.dropLane(ctx, l, true)
+}
+
+func (q *Queue) dropLane(ctx context.Context, l Lane, whole bool) (LaneResult, error) {
 	w, err := q.beginLane(ctx, l)
 	if err != nil {
 		return LaneResult{}, err
 	}
-	w.whole = true
+	w.whole = whole
 	for begun := false; ; begun = true {
 		held, err := w.read(ctx)
-		if err != nil || !held {
-			w.result.Released = err == nil
+		switch {
+		case err == nil && !held && whole:
+			w.result.Released = true
+			return w.result, nil
+		case err == nil && !held:
+			err = w.fail(counter.ErrNotBlocked, "")
+		}
+		if err != nil {
 			return w.result, err
 		}
-		if !begun && w.changed() {
-			w.finish(ctx)
-			return w.result, w.fail(ErrLaneChanged, "")
-		}
-		again, err := w.dropReplaced(ctx)
-		if !again {
-			err = w.drop(ctx, 0)
+		var again bool
+		if !begun && l.First != (counter.Position{}) && l.First != w.state.First() {
+			err = w.fail(ErrLaneChanged, "")
+		} else if again, err = w.dropReplaced(ctx); !again {
+			err = w.drop(ctx)
 		}
 		w.finish(ctx)
-		if err != nil || w.result.Released {
+		if err != nil || w.result.Released || !again && !whole {
 			return w.result, err
 		}
 	}
-}
-
-// changed reports whether another message blocks the lane than the caller saw.
-func (w *laneWork) changed() bool {
-	return w.l.First != (counter.Position{}) && w.l.First != w.state.First()
-}
-
-func notBlocked(err error, l Lane) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("deadletter: queue %q, lane %q: %w", l.Queue, l.Name, counter.ErrNotBlocked)
 }
 
 func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {
@@ -236,7 +215,7 @@ func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	if err := q.mayHold(); err != nil {
+	if err := q.may(q.Handling.Hold, "read"); err != nil {
 		return nil, err
 	}
 	if l.Passes == 0 {
@@ -260,4 +239,78 @@ func (q *Queue) vhost(ctx context.Context) (string, error) {
 	}
 	defer broker.HangUp(conn)
 	return conn.Config.Vhost, nil
+}
+
+// drop gives up the first message of the lane, or all that were read.
+func (w *laneWork) drop(ctx context.Context) error {
+	at := map[int64][]*Message{}
+	for _, p := range w.plan.Found {
+		at[p.Position.Number] = append(at[p.Position.Number], w.found[p.Index])
+	}
+	open := w.state.Open
+	if !w.whole {
+		open = open[:1]
+	}
+	var letters []*Message
+	missing := 0
+	for i, n := range open {
+		if len(at[n]) == 0 && !w.l.Missing {
+			open = open[:i]
+			break
+		}
+		if len(at[n]) == 0 {
+			missing++
+		}
+		letters = append(letters, at[n]...)
+	}
+	if len(open) == 0 {
+		return w.nothing()
+	}
+	if w.l.Keep != nil && len(letters) > 0 {
+		if err := w.l.Keep(letters); err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.result.Released, err = w.giveUp(ctx, open); err != nil {
+		return err
+	}
+	w.result.Dropped, w.result.Missing = w.result.Dropped+len(open), w.result.Missing+missing
+	if err = w.settle(letters); err != nil {
+		for _, m := range letters {
+			w.result.Undecided = remember(w.result.Undecided, m)
+		}
+	}
+	return err
+}
+
+// dropMissing gives up the first positions whose dead letters are not in the dead-letter queue.
+func (w *laneWork) dropMissing(ctx context.Context) error {
+	missing := w.plan.Missing
+	if len(w.plan.Found) > 0 {
+		n, _ := slices.BinarySearch(missing, w.plan.Found[0].Position.Number)
+		missing = missing[:n]
+	}
+	_, err := w.giveUp(ctx, missing)
+	if err == nil {
+		w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
+	}
+	return err
+}
+
+// dropReplaced gives up the positions whose messages have later ones, and reports whether there were any.
+func (w *laneWork) dropReplaced(ctx context.Context) (any bool, err error) {
+	if !w.isReplaced() {
+		return false, nil
+	}
+	_, err = w.giveUp(ctx, w.plan.Replaced)
+	return true, err
+}
+
+func (w *laneWork) giveUp(ctx context.Context, numbers []int64) (released bool, err error) {
+	positions := make([]counter.Position, 0, len(numbers))
+	for _, n := range numbers {
+		positions = append(positions, counter.Position{Since: w.state.Since, Number: n})
+	}
+	return w.l.Store.DropPositions(ctx, w.vhost, w.l.Queue, w.l.Name, positions)
 }

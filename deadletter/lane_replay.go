@@ -17,7 +17,7 @@ func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most in
 	if len(w.plan.Publish) == 0 {
 		return nil, w.nothing()
 	}
-	if err := w.takeDoubles(ctx); err != nil {
+	if err := w.takeOff(ctx, w.plan.Doubles, &w.result.Doubles); err != nil {
 		return nil, err
 	}
 	planned := w.plan.Publish[:min(most, len(w.plan.Publish))]
@@ -48,19 +48,20 @@ func (w *laneWork) fail(err error, id string) error {
 	return fmt.Errorf("deadletter: queue %q, lane %q, message %q: %w", w.l.Queue, w.l.Name, id, err)
 }
 
-func (w *laneWork) takeDoubles(ctx context.Context) error {
-	var doubles []*Message
-	for _, p := range w.plan.Doubles {
-		doubles = append(doubles, w.found[p.Index])
-	}
-	if len(doubles) == 0 {
+// takeOff takes dead letters of the plan off that are in the work queue, and counts them.
+func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count *int) error {
+	if len(planned) == 0 {
 		return nil
 	}
-	if err := w.settle(doubles); err != nil {
+	var messages []*Message
+	for _, p := range planned {
+		messages = append(messages, w.found[p.Index])
+	}
+	if err := w.settle(messages); err != nil {
 		return err
 	}
-	w.result.Doubles += len(doubles)
-	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(w.plan.Doubles))
+	*count += len(messages)
+	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(planned))
 }
 
 // letters names dead letters of the plan to the store.
@@ -102,22 +103,10 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	} else if err != nil {
 		return 0, err
 	}
-	if settleErr := w.takePublished(sending, part[:done]); err == nil {
+	if settleErr := w.takeOff(sending, part[:done], &w.result.Replayed); err == nil {
 		err = settleErr
 	}
 	return done, err
-}
-
-func (w *laneWork) takePublished(ctx context.Context, part []counter.Planned) error {
-	var messages []*Message
-	for _, p := range part {
-		messages = append(messages, w.found[p.Index])
-	}
-	if err := w.settle(messages); err != nil {
-		return err
-	}
-	w.result.Replayed += len(messages)
-	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(part))
 }
 
 func (w *laneWork) settle(messages []*Message) error {
@@ -170,4 +159,153 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 			return ctx.Err()
 		}
 	}
+}
+
+// read reads the state of the lane and its dead letters, which it holds until finish. It reports whether the lane is
+// held.
+func (w *laneWork) read(ctx context.Context) (held bool, err error) {
+	begun, wait := time.Now(), laneFirstScan
+	for {
+		err = w.scan(ctx)
+		w.noteReplaced(err == nil)
+		switch {
+		case errors.Is(err, counter.ErrNotBlocked):
+			return false, nil
+		case err != nil:
+			return false, err
+		case !w.isEarly() || w.isReplaced() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers:
+			return true, nil
+		}
+		w.finish(ctx) // dead letters may be on their way
+		if !pause.For(ctx, wait) {
+			return false, ctx.Err()
+		}
+		wait *= 2 // each read counts as a return of every dead letter
+	}
+}
+
+// noteReplaced notes the time since which positions are known to be replaced.
+func (w *laneWork) noteReplaced(read bool) {
+	if !read {
+		return
+	}
+	since := map[int64]time.Time{}
+	for _, n := range w.plan.Replaced {
+		if since[n] = w.replaced[n]; since[n].IsZero() {
+			since[n] = time.Now()
+		}
+	}
+	w.replaced = since
+}
+
+// isReplaced reports whether to give up the first position, because its message has a later one. The fate of one
+// position decides that of the others. So all such positions are given up at once, when each has been known as replaced
+// for longer than a dead letter takes to arrive. Half of Wait is enough for that, because Wait also has room for slow
+// scans.
+func (w *laneWork) isReplaced() bool {
+	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
+		return false
+	}
+	for _, n := range w.plan.Replaced {
+		if time.Since(w.replaced[n]) < min(w.l.Wait/2, laneArriving) {
+			return false
+		}
+	}
+	return true
+}
+
+// isEarly reports whether messages that are to be published or dropped now may be about to become dead letters.
+func (w *laneWork) isEarly() bool {
+	late := w.whole && w.l.Missing && len(w.plan.Missing) > 0 && w.plan.Missing[0] <= w.lastOfPass()
+	return len(w.plan.Publish) == 0 || late
+}
+
+// lastOfPass is the last position whose dead letter is taken with those before it.
+func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
+
+// scan takes the dead letters of the first positions, and plans what is done with them. It takes nothing if it returns
+// an error.
+func (w *laneWork) scan(ctx context.Context) (err error) {
+	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			w.finish(ctx)
+		}
+	}()
+	until := w.lastOfPass()
+	taken, err := w.take(ctx, until)
+	if err != nil {
+		return err
+	}
+	now, err := w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
+	if err != nil {
+		return err
+	}
+	w.state = w.state.ForTaken(until, now)
+	w.found, w.named = nil, nil
+	letters := []counter.LaneDeadLetter{}
+	for _, m := range taken {
+		if name, _, ok := w.name(m); ok {
+			w.found, w.named = append(w.found, m), append(w.named, name)
+			letters = append(letters, counter.LaneDeadLetter{Message: name, Replays: m.Replays})
+		}
+	}
+	w.plan = w.state.Plan(letters)
+	return w.join(ctx)
+}
+
+// take takes the dead letters of the positions up to a number.
+func (w *laneWork) take(ctx context.Context, until int64) (taken []*Message, err error) {
+	pick := func(m *Message) bool {
+		_, position, ok := w.name(m)
+		return ok && position.Number <= until
+	}
+	unjoined := *w.q
+	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
+	if w.source, err = unjoined.chooseAll(ctx, Filter{match: pick}); err != nil {
+		w.source = nil
+		return nil, err
+	}
+	for {
+		some, err := w.source.next(ctx, page)
+		if err != nil || len(some) == 0 {
+			return taken, err
+		}
+		taken = append(taken, some...)
+	}
+}
+
+// join gives dead letters their tombstones, which note that they are taken off.
+func (w *laneWork) join(ctx context.Context) error {
+	if w.q.Records == nil || len(w.found) == 0 {
+		return nil
+	}
+	j := joiner{records: w.q.Records, vhost: w.vhost}
+	return j.lookUp(ctx, w.found, generationsOf)
+}
+
+// name returns the generation of a dead letter that the lane expects.
+func (w *laneWork) name(m *Message) (counter.Message, counter.Position, bool) {
+	if m.Origin.Queue != w.l.Queue {
+		return counter.Message{}, counter.Position{}, false
+	}
+	for _, g := range generationsOf(m) {
+		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
+		if p, ok := w.state.PositionOf(name); ok {
+			return name, p, true
+		}
+	}
+	return counter.Message{}, counter.Position{}, false
+}
+
+// finish returns what is left to the dead-letter queue.
+func (w *laneWork) finish(ctx context.Context) {
+	if w.source == nil {
+		return
+	}
+	w.notes.finish(ctx)
+	w.source.finish(ctx)
+	w.source = nil
 }

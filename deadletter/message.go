@@ -185,25 +185,19 @@ func (m *Message) Kind() Kind {
 	return KindUnknown
 }
 
+var kindsOfCauses = map[counter.Cause]Kind{
+	counter.CauseRejected: KindRejected,
+	counter.CausePanicked: KindPanicked,
+	counter.CauseCrashed:  KindCrashed,
+	counter.CauseSkipped:  KindSkipped,
+	counter.CauseTooOld:   KindTooOld,
+	counter.CauseTimedOut: KindTimedOut,
+}
+
 // kindOf returns the kind for a message that its consumer rejected.
 func kindOf(r *counter.Record) Kind {
 	if r == nil {
 		return KindNoRecord
 	}
-	switch r.Cause {
-	case counter.CauseRejected:
-		return KindRejected
-	case counter.CausePanicked:
-		return KindPanicked
-	case counter.CauseCrashed:
-		return KindCrashed
-	case counter.CauseSkipped:
-		return KindSkipped
-	case counter.CauseTooOld:
-		return KindTooOld
-	case counter.CauseTimedOut:
-		return KindTimedOut
-	default:
-		return KindFailed
-	}
+	return cmp.Or(kindsOfCauses[r.Cause], KindFailed)
 }

@@ -3,7 +3,6 @@ package deadletter
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -18,31 +17,24 @@ const (
 	mostUnnoted = 10_000
 )
 
-// notes notes in the records which dead letters are off the queue. Only finish waits for a note; it also repeats failed
-// ones.
+// notes notes in the records which dead letters are off the queue. Only finish waits for a note. After a note that
+// failed, finish makes the next one.
 type notes struct {
 	records Records // nil: none
 	vhost   string
 
-	removed byQueue // not noted yet
-	begun   time.Time
-
-	noting sync.WaitGroup
-	mu     sync.Mutex
-	busy   bool
-	failed byQueue
-	lost   bool  // not all that failed was kept
-	err    error // the first; nil again once all is noted
+	removed []removal  // not noted yet
+	noting  []removal  // in the note under way
+	done    chan error // of the note under way; nil: there is none
+	begun   time.Time  // when that began
+	lost    bool       // not all that failed was kept
+	err     error      // the first; nil again once all is noted
 }
 
-// byQueue holds recorded messages by the queue in which they died.
-type byQueue map[string][]counter.Message
-
-func (q byQueue) size() (n int) {
-	for _, all := range q {
-		n += len(all)
-	}
-	return n
+// removal is a message that was recorded, and the queue in which it died.
+type removal struct {
+	queue string
+	of    counter.Message
 }
 
 // add takes messages that are off the queue. It ignores those without a tombstone.
@@ -51,71 +43,63 @@ func (n *notes) add(messages []*Message) {
 		if n.records == nil || m.Record == nil || m.Record.State != counter.StateDeadLetter {
 			continue
 		}
-		if n.removed == nil {
-			n.removed = byQueue{}
+		if n.err != nil && len(n.removed) >= mostUnnoted {
+			n.lost = true
+			return
 		}
-		n.removed[m.Queue] = append(n.removed[m.Queue], counter.Message{ID: m.ID, Generation: m.diedIn})
+		n.removed = append(n.removed, removal{m.Queue, counter.Message{ID: m.ID, Generation: m.diedIn}})
 	}
 }
 
 // send begins a note in the background, unless one is under way or has just begun.
 func (n *notes) send(ctx context.Context) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.busy || len(n.removed) == 0 || time.Since(n.begun) < noteEvery {
-		return
+	select {
+	case err := <-n.done:
+		n.ended(err)
+	default:
 	}
-	all := n.removed
-	n.removed, n.busy, n.begun = nil, true, time.Now()
-	n.noting.Go(func() {
-		err := n.note(ctx, all)
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.busy = false
-		if err != nil {
-			n.keep(all, err)
-		}
-	})
+	if n.done == nil && n.err == nil && len(n.removed) > 0 && time.Since(n.begun) >= noteEvery {
+		n.begin(ctx)
+	}
 }
 
-// finish notes the rest, even if ctx is done, and repeats the notes that failed.
+// finish notes the rest, even if ctx is done, with what failed: repeating a note is harmless.
 func (n *notes) finish(ctx context.Context) {
-	n.noting.Wait()
-	if len(n.removed)+len(n.failed) == 0 {
+	if n.done != nil {
+		n.ended(<-n.done)
+	}
+	if len(n.removed) == 0 {
 		return
 	}
-	for queue, more := range n.failed {
-		if n.removed == nil {
-			n.removed = byQueue{}
+	n.begin(ctx)
+	err := <-n.done
+	if n.ended(err); err == nil && !n.lost {
+		n.err = nil
+	}
+}
+
+func (n *notes) begin(ctx context.Context) {
+	all, done := n.removed, make(chan error, 1)
+	n.removed, n.noting, n.done, n.begun = nil, all, done, time.Now()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+		defer cancel()
+		byQueue := map[string][]counter.Message{}
+		for _, r := range all {
+			byQueue[r.queue] = append(byQueue[r.queue], r.of)
 		}
-		n.removed[queue] = append(n.removed[queue], more...)
-	}
-	err := n.note(ctx, n.removed)
-	if n.removed, n.failed = nil, nil; err != nil || n.lost {
-		n.err = cmp.Or(n.err, err)
-		return
-	}
-	n.err = nil
+		var first error
+		for queue, messages := range byQueue {
+			first = cmp.Or(first, n.records.NoteRemoved(ctx, n.vhost, queue, messages))
+		}
+		done <- first
+	}()
 }
 
-// keep keeps the messages of a note that failed. Repeating a note is harmless.
-func (n *notes) keep(all byQueue, err error) {
-	n.err = cmp.Or(n.err, err)
-	if n.failed == nil {
-		n.failed = byQueue{}
+// ended keeps the messages of a note that failed.
+func (n *notes) ended(err error) {
+	if n.done = nil; err != nil {
+		n.err, n.removed = cmp.Or(n.err, err), append(n.noting, n.removed...)
 	}
-	for queue, more := range all {
-		room := min(max(mostUnnoted-n.failed.size(), 0), len(more))
-		n.failed[queue] = append(n.failed[queue], more[:room]...)
-		n.lost = n.lost || room < len(more)
-	}
-}
-
-func (n *notes) note(ctx context.Context, all byQueue) (first error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-	defer cancel()
-	for queue, messages := range all {
-		first = cmp.Or(first, n.records.NoteRemoved(ctx, n.vhost, queue, messages))
-	}
-	return first
+	n.noting = nil
 }

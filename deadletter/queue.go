@@ -3,11 +3,13 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -72,19 +74,12 @@ func (q *Queue) validate() error {
 	return nil
 }
 
-// mayHold returns an error where reading is not harmless.
-func (q *Queue) mayHold() error {
-	if q.Handling.Hold {
+// may returns an error where it is not safe to read the queue, or to take from it.
+func (q *Queue) may(allowed bool, do string) error {
+	if allowed {
 		return nil
 	}
-	return fmt.Errorf("%w to read queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
-}
-
-func (q *Queue) mayTake() error {
-	if q.Handling.Take {
-		return nil
-	}
-	return fmt.Errorf("%w to take from queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
+	return fmt.Errorf("%w to %s queue %q: %s", ErrUnsafe, do, q.Name, q.Handling.Why)
 }
 
 // Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose
@@ -113,8 +108,6 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 // quiet returns how many messages are ready once the queue has no consumer. The broker counts a consumer that has just
 // ended, also our own, for a moment.
 func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
 	for begun := time.Now(); ; {
 		now, err := broker.Passive(ch, queue)
 		switch {
@@ -124,10 +117,7 @@ func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 			return now.Messages, nil
 		case time.Since(begun) > lingers:
 			return 0, &busyError{now}
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
+		case !pause.For(ctx, 20*time.Millisecond):
 			return 0, ctx.Err()
 		}
 	}
@@ -144,4 +134,47 @@ const patience = 10 * time.Second
 func onTime(conn *amqp.Connection) (done func()) {
 	t := time.AfterFunc(patience, func() { broker.HangUp(conn) })
 	return func() { t.Stop() }
+}
+
+// ErrQueueNotFound is wrapped by Open if the queue does not exist.
+var ErrQueueNotFound = broker.ErrNotFound
+
+// Management says where the management API of the broker is.
+type Management struct {
+	URL    string       // such as http://user:password@host:15672; if empty, Open asks AMQP alone
+	Client *http.Client // if nil, one that keeps no connections
+}
+
+// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL
+// is given. If the API does not answer, Open asks AMQP, and the user needs the configure permission on the queue. It
+// changes nothing. It may wait 15 s for the policy of a quorum queue that was just declared. Its error wraps
+// ErrQueueNotFound, is a *FieldError, or is that of the connection.
+func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	conn, err := broker.Connect(ctx, q.Dial)
+	if err != nil {
+		return nil, err
+	}
+	defer broker.HangUp(conn)
+	if q.Handling, err = handling(ctx, conn, q.Name, api); err != nil {
+		return nil, fmt.Errorf("deadletter: open queue %q in virtual host %q: %w", q.Name, conn.Config.Vhost, err)
+	}
+	return &q, nil
+}
+
+func handling(ctx context.Context, conn *amqp.Connection, queue string, api Management) (Handling, error) {
+	if err := broker.CheckName(queue); err != nil {
+		return Handling{}, err
+	}
+	var m *broker.API
+	if api.URL != "" {
+		var err error
+		if m, err = broker.NewAPI(api.URL, api.Client); err != nil {
+			return Handling{}, err
+		}
+	}
+	d, err := broker.Describe(ctx, conn, queue, m)
+	return handlingOf(d), err
 }

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 const (
@@ -40,7 +42,7 @@ type session struct {
 	acks         int       // sent, and maybe not in the queue yet
 	ready        int       // messages in the queue when it began
 	wear         *wear     // nil: what it reads is not returned
-	whole        int       // messages in the queue when it began
+	whole        int       // that number, which does not change
 	drained      sync.WaitGroup
 }
 
@@ -55,10 +57,14 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	stop := context.AfterFunc(ctx, func() { broker.HangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
-		err = s.unanswered(err)
+		err = s.cause(err)
 		broker.HangUp(conn)
-		if ctx.Err() != nil {
+		var closed *amqp.Error
+		switch {
+		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case errors.As(err, &closed) && broker.Unanswered(closed, s.asked):
+			return nil, fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
 		}
 		return nil, explain(q.Name, err)
 	}
@@ -253,28 +259,22 @@ func (s *session) cause(err error) error {
 	return err
 }
 
-// unanswered returns why the channel closed, if err says only that it did: ErrUnanswered if the queue did not answer.
-func (s *session) unanswered(err error) error {
-	err = s.cause(err)
-	var closed *amqp.Error
-	if errors.As(err, &closed) && broker.Unanswered(closed, s.asked) {
-		return fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
-	}
-	return err
-}
-
 // lost returns the error for a session that ended by itself.
 func (s *session) lost() error {
-	why, closed := s.why()
+	closed, known := s.why()
+	var why error = closed
 	switch {
-	case !closed:
-		return interrupted(s.queue, s.read, errors.New("the broker cancelled the consumer"))
-	case why == nil:
-		return interrupted(s.queue, s.read, amqp.ErrClosed)
-	case broker.Unanswered(why, s.asked):
-		return fmt.Errorf("%w: queue %q: %w: %w", ErrUnanswered, s.queue, ErrInterrupted, why)
+	case !known:
+		why = errors.New("the broker cancelled the consumer")
+	case closed == nil:
+		why = amqp.ErrClosed
+	case broker.Unanswered(closed, s.asked):
+		return fmt.Errorf("%w: queue %q: %w: %w", ErrUnanswered, s.queue, ErrInterrupted, closed)
 	}
-	return interrupted(s.queue, s.read, why)
+	if err := undecodable(s.queue, s.read, why); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, s.queue, why)
 }
 
 // ack settles a delivery, or all up to it. The broker, or the queue, may not have the ack yet: see fence and land.
@@ -349,5 +349,40 @@ func (s *session) close() {
 	s.drained.Wait()
 	if s.wear != nil && s.read > 0 {
 		s.wear.end(context.Background(), s.vhost, s.read >= s.whole)
+	}
+}
+
+// lockSuffix ends the name of the exclusive queue that a session declares while it works on a dead-letter queue.
+const lockSuffix = ".strikes-lock"
+
+// lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does
+// not enforce exclusive consumers, and a consumer that finds another beside it has already changed the order. So the
+// lock is an exclusive queue. Without the permission to configure that queue there is no lock: sessions that begin
+// together may all find the queue busy.
+func (s *session) lock(ctx context.Context) error {
+	if broker.CheckName(s.queue+lockSuffix) != nil {
+		return nil //nolint:nilerr // the name is too long
+	}
+	for begun := time.Now(); ; {
+		ch, err := s.conn.Channel()
+		if err != nil {
+			return err
+		}
+		_, err = ch.QueueDeclare(s.queue+lockSuffix, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+		if err == nil {
+			return ch.Close()
+		}
+		var reply *amqp.Error // it has closed the channel alone
+		switch {
+		case !errors.As(err, &reply), s.conn.IsClosed():
+			return err
+		case reply.Code != amqp.ResourceLocked: // the user may not declare it
+			return nil
+		case time.Since(begun) > lingers:
+			now, err := broker.Passive(s.ch, s.queue)
+			return cmp.Or(err, error(&busyError{now}))
+		case !pause.For(ctx, 50*time.Millisecond):
+			return ctx.Err()
+		}
 	}
 }

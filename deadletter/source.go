@@ -36,7 +36,7 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 	if !f.Everything() {
 		return q.chooseAll(ctx, f)
 	}
-	if err := q.mayTake(); err != nil {
+	if err := q.may(q.Handling.Take, "take from"); err != nil {
 		return nil, err
 	}
 	s, err := q.open(ctx, &session{prefetch: 2 * window})
@@ -52,7 +52,7 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 
 // choose reads the queue within bounds, with preview bytes of each body; -1: all.
 func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*source, error) {
-	if err := q.mayHold(); err != nil {
+	if err := q.may(q.Handling.Hold, "read"); err != nil {
 		return nil, err
 	}
 	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything(), wear: &wear{q: q}})

@@ -47,7 +47,7 @@ func newSpool(dir string) (*spool, error) {
 
 func (s *spool) put(m *Message) error {
 	out := spooled{*m, m.tag}
-	out.Message.Publishing.Headers, _ = pack(m.Publishing.Headers).(amqp.Table)
+	out.Message.Publishing.Headers, _ = rebuild(m.Publishing.Headers, nil, void(true)).(amqp.Table)
 	if err := s.enc.Encode(out); err != nil {
 		return fmt.Errorf("deadletter: writing picked messages to a file: %w", err)
 	}
@@ -77,7 +77,7 @@ func (s *spool) take() (*Message, error) {
 		return nil, fmt.Errorf("deadletter: reading picked messages from their file: %w", err)
 	}
 	in.Message.tag = in.Tag
-	in.Message.Publishing.Headers, _ = unpack(in.Message.Publishing.Headers).(amqp.Table)
+	in.Message.Publishing.Headers, _ = rebuild(in.Message.Publishing.Headers, void(true), nil).(amqp.Table)
 	return &in.Message, nil
 }
 
@@ -86,39 +86,24 @@ func (s *spool) close() {
 	_ = os.Remove(s.file.Name())
 }
 
-func pack(v any) any {
-	return rebuild(v, func(leaf any) any {
-		if leaf == nil {
-			return void(true)
-		}
-		return leaf
-	})
-}
-
-func unpack(v any) any {
-	return rebuild(v, func(leaf any) any {
-		if _, is := leaf.(void); is {
-			return nil
-		}
-		return leaf
-	})
-}
-
-// rebuild copies tables and arrays and replaces every other value.
-func rebuild(v any, leaf func(any) any) any {
+// rebuild copies tables and arrays, with another value for each that was.
+func rebuild(v, was, is any) any {
 	switch v := v.(type) {
 	case amqp.Table:
 		out := make(amqp.Table, len(v))
 		for key, inner := range v {
-			out[key] = rebuild(inner, leaf)
+			out[key] = rebuild(inner, was, is)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = rebuild(inner, leaf)
+			out[i] = rebuild(inner, was, is)
 		}
 		return out
 	}
-	return leaf(v)
+	if v == was {
+		return is
+	}
+	return v
 }

@@ -12,8 +12,6 @@ type taking struct {
 	doing  string // for Progress
 	window int
 
-	// first, if not nil, is called once, before the first message is stored. Its error ends the work.
-	first func() error
 	// store stores a window elsewhere. It returns what may be taken off, and an error if it is the last window.
 	store func(ctx context.Context, window []*Message) (stored []*Message, err error)
 	// settled, if not nil, is told what is off the queue.
@@ -59,8 +57,21 @@ func (t *taking) all(ctx context.Context) error {
 		if len(window) == 0 {
 			break
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		t.taken += len(window)
-		if err := t.one(ctx, window); err != nil {
+		stored, err := t.store(ctx, window)
+		if settleErr := t.source.settle(stored); settleErr != nil {
+			t.result.undecided(stored)
+			return cmp.Or(err, settleErr)
+		}
+		t.result.Done += len(stored)
+		t.notes.add(stored)
+		if t.settled != nil {
+			t.settled(stored)
+		}
+		if err != nil {
 			return err
 		}
 		t.notes.send(ctx)
@@ -75,26 +86,66 @@ func (t *taking) all(ctx context.Context) error {
 	return incomplete(t.q.Name, t.source.gone)
 }
 
-// one stores a window and takes off what is stored.
-func (t *taking) one(ctx context.Context, window []*Message) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// dropWindow is how many dead letters keep gets together.
+const dropWindow = picked
+
+// Drop takes the dead letters that the filter picks off the queue, in their order; if most is positive, at most so
+// many. It first passes them to keep, several together, and takes them off once keep has returned nil: keep must have
+// stored them by then. After a failure, or if the process is killed, the last that keep received may still be in the
+// queue, 16 at most.
+func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Message) error) (Result, error) {
+	if err := q.validate(); err != nil {
+		return Result{}, err
 	}
-	if first := t.first; first != nil {
-		t.first = nil
-		if err := first(); err != nil {
-			return err
+	t := &taking{q: q, doing: "dropping", window: dropWindow}
+	t.store = func(_ context.Context, window []*Message) ([]*Message, error) {
+		if err := keep(window); err != nil {
+			return nil, err
 		}
+		return window, nil
 	}
-	stored, err := t.store(ctx, window)
-	if settleErr := t.source.settle(stored); settleErr != nil {
-		t.result.undecided(stored)
-		return cmp.Or(err, settleErr)
+	if err := t.begin(ctx, f, most); err != nil {
+		return Result{}, err
 	}
-	t.result.Done += len(stored)
-	t.notes.add(stored)
-	if t.settled != nil {
-		t.settled(stored)
+	err := t.run(ctx)
+	return t.result, err
+}
+
+// Result of a Replay or a Drop. Each list holds up to 1000 ids; a dead letter without an id is listed by its
+// Fingerprint.
+type Result struct {
+	Done int // replayed or dropped, and off the dead-letter queue
+	Left int // of a Replay: still dead letters, because they cannot be published or the replay of everything ended early
+
+	// PossibleDuplicates are the replayed messages that had been delivered before, by a Browse or an interrupted replay.
+	// The latter may have published them too.
+	PossibleDuplicates     []string
+	PossibleDuplicateCount int
+
+	// Undecided messages may or may not be published, or are published and may still be in the dead-letter queue: one
+	// window at most.
+	Undecided []string
+
+	// FailedAgain are the replayed messages that have failed since.
+	FailedAgain []string
+
+	// RecordsErr is the first error of Records.NoteRemoved, nil if all was noted in the end. The dead letters are off the
+	// queue, but their records may not say so.
+	RecordsErr error
+}
+
+// maxIDs bounds the lists of a Result.
+const maxIDs = 1000
+
+func remember(ids []string, m *Message) []string {
+	if len(ids) < maxIDs {
+		ids = append(ids, m.Name())
 	}
-	return err
+	return ids
+}
+
+func (r *Result) undecided(messages []*Message) {
+	for _, m := range messages {
+		r.Undecided = remember(r.Undecided, m)
+	}
 }

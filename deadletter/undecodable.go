@@ -141,7 +141,7 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 // for a message that the API cannot read either.
 func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(message []byte) error) (position int,
 	err error) {
-	if err := cmp.Or(q.validate(), q.mayHold()); err != nil {
+	if err := cmp.Or(q.validate(), q.may(q.Handling.Hold, "read")); err != nil {
 		return 0, err
 	}
 	m, err := broker.NewAPI(api.URL, api.Client)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 const (
@@ -68,7 +69,17 @@ func (w *watch) check(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("deadletter: checking whether replayed messages fail again: %w", err)
 		}
-		w.sort(generations, records)
+		for _, g := range generations {
+			r := records[counter.Message{VHost: w.vhost, Queue: g.Queue, ID: g.ID, Generation: g.Generation}]
+			if r.Counted() == 0 && r.State != counter.StateDeadLetter {
+				w.generations = append(w.generations, g)
+				continue
+			}
+			w.count++
+			if len(w.failed) < maxIDs {
+				w.failed = append(w.failed, g.ID)
+			}
+		}
 	}
 	if w.count >= w.most {
 		return fmt.Errorf("%w: %d of the replayed messages", ErrFailingAgain, w.count)
@@ -76,41 +87,18 @@ func (w *watch) check(ctx context.Context) error {
 	return nil
 }
 
-// sort separates the generations that have failed from those to watch further.
-func (w *watch) sort(generations []counter.Message, records map[counter.Message]counter.Record) {
-	for _, g := range generations {
-		r := records[counter.Message{VHost: w.vhost, Queue: g.Queue, ID: g.ID, Generation: g.Generation}]
-		if r.Counted() == 0 && r.State != counter.StateDeadLetter {
-			w.generations = append(w.generations, g)
-			continue
-		}
-		w.count++
-		if len(w.failed) < maxIDs {
-			w.failed = append(w.failed, g.ID)
-		}
-	}
-}
-
 // linger checks once, and then again until the time is over.
 func (w *watch) linger(ctx context.Context, long time.Duration) error {
 	if w.records == nil {
 		return nil
 	}
-	end := time.NewTimer(long)
-	defer end.Stop()
-	again := time.NewTicker(checkEvery)
-	defer again.Stop()
-	for {
+	for end := time.Now().Add(long); ; {
+		left := time.Until(end)
 		w.checked = time.Time{}
-		if err := w.check(ctx); err != nil || len(w.generations) == 0 {
+		if err := w.check(ctx); err != nil || len(w.generations) == 0 || left <= 0 {
 			return err
 		}
-		select {
-		case <-end.C:
-			w.checked = time.Time{}
-			return w.check(ctx)
-		case <-again.C:
-		case <-ctx.Done():
+		if !pause.For(ctx, min(left, checkEvery)) {
 			return ctx.Err()
 		}
 	}
