@@ -37,6 +37,8 @@ type conductRun struct {
 	ran    map[string]int      // handler calls by id
 	skips  []string
 	paused bool
+	state  counter.BreakerState
+	permit []int64      // when permits are given
 	wire   *conductWire // of the session that consumes; nil: none has yet
 	closed bool         // it has no channel any more
 	over   bool
@@ -45,6 +47,7 @@ type conductRun struct {
 // conductWire is the broker's side of a link.
 type conductWire struct {
 	deliveries chan amqp.Delivery
+	beyond     chan amqp.Delivery
 	lost       chan *amqp.Error
 	cancelled  chan string
 }
@@ -92,7 +95,16 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 		time.AfterFunc(time.Duration(d.At)*time.Millisecond, func() { r.deliver(i, d) })
 	}
 	for _, e := range r.of.Events {
+		if e.Event == "permit" {
+			r.permit = append(r.permit, e.At)
+		}
 		time.AfterFunc(time.Duration(e.At)*time.Millisecond, func() {
+			if change := breakerEvents[e.Event]; change != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				change(&r.state)
+				return
+			}
 			r.note(conductEntry{ID: e.ID, Do: e.Event, answered: true})
 			events[e.Event](e.ID)
 		})
@@ -106,6 +118,15 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	r.late.close()
 	time.Sleep(time.Hour) // deaf handlers return
 	return trace
+}
+
+// breakerEvents are not in the trace.
+var breakerEvents = map[string]func(*counter.BreakerState){
+	"doubt":  func(b *counter.BreakerState) { b.Doubt = time.Now() },
+	"opened": func(b *counter.BreakerState) { b.Open = time.Now() },
+	"closed": func(b *counter.BreakerState) { b.Doubt, b.Open, b.Closed = time.Time{}, time.Time{}, time.Now() },
+	"others": func(b *counter.BreakerState) { b.Success = time.Now() },
+	"permit": func(*counter.BreakerState) {},
 }
 
 // consume consumes as Run does on one connection.
@@ -132,7 +153,7 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 
 // open begins a session on the broker. The trace has those that follow a pause.
 func (r *conductRun) open() *link {
-	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1),
+	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), beyond: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1),
 		cancelled: make(chan string, 1)}
 	r.mu.Lock()
 	again := r.wire != nil || r.of.Settings.Paused
@@ -152,7 +173,11 @@ func (r *conductRun) broker() *conductWire {
 
 // deliver delivers to the session that consumes, if there is one.
 func (r *conductRun) deliver(i int, d conductDelivery) {
-	if w := r.broker(); w != nil {
+	switch w := r.broker(); {
+	case w == nil:
+	case d.Beyond:
+		w.beyond <- r.delivery(i, d)
+	default:
 		w.deliveries <- r.delivery(i, d)
 	}
 }
@@ -172,7 +197,8 @@ func (r *conductRun) consumer() Consumer {
 	}
 	c := Consumer{
 		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries,
-		MaxAge:      time.Duration(set.MaxAge) * time.Millisecond,
+		MaxAge:  time.Duration(set.MaxAge) * time.Millisecond,
+		Breaker: set.Breaker, Patience: time.Duration(set.Patience) * time.Millisecond,
 		Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
 		Retry: map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
 		Isolation: map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects,
@@ -220,7 +246,7 @@ func (r *conductRun) note(e conductEntry) {
 			continue
 		}
 		same := before
-		same.Repeated, same.at, same.answered = false, e.at, e.answered
+		same.Repeated, same.at, same.answered, same.Progress = false, e.at, e.answered, e.Progress
 		if !before.answered && cmp.Equal(same, e, cmp.AllowUnexported(conductEntry{})) {
 			r.trace[i].Repeated, r.trace[i].answered = true, e.answered
 			return
@@ -283,7 +309,7 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	replyCodes := map[string]counter.ReplyCode{
 		"RUN": counter.ReplyRun, "WAIT": counter.ReplyWait, "SUSPECT": counter.ReplySuspect,
 		"REQUEUE": counter.ReplyRequeue, "EXHAUSTED": counter.ReplyExhausted,
-		"SUPERSEDED": counter.ReplySuperseded, "BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
+		"UNCOUNTED": counter.ReplyUncounted, "SUPERSEDED": counter.ReplySuperseded, "BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
 	}
 	return counter.Reply{
 		Code: replyCodes[reply.Code], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),
@@ -339,8 +365,46 @@ func (r *conductRun) next(e conductEntry) json.RawMessage {
 }
 
 func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
-	return conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First &&
+	e := conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First &&
 		do != "END", Fence: a.Fence}
+	if p := a.Progress; p.Breaker > 0 && (do == "START" || do == "FAIL") {
+		e.Progress = &conductProgress{Breaker: p.Breaker, Patience: p.Patience.Milliseconds(), Began: r.since(p.Began),
+			Ended: r.since(p.Ended), Failing: p.Failing}
+		if do == "FAIL" {
+			e.Progress.Attempt = r.since(p.Attempt)
+		}
+	}
+	return e
+}
+
+func (r *conductRun) since(at time.Time) *int64 {
+	if at.IsZero() {
+		return nil
+	}
+	return new(at.Sub(r.begin).Milliseconds())
+}
+
+// AskBreaker returns the breaker of the case's events. It gives each permit once.
+func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, _ counter.Progress, wants bool) (counter.BreakerState,
+	error) {
+	if kind := r.outage("ASK"); kind == "lost" {
+		<-ctx.Done()
+		return counter.BreakerState{}, ctx.Err()
+	} else if kind != "" {
+		return counter.BreakerState{}, errConduct
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, now := r.state, r.now()
+	b.Permitted = wants && len(r.permit) > 0 && r.permit[0] <= now
+	if b.Permitted {
+		r.permit = r.permit[1:]
+	}
+	b.Now, b.Next = time.Now(), time.Now().Add(3*time.Second)
+	if len(r.permit) > 0 {
+		b.Next = r.begin.Add(time.Duration(r.permit[0]) * time.Millisecond)
+	}
+	return b, nil
 }
 
 func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
@@ -454,8 +518,11 @@ func (h conductHandler) result() error {
 	if h.OK {
 		return nil
 	}
-	if h.Reject != "" {
+	switch {
+	case h.Reject != "":
 		return Reject(errors.New(h.Reject))
+	case h.NotCounted != "":
+		return NotCounted(errors.New(h.NotCounted))
 	}
 	err := errors.New(h.Fail)
 	if h.RetryAfter > 0 {
@@ -486,7 +553,8 @@ func (r *conductRun) Cancel(string, bool) error { return nil }
 func (r *conductRun) Qos(int, int, bool) error { return nil }
 
 func (r *conductRun) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
-	return make(chan amqp.Delivery), nil
+	r.note(conductEntry{Do: "fetch", answered: true})
+	return r.broker().beyond, nil
 }
 
 func (r *conductRun) Close() error {

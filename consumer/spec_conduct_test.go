@@ -14,6 +14,7 @@ import (
 type conductCase struct {
 	Name       string                                  `json:"name"`
 	Why        string                                  `json:"why"`
+	OfBreaker  bool                                    `json:"breaker,omitempty"`
 	Settings   conductSettings                         `json:"settings"`
 	Deliveries []conductDelivery                       `json:"deliveries"`
 	Handlers   map[string][]conductHandler             `json:"handlers"`
@@ -37,6 +38,8 @@ type conductSettings struct {
 	Reconnected     bool   `json:"reconnected,omitempty"`
 	Paused          bool   `json:"paused,omitempty"`
 	BlockedLanes    int    `json:"blocked_lanes,omitempty"`
+	Breaker         int    `json:"breaker,omitempty"`
+	Patience        int64  `json:"patience,omitempty"`
 }
 
 type conductDelivery struct {
@@ -47,12 +50,14 @@ type conductDelivery struct {
 	Headers     specTable `json:"headers,omitempty"`
 	Body        string    `json:"body,omitempty"`
 	Timestamp   int64     `json:"timestamp,omitempty"`
+	Beyond      bool      `json:"beyond,omitempty"` // the prefetch
 }
 
 type conductHandler struct {
 	OK          bool   `json:"ok,omitempty"`
 	Fail        string `json:"fail,omitempty"`
 	Reject      string `json:"reject,omitempty"`
+	NotCounted  string `json:"not_counted,omitempty"`
 	RetryAfter  int64  `json:"retry_after,omitempty"`
 	RetryAtMost *int   `json:"retry_at_most,omitempty"`
 	Takes       int64  `json:"takes,omitempty"`
@@ -74,29 +79,50 @@ type conductEvent struct {
 
 // conductEntry is one thing that the consumer did.
 type conductEntry struct {
-	ID         string `json:"id,omitempty"`
-	Do         string `json:"do"`
-	Token      int    `json:"token,omitempty"` // the Nth of the message
-	Generation string `json:"generation,omitempty"`
-	Mode       string `json:"mode,omitempty"`
-	First      bool   `json:"first,omitempty"`
-	Limit      *int   `json:"limit,omitempty"`
-	Wait       *int64 `json:"wait,omitempty"`
-	Cause      string `json:"cause,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	MaxAge     int64  `json:"max_age,omitempty"`
-	AtMost     int    `json:"at_most,omitempty"`
-	Delay      string `json:"delay,omitempty"`
-	Succeeded  bool   `json:"succeeded,omitempty"`
-	Number     int    `json:"number,omitempty"`
-	Last       int    `json:"last,omitempty"`
-	Fence      int64  `json:"fence,omitempty"`
-	Repeated   bool   `json:"repeated,omitempty"` // sent again because there was no reply
-	From       *int64 `json:"from,omitempty"`
-	To         *int64 `json:"to,omitempty"`
+	ID         string           `json:"id,omitempty"`
+	Do         string           `json:"do"`
+	Token      int              `json:"token,omitempty"` // the Nth of the message
+	Generation string           `json:"generation,omitempty"`
+	Mode       string           `json:"mode,omitempty"`
+	First      bool             `json:"first,omitempty"`
+	Limit      *int             `json:"limit,omitempty"`
+	Wait       *int64           `json:"wait,omitempty"`
+	Cause      string           `json:"cause,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
+	MaxAge     int64            `json:"max_age,omitempty"`
+	AtMost     int              `json:"at_most,omitempty"`
+	Delay      string           `json:"delay,omitempty"`
+	Succeeded  bool             `json:"succeeded,omitempty"`
+	Number     int              `json:"number,omitempty"`
+	Last       int              `json:"last,omitempty"`
+	Fence      int64            `json:"fence,omitempty"`
+	Repeated   bool             `json:"repeated,omitempty"` // sent again because there was no reply
+	Progress   *conductProgress `json:"progress,omitempty"`
+	From       *int64           `json:"from,omitempty"`
+	To         *int64           `json:"to,omitempty"`
 
 	at       int64
 	answered bool
+}
+
+// conductProgress is the progress of a process. Times are ms since the session began; nil: none.
+type conductProgress struct {
+	Breaker  int    `json:"breaker"`
+	Patience int64  `json:"patience,omitempty"`
+	Began    *int64 `json:"began,omitempty"`
+	Ended    *int64 `json:"ended,omitempty"`
+	Attempt  *int64 `json:"attempt,omitempty"`
+	Failing  bool   `json:"failing,omitempty"`
+}
+
+// like reports whether other is as expected. Times may differ by 200 ms; those that are nil are not compared.
+func (p *conductProgress) like(other *conductProgress) bool {
+	if p == nil || other == nil {
+		return p == other
+	}
+	near := func(a, b *int64) bool { return a == nil || b != nil && max(*a-*b, *b-*a) <= 200 }
+	return p.Breaker == other.Breaker && p.Patience == other.Patience && p.Failing == other.Failing &&
+		near(p.Began, other.Began) && near(p.Ended, other.Ended) && near(p.Attempt, other.Attempt)
 }
 
 func TestSpecConduct(t *testing.T) {
@@ -126,7 +152,9 @@ func TestSpecConductRunnerFails(t *testing.T) {
 			"to": func(e *conductEntry) { e.To = new(int64(-1)) }, "succeeded": func(e *conductEntry) {
 				e.Succeeded = !e.Succeeded
 			},
-			"id": func(e *conductEntry) { e.ID += "x" },
+			"id": func(e *conductEntry) { e.ID += "x" }, "progress": func(e *conductEntry) {
+				e.Progress = &conductProgress{Breaker: 101}
+			},
 		} {
 			wrong := slices.Clone(tc.Trace)
 			change(&wrong[n])
@@ -176,6 +204,9 @@ func checkMessage(want, got []conductEntry) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("entry %d came at %d ms", i, g.at))
 		}
 		w.From, w.To = nil, nil
+		if w.Progress.like(g.Progress) {
+			g.Progress = w.Progress
+		}
 		if diff := cmp.Diff(w, g, cmp.FilterPath(func(p cmp.Path) bool {
 			f := p.Last().String()
 			return f == ".at" || f == ".answered"

@@ -22,6 +22,7 @@ type stepsCase struct {
 	Name, Why string
 	Operators bool
 	Moves     bool // a step is one of a consumer that moves messages
+	Breaker   bool // the same, of one that has a breaker
 	TTL       int64
 	Given     specGiven
 	Steps     []specStep
@@ -35,6 +36,42 @@ type specGiven struct {
 	Pause      *specPause
 	Skips      []specSkip
 	Types      map[string]string
+	Breaker    *specBreaker
+}
+
+// specBreaker is the breaker of the queue. Times are ms; nil is 0.
+type specBreaker struct {
+	Success, Doubt, Open, Closed, Next, Count, Awaited *int64
+	Permits, Alike                                     int
+	Reason                                             specText
+	Streak                                             []struct {
+		At int64
+		ID specText
+	}
+}
+
+// at is the breaker with times relative to begin.
+func (s specBreaker) at(begin int64) rules.Breaker {
+	b := rules.Breaker{Permits: s.Permits, Alike: s.Alike, Reason: string(s.Reason)}
+	into := breakerTimes(&b)
+	for i, ms := range []*int64{s.Success, s.Doubt, s.Open, s.Closed, s.Next, s.Count, s.Awaited} {
+		if ms != nil {
+			*into[i] = time.UnixMilli(*ms + begin).UTC()
+		}
+	}
+	for _, f := range s.Streak {
+		hash, _, _ := strings.Cut(member(string(f.ID), ""), ":")
+		b.Streak = append(b.Streak, rules.FirstFailure{At: time.UnixMilli(f.At + begin).UTC(), Message: hash[:16]})
+	}
+	return b
+}
+
+func breakerTimes(b *rules.Breaker) []*time.Time {
+	times := []*time.Time{&b.Success, &b.Doubt, &b.Open, &b.Closed, &b.Next, &b.Count, &b.Awaited}
+	for i := range b.Streak {
+		times = append(times, &b.Streak[i].At)
+	}
+	return times
 }
 
 type specPause struct {
@@ -72,6 +109,9 @@ type specStep struct {
 	Paused          bool
 	Reader, State   string
 	Delay           string
+	Progress        string
+	Wants           bool
+	Count           int64 // of RESUME
 	CopyNumber      int64 `json:"copy_number"` // of MOVED
 	Reply           json.RawMessage
 }
@@ -100,6 +140,7 @@ type specControl struct {
 type specAfter struct {
 	Records    []specRecord
 	Tombstones *struct{ Count, Removed int64 }
+	Breaker    *specBreaker
 }
 
 // specRun is one run of a case: a store of its own, and what was seen of it.
@@ -142,6 +183,7 @@ func runSteps(t *testing.T, on *Counter, tc stepsCase) []string {
 	}
 	r.checkRecords()
 	r.checkTombstones()
+	r.checkBreaker()
 	return r.wrong
 }
 
@@ -191,6 +233,9 @@ func (r *specRun) seed() {
 	for _, s := range g.Skips {
 		mustDo(r.t, r.rdb, "zadd", r.key("skips"), s.Until+r.begin, member(string(s.ID), string(s.Generation)))
 	}
+	if g.Breaker != nil {
+		mustDo(r.t, r.rdb, "set", r.key("breaker"), rules.EncodeBreaker(g.Breaker.at(r.begin)), "px", r.ttl())
+	}
 	for name := range g.Types {
 		mustDo(r.t, r.rdb, "rpush", r.key(name), "x")
 	}
@@ -214,7 +259,7 @@ func (r *specRun) take(at int, steps []specStep) {
 	switch s := steps[0]; {
 	case s.Step == "CONTROL":
 		r.control(at, s)
-	case s.Step == "LIMIT" || s.Step == "PAUSE":
+	case s.Step == "LIMIT" || s.Step == "PAUSE" || s.Step == "ASK" || s.Step == "RESUME":
 		r.operate(at, s)
 	case len(steps) == 1:
 		reply, err := r.one(s)
@@ -242,7 +287,7 @@ func (s specStep) attempt() Attempt {
 	return Attempt{
 		Message: messageOf(s.ID, s.Generation), Token: s.Token, Consumer: s.Consumer, Fence: s.Fence,
 		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, Delay: s.delay(), First: s.Age >= 0,
-		Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
+		Progress: s.progress(), Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
 	}
 }
 
@@ -253,6 +298,23 @@ func (s specStep) delay() (l Delay) {
 			Lease: time.Duration(number(w[3])) * time.Millisecond, Body: w[4]}
 	}
 	return l
+}
+
+// progress reads the argument of a breaker.
+func (s specStep) progress() (p Progress) {
+	w := strings.Fields(s.Progress)
+	if len(w) != 7 {
+		return p
+	}
+	now := time.Now()
+	for i, at := range []*time.Time{&p.Began, &p.Ended, &p.Attempt} {
+		if ms := w[3+i]; ms != "-1" {
+			*at = now.Add(-time.Duration(number(ms)) * time.Millisecond)
+		}
+	}
+	p.Breaker, p.Patience = int(number(w[1])), time.Duration(number(w[2]))*time.Millisecond
+	p.Failing = w[6] == "1"
+	return p
 }
 
 // request is the step as the pipeline sends it.
@@ -384,7 +446,7 @@ func (r *specRun) control(at int, s specStep) {
 	}
 }
 
-// operate takes a step of an operator that is not of one message. Its reply is 1, or 0 if nothing was done.
+// operate takes a step that is not of one message. Its reply is 1, or 0 if nothing was done.
 func (r *specRun) operate(at int, s specStep) {
 	admin, note := r.Admin(), Note{By: s.By, Why: s.Why}
 	var err error
@@ -393,6 +455,13 @@ func (r *specRun) operate(at int, s specStep) {
 		err = admin.Pause(r.t.Context(), "/", "orders", note)
 	case s.Step == "PAUSE":
 		err = admin.Resume(r.t.Context(), "/", "orders", note)
+	case s.Step == "RESUME":
+		err = admin.ResumeBreaker(r.t.Context(), "/", "orders", time.Duration(s.Count)*time.Millisecond)
+	case s.Step == "ASK":
+		var b BreakerState
+		if b, err = r.AskBreaker(r.t.Context(), "/", "orders", s.progress(), s.Wants); err == nil && !b.Permitted {
+			err = ErrBreakerClosed
+		}
 	default:
 		o := Override{Note: note}
 		if s.MaxRetries != "" {
@@ -404,7 +473,8 @@ func (r *specRun) operate(at int, s specStep) {
 		err = admin.SetLimit(r.t.Context(), "/", "orders", o)
 	}
 	done := "1"
-	if errors.Is(err, ErrPaused) || errors.Is(err, ErrNotPaused) || errors.Is(err, errNoOverride) {
+	if errors.Is(err, ErrPaused) || errors.Is(err, ErrNotPaused) || errors.Is(err, errNoOverride) ||
+		errors.Is(err, ErrBreakerClosed) {
 		done, err = "0", nil
 	}
 	if err != nil || done != string(s.Reply) {
@@ -519,5 +589,35 @@ func (r *specRun) checkTombstones() {
 		if err != nil && !errors.Is(err, redis.Nil) || got.Count != want.Count || got.Removed != want.Removed {
 			r.differ("tombstones: %+v, %v, want %+v", got, err, *want)
 		}
+	}
+}
+
+// checkBreaker compares the breaker. The success may be earlier by the time that a step is under way.
+func (r *specRun) checkBreaker() {
+	if r.of.After.Breaker == nil {
+		return
+	}
+	text, err := r.rdb.Get(r.t.Context(), r.key("breaker")).Result()
+	got, ok := rules.DecodeBreaker(text)
+	if err != nil || !ok {
+		r.differ("breaker: %q, %v", text, err)
+		return
+	}
+	want, passed := r.of.After.Breaker.at(r.begin), time.Duration(r.now()-r.begin)*time.Millisecond
+	wanted := breakerTimes(&want)
+	for i, at := range breakerTimes(&got) {
+		if i >= len(wanted) || at.IsZero() || wanted[i].IsZero() {
+			continue
+		}
+		early := time.Duration(0)
+		if i == 0 {
+			early = 100 * time.Millisecond
+		}
+		if late := at.Sub(*wanted[i]); late >= -early && late <= passed {
+			*at = *wanted[i]
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.differ("breaker:\n%s", diff)
 	}
 }
