@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -102,7 +101,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	c, err := console.New(console.Options{
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
 		Queues: o.queues,
-		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: change.ThisUser(), Allow: allow,
+		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: func(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) },
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
@@ -104,6 +103,7 @@ func consumeArgs(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
 func (o *consume) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.http, "http", "",
@@ -140,7 +140,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: "+
 		"pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
 	f.BoolVar(&o.ackEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
-	f.StringVar(&o.backoff, "backoff", runner.DefaultBackoff,
+	f.StringVar(&o.backoff, "backoff", defaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
 			"second, less a random part of up to half")
 	f.DurationVar(&o.delayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
@@ -198,7 +198,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	if o.laneHeader != "" {
 		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.laneHeader) }
 	}
-	wait, err := runner.ParseBackoff(o.backoff)
+	wait, err := parseBackoff(o.backoff)
 	if err != nil {
 		return c, cli.Misusef("--backoff: %w", err)
 	}
@@ -243,8 +243,8 @@ func (o *consume) refuse(k consumer.Consumer) error {
 		return cli.Refused("retry", o.retry, "requeue or in-place")
 	case k.Isolation == 0:
 		return cli.Refused("isolation", o.isolation, "suspects or off")
-	case k.MaxRetries < 0 || k.MaxRetries > runner.MostRetries:
-		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", runner.MostRetries))
+	case k.MaxRetries < 0 || k.MaxRetries > mostRetries:
+		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
 	case k.MaxAge < 0:
 		return cli.Refused("max-age", k.MaxAge, "0 or more")
 	case k.Breaker < 0 || k.Breaker == 1 || k.Breaker > counter.MaxBreaker:

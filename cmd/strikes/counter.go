@@ -1,10 +1,23 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/counters"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) counterCommand() *cobra.Command {
@@ -18,46 +31,172 @@ func (a *app) counterCommand() *cobra.Command {
 }
 
 func (a *app) counterListCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c, most := a.storeVerb(), 0
 	cmd := &cobra.Command{
 		Use: "list QUEUE", Short: "list messages that fail, run or are dead-lettered", Args: cobra.ExactArgs(1),
 		Example: "  strikes counter list orders\n  strikes counter list orders --limit 20 --json",
 		Long:    "The newest comes first. strikes help words explains STATE.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.List(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args[0], most) },
 	}
-	cmd.Flags().IntVar(&c.Most, "limit", 0, "list `N` at most; 0: all")
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object a message")
-	c.AddRecords(cmd)
+	cmd.Flags().IntVar(&most, "limit", 0, "list `N` at most; 0: all")
+	c.addOutput(cmd, "print one JSON object a message")
 	return cmd
 }
 
+func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
+	if most < 0 {
+		return cli.Refused("limit", most, "0 or more")
+	}
+	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
+		override, err := q.Override(ctx)
+		if err != nil {
+			return err
+		}
+		out, n := render.Records(c.Out, c.json), 0
+		for r, err := range q.List(ctx, most) {
+			if err != nil {
+				return errors.Join(out.Flush(), err)
+			}
+			if err := out.Row(ops.Of(r, override, time.Now())); err != nil {
+				return err
+			}
+			n++
+		}
+		if n == 0 {
+			return q.None("nothing is counted")
+		}
+		return out.Flush()
+	})
+}
+
 func (a *app) counterGetCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := a.storeVerb()
 	cmd := &cobra.Command{
 		Use: "get QUEUE ID", Short: "show what is counted of one message", Args: cobra.ExactArgs(2),
 		Example: "  strikes counter get orders order-17",
 		Long: `Each generation of the message is shown, the newest first: a replay begins a new
 one. Put an ID that begins with - after --. strikes help words explains the
 state.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Get(cmd.Context(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.get(cmd.Context(), args[0], args[1]) },
 	}
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object a generation")
-	c.AddRecords(cmd)
+	c.addOutput(cmd, "print one JSON object a generation")
 	return cmd
 }
 
+func (c *storeVerb) get(ctx context.Context, queue, id string) error {
+	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
+		all, err := q.Message(ctx, id)
+		if err != nil {
+			return err
+		}
+		override, err := q.Override(ctx)
+		if err != nil {
+			return err
+		}
+		show := func(r ops.Record) error { return jsonl.NewEncoder(c.Out).Encode(r) }
+		if !c.json {
+			show = func(r ops.Record) error { return render.Record(c.Out, r) }
+		}
+		for i, r := range all {
+			if i > 0 && !c.json {
+				fmt.Fprintln(c.Out)
+			}
+			if err := show(ops.Of(r, override, time.Now())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func (a *app) counterResetCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := changeVerb{storeVerb: a.storeVerb()}
 	cmd := &cobra.Command{
 		Use: "reset QUEUE ID…", Short: "give messages all their attempts again", Args: cobra.MinimumNArgs(2),
 		Example: `  strikes counter reset orders order-17 order-18 --why "the bank was down"`,
 		Long: `Forgets what was counted of the messages. A message that is in the dead-letter
 queue stays there. Who, when and why are kept with the record. Put an ID that
 begins with - after --.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Reset(cmd.Context(), args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.noted(cmd.Context(), ops.VerbReset, args[0], ops.Ask{}, args[1:]...)
+		},
 	}
-	c.AddNote(cmd)
-	c.AddChange(cmd, "forgotten", " an id")
-	c.AddRecords(cmd)
+	c.addNote(cmd)
+	c.addChange(cmd, "forgotten", " an id")
 	return cmd
+}
+
+// storeVerb is one run of a verb on what the store keeps of a queue.
+type storeVerb struct {
+	cli.Streams
+	connect.Flags
+
+	json bool
+}
+
+func (a *app) storeVerb() storeVerb { return storeVerb{Streams: a.Streams} }
+
+// addOutput adds --json, and the flags that lead to the records.
+func (c *storeVerb) addOutput(cmd *cobra.Command, json string) {
+	cli.JSON(cmd.Flags(), &c.json, json)
+	c.AddRecords(cmd)
+}
+
+// withQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
+// virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
+func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Queue) error) error {
+	vhost := c.VHost
+	if vhost == "" {
+		b, err := c.Broker()
+		if err != nil {
+			return err
+		}
+		vhost = b.VHost
+	}
+	store, err := c.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
+		fmt.Fprintf(c.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
+	}})
+	var foreign *ops.ForeignError
+	switch {
+	case errors.As(err, &foreign):
+		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
+			"reach); "+
+			"look at it, then remove it: %s", err, redisCLI(c.RedisURL, append([]string{"DEL"}, foreign.Keys...)...))
+	case errors.Is(err, ops.ErrNone):
+		if missing := c.RefuseMissing(ctx, queue); missing != nil {
+			return missing
+		}
+		return cli.WithCode(err, cli.ExitNothing)
+	case errors.Is(err, counter.ErrOver):
+		return cli.Misusef("%w: nothing is done; replay what is in the dead-letter queue instead", err)
+	}
+	return err
+}
+
+// redisCLI is a line for a shell that gives a command to the store at a URL; it asks for the password, if there is one.
+// To one node of a cluster, or to a Sentinel, it does not know the way.
+func redisCLI(rawURL string, command ...string) string {
+	line := []string{"redis-cli"}
+	if u, err := url.Parse(rawURL); err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") {
+		at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+		if db := u.Query().Get("db"); db != "" {
+			at.Path = "/" + db
+		}
+		line = append(line, "-u", shell.Word(at.String()))
+		if user := u.User.Username(); user != "" {
+			line = append(line, "--user", shell.Word(user))
+		}
+		if _, set := u.User.Password(); set {
+			line = append(line, "--askpass")
+		}
+	}
+	for _, word := range command {
+		line = append(line, shell.Word(word))
+	}
+	return strings.Join(line, " ")
 }

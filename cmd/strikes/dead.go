@@ -1,16 +1,21 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // deadWhere says where dead letters are.
@@ -33,7 +38,7 @@ type deadFilter struct {
 type deadChange struct {
 	deadWhere
 	deadFilter
-	change.Note
+	note
 
 	all, dryRun, yes, json bool
 	most                   int // --max
@@ -85,7 +90,7 @@ func (c *deadChange) addTo(cmd *cobra.Command, done string) {
 	f.BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
 	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
 	cli.JSON(f, &c.json, "print one JSON object a dead letter")
-	c.AddAudit(cmd)
+	c.addAudit(cmd)
 }
 
 // addDeadLetterQueue adds --dead-letter-queue, or --dlq.
@@ -100,4 +105,114 @@ func deadKinds() (names []string) {
 		names = append(names, string(k))
 	}
 	return names
+}
+
+// filter reads which dead letters are meant. Without the store it refuses
+// what only the store knows.
+func (c *deadFilter) filter(w *deadWhere, ids []string) (deadletter.Filter, error) {
+	f := deadletter.Filter{
+		IDs: ids, Queue: c.origin, Kind: deadletter.Kind(c.kind), Reason: c.lastError, Group: c.group,
+		Older: c.older, Newer: c.newer, Lane: c.laneHeader, LaneValue: c.lane,
+	}
+	switch {
+	case w.Changed("lane") != (c.laneHeader != ""):
+		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
+	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
+		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(deadKinds(), ", "))
+	case f.Group != "" && !reason.IsKey(f.Group):
+		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")
+	case f.Older < 0 || f.Newer < 0:
+		return f, cli.Misusef("--older-than and --newer-than must not be negative")
+	case f.Newer > 0 && f.Newer < f.Older:
+		return f, cli.Misusef("--newer-than must not be less than --older-than, got %v and %v", f.Newer, f.Older)
+	case w.noStore && f.NeedsRecords() && !ofTheBroker(f):
+		return f, cli.Misusef("--no-store cannot be used with --error or --group, or with a --kind that only the store knows")
+	}
+	return f, nil
+}
+
+// ofTheBroker reports whether the dead letter itself shows what the filter asks for.
+func ofTheBroker(f deadletter.Filter) bool {
+	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
+		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
+}
+
+// withCode gives an error of package deadletter its exit code.
+func withCode(err error) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy),
+		errors.Is(err, deadletter.ErrQueueNotFound),
+		errors.Is(err, deadletter.ErrNoOrigin), errors.Is(err, deadletter.ErrTarget):
+		return cli.WithCode(err, cli.ExitMisuse)
+	case errors.Is(err, deadletter.ErrInterrupted), errors.Is(err, deadletter.ErrUnanswered),
+		errors.Is(err, context.DeadlineExceeded):
+		return cli.WithCode(err, cli.ExitUnreachable)
+	}
+	return err
+}
+
+// wanted are the ids and fingerprints that were asked for by name, and those of them that were found.
+type wanted struct {
+	ids   []string
+	group string          // key
+	found map[string]bool // by id and fingerprint of what was seen
+	any   bool
+	all   bool // nothing was asked for in particular
+}
+
+func seek(f deadletter.Filter) *wanted {
+	return &wanted{ids: f.IDs, group: f.Group, found: map[string]bool{}, all: f.Everything()}
+}
+
+func (s *wanted) saw(l *deadletter.Message) {
+	if len(s.ids) > 0 {
+		s.any = true
+		s.found[l.ID], s.found[l.Fingerprint] = true, true
+	}
+}
+
+// names are the ids that were not found, the first of them, as a list that follows a colon; empty if there are none.
+func (s *wanted) names() string {
+	var missing []string
+	for _, id := range s.ids {
+		if !s.found[id] && !slices.Contains(missing, id) {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return ": " + term.Names(missing)
+}
+
+// none is the error for no dead letters at all.
+func (s *wanted) none(queue string, empty bool) error {
+	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
+	if s.all || empty {
+		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
+	}
+	return cli.WithCode(errors.New(text), cli.ExitNothing)
+}
+
+// missing returns an error that names the ids that were not found; nil if none was found, which none reports.
+func (s *wanted) missing(queue string) error {
+	if names := s.names(); names != "" && s.any {
+		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names),
+			cli.ExitNothing)
+	}
+	return nil
+}
+
+// also returns err followed by what is missing, with the exit code of err if it has one.
+func (s *wanted) also(err error, queue string) error {
+	missing := s.missing(queue)
+	switch {
+	case missing == nil:
+		return err
+	case err == nil:
+		return missing
+	}
+	return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 }

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // deadDrop is one run of dead drop.
@@ -122,4 +128,161 @@ func (c *deadDrop) reportDropped(messages []*deadletter.Message, asJSON bool) er
 		}
 	}
 	return nil
+}
+
+// undecodable says, in the words of the command, which message cannot be decoded and how to take it out.
+type undecodable struct {
+	*deadletter.UndecodableError
+	text string
+}
+
+func (e undecodable) Error() string { return e.text }
+func (e undecodable) Unwrap() error { return e.UndecodableError }
+
+// wayOut returns err. For an undecodable message it names the command that takes the message out.
+func (q *dlq) wayOut(err error) error {
+	var bad *deadletter.UndecodableError
+	if !errors.As(err, &bad) || errors.As(err, new(undecodable)) {
+		return err
+	}
+	behind := ""
+	if bad.AtLeast {
+		behind = ", or one behind it,"
+	}
+	text := fmt.Sprintf("message %d of queue %s%s cannot be decoded, and no message behind it can be read: %s. ",
+		bad.Position, q.where(), behind, bad.Wrong)
+	source := shell.Operands(q.queue)
+	if bad.Unconverted {
+		text += fmt.Sprintf("Neither can the management API read it. Replay or drop those before it (strikes dead replay "+
+			"%s --all stops at it), "+
+			"and take it out with an AMQP 1.0 receiver (docs/operations.md#a-message-cannot-be-decoded)", source)
+	} else {
+		text += fmt.Sprintf("Take it out, and leave those before it in the queue: strikes dead drop %s --undecodable "+
+			"--to FILE", source)
+	}
+	return undecodable{bad, text}
+}
+
+// dropUndecodable takes the first message that cannot be decoded off the queue, into the file of --to.
+func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []string) error {
+	if f, err := c.filter(&c.deadWhere, ids); err != nil || !f.Everything() || c.all || c.most > 0 || c.dryRun {
+		return cli.Misusef("--undecodable says which message is dropped; leave out ids, filters, --all, --max and --dry-run")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if q.api.URL == "" {
+		return cli.Misusef("--undecodable needs the management API, which can read the message: give --management-url")
+	}
+	question := fmt.Sprintf("Drop the first message of queue %s that cannot be decoded, once it is in %s?", q.where(),
+		term.Shown(c.to))
+	if err := c.Confirm(ctx, c.yes, false, question); err != nil {
+		return err
+	}
+	file, err := openKeep(c.to, q.dead.Name)
+	if err != nil {
+		return err
+	}
+	ended := q.auditAs(ctx, c.Err, c.given(), "drop", "--undecodable")
+	p := term.NewProgress(c.Err)
+	q.dead.Progress = showing(p)
+	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
+	p.Finish()
+	err = errors.Join(err, file.finish())
+	if err == nil {
+		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.to),
+			position, q.where())
+		ended(1, nil)
+		return nil
+	}
+	ended(0, err)
+	if errors.Is(err, deadletter.ErrAllDecodable) {
+		return cli.WithCode(err, cli.ExitNothing)
+	}
+	return q.fail(err)
+}
+
+// keepFile is where dead messages are kept.
+type keepFile struct {
+	*os.File
+	n     int
+	from  string // which queue
+	fresh bool   // it was not there before
+}
+
+// openKeep opens a file for dead messages after what is there. Only its owner may read it: they may hold anything.
+func openKeep(name, from string) (*keepFile, error) {
+	_, missing := os.Stat(name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, cli.Misusef("nothing is dropped: %w", err)
+	}
+	k := &keepFile{File: f, from: from, fresh: errors.Is(missing, fs.ErrNotExist)}
+	if err := errors.Join(k.endLine(), syncDir(filepath.Dir(name))); err != nil {
+		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
+	}
+	return k, nil
+}
+
+// endLine ends a last line that was cut off, so that the next one does not become part of it.
+func (k *keepFile) endLine() error {
+	info, err := k.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := k.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = k.WriteString("\n")
+	return err
+}
+
+// finish closes the file, and leaves none behind for nothing.
+func (k *keepFile) finish() error {
+	err := k.Close()
+	if k.n == 0 && k.fresh {
+		err = errors.Join(err, os.Remove(k.Name()))
+	}
+	return err
+}
+
+// keep returns nil once the messages are on disk.
+func (k *keepFile) keep(messages []*deadletter.Message) error {
+	w := bufio.NewWriter(k.File)
+	out := json.NewEncoder(w)
+	for _, m := range messages {
+		if err := out.Encode(jsonl.MessageOf(m.ForReplay(k.from))); err != nil {
+			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
+		}
+	}
+	if err := errors.Join(w.Flush(), k.Sync()); err != nil {
+		return err
+	}
+	k.n += len(messages)
+	return nil
+}
+
+// keepLine returns nil once the line is on disk.
+func (k *keepFile) keepLine(line []byte) error {
+	if _, err := k.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("the message cannot be written to the file: %w", err)
+	}
+	if err := k.Sync(); err != nil {
+		return err
+	}
+	k.n++
+	return nil
+}
+
+// syncDir makes sure that a new file has its name on disk.
+func syncDir(name string) error {
+	d, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }

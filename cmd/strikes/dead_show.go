@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -128,4 +132,170 @@ func (c *deadShow) print(l *deadletter.Message, another bool) error {
 		fmt.Fprintln(c.Out)
 	}
 	return render.DeadLetter(c.Out, l)
+}
+
+// search looks for the dead letters of one id.
+type search struct {
+	q       *dlq
+	filter  deadletter.Filter
+	bounds  deadletter.Bounds
+	message bool // a record will not do
+	found   int
+
+	kept   kept
+	unread bool // the store alone answers
+}
+
+// find decides how far to read.
+func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
+	s = &search{q: q, filter: f, message: c.body || c.json}
+	if c.search < 0 {
+		return nil, cli.Refused("search", c.search, "0 or more")
+	}
+	if s.kept, err = q.keptOf(ctx, f); err != nil {
+		return nil, err
+	}
+	switch long := q.ready > searched; {
+	case c.Changed("search"):
+		s.bounds.AtMost = c.search
+	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
+		s.bounds.Picked, s.bounds.AtLeast = 1, searched
+	case long:
+		s.unread = true
+	default:
+		s.bounds.AtMost = searched
+	}
+	return s, nil
+}
+
+// each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
+func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
+	if s.unread {
+		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all",
+			s.q.where(), s.q.ready, searched))
+	}
+	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
+		var left *deadletter.UnreadError
+		switch {
+		case errors.As(err, &left) && s.found > 0:
+			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 "+
+				"reads all)", left.Read, left.Of), nil
+		case err != nil:
+			return s.fallBack(show, err)
+		}
+		if err := show(l); err != nil {
+			return "", err
+		}
+		s.found++
+	}
+	if s.found == 0 {
+		return "", s.absent(show)
+	}
+	return "", nil
+}
+
+// answer shows what the store knows; why says why the queue was not read.
+func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
+	if s.kept.dead == nil {
+		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
+			term.Shown(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
+	}
+	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have "+
+		"left the queue since.",
+		why, time.Now().UTC().Format(time.RFC3339))
+	return remark, show(s.kept.dead)
+}
+
+// fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
+func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
+	var left *deadletter.UnreadError
+	partly := errors.As(cause, &left)
+	why := cli.Plain(s.q.wayOut(cause))
+	if partly {
+		why = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
+			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
+	}
+	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) ||
+		errors.Is(cause, deadletter.ErrUndecodable)
+	switch {
+	case (partly || refused) && s.found == 0 && !s.message && s.kept.dead != nil:
+		return s.answer(show, why)
+	case partly:
+		return "", cli.WithCode(errors.New(why), cli.ExitNothing)
+	}
+	return "", s.q.fail(cause)
+}
+
+// kept is what the store knows of the dead letters of one id.
+type kept struct {
+	dead    *deadletter.Message // the newest that was neither replayed nor dropped; nil: none
+	removed *deadletter.Message // the newest that was; nil: none
+	alive   ops.State           // of the newest generation, if that is not dead-lettered
+}
+
+// keptOf asks the store for the dead letters that a filter with one id picks.
+func (q *dlq) keptOf(ctx context.Context, f deadletter.Filter) (k kept, err error) {
+	if q.store == nil {
+		return k, nil
+	}
+	all, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, f.IDs[0])
+	if err != nil {
+		return k, err
+	}
+	for i := range all { // the newest first
+		r := &all[i]
+		m := deadletter.OfRecord(r)
+		switch {
+		case r.State != counter.StateDeadLetter:
+			if i == 0 {
+				k.alive = ops.StateOf(*r)
+			}
+		case !f.Match(m, time.Now()):
+		case r.Removed.IsZero():
+			k.dead = m
+			return k, nil
+		case k.removed == nil:
+			k.removed = m
+		}
+	}
+	return k, nil
+}
+
+// absent shows the record of a dead letter that the queue, which was read to its end, does not hold.
+func (s *search) absent(show func(*deadletter.Message) error) error {
+	err := s.q.nothing(seek(s.filter))
+	if s.q.held != nil || s.q.unseen > 0 {
+		return err
+	}
+	last := s.kept.dead
+	if last == nil {
+		last = s.kept.removed
+	}
+	if last != nil && !s.message {
+		if err := show(last); err != nil {
+			return err
+		}
+	}
+	if why := s.kept.whereabouts(s.q.queue, s.filter.IDs[0]); why != "" {
+		return cli.WithCode(fmt.Errorf("%w; %s", err, why), cli.ExitNothing)
+	}
+	return err
+}
+
+// whereabouts returns the state of a message that is not in the dead-letter queue, by its record, and the command that
+// shows more. It is empty if the store has no record.
+func (k kept) whereabouts(queue, id string) string {
+	switch {
+	case k.alive != "":
+		return fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", k.alive,
+			shell.Operands(queue, id))
+	case k.dead != nil:
+		return fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
+			"run: strikes doctor %s",
+			k.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
+	case k.removed != nil:
+		return fmt.Sprintf("by its record it was replayed or dropped at %s; run: strikes audit %s",
+			k.removed.Record.Removed.UTC().Format(time.RFC3339), shell.Operands(queue))
+	}
+	return ""
 }

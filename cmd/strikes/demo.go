@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
 	"github.com/strikesmq/strikes/console"
@@ -60,7 +59,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) error {
 // showDemo serves the console on what a demo left behind, at a free port. It ends with ctx.
 func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
 	c, err := console.New(console.Options{
-		Store: s.Store, Dial: s.Broker.Dial, VHost: s.Broker.VHost, Queues: []string{s.Queue}, Actor: change.ThisUser(),
+		Store: s.Store, Dial: s.Broker.Dial, VHost: s.Broker.VHost, Queues: []string{s.Queue}, Actor: thisUser(),
 		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbSkip, console.VerbLimit, console.VerbPause},
 	})
 	if err != nil {

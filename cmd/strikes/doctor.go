@@ -1,13 +1,27 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/findings"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	c := findings.Command{Streams: a.Streams}
+	c := examination{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it", Args: cobra.ArbitraryArgs,
 		Example: "  strikes doctor\n  strikes doctor orders --probe\n  strikes doctor orders --fix --dry-run",
@@ -33,8 +47,201 @@ It examines everything before it exits: 5 if anything is wrong; else 69 if the
 store is out of reach, 4 if permissions are missing, 2 if a QUEUE or the store's
 database does not exist, 0 if there are only warnings. A broker that cannot be
 asked ends it immediately, with 69 or 4.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
-	c.AddTo(cmd)
+	c.addTo(cmd)
 	return cmd
+}
+
+// examination is one run of the doctor: what consumers need, and where the servers are.
+type examination struct {
+	cli.Streams
+	connect.Flags
+
+	maxRetries         int
+	backoff            string
+	ordered, allowDrop bool
+	probe, json        bool
+
+	fixes, dryRun, yes bool
+	exchangeType       string
+	note               // of the fix
+}
+
+// addTo adds the flags.
+func (c *examination) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.AddBroker(cmd)
+	c.AddStore(cmd)
+	c.AddManagement(cmd)
+	f.IntVar(&c.maxRetries, "max-retries", consumer.DefaultMaxRetries,
+		"how often consumers retry: the delivery limit must allow `N` retries")
+	f.StringVar(&c.backoff, "backoff", defaultBackoff,
+		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
+	f.BoolVar(&c.ordered, "ordered", false, "messages must be handled in order")
+	f.BoolVar(&c.allowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&c.probe, "probe", false, "prove it, with scratch messages")
+	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
+	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
+	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
+	f.StringVar(&c.exchangeType, "exchange-type", "",
+		"with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
+	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
+	c.addAudit(cmd)
+	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
+	cli.JSON(f, &c.json, "print one JSON object a finding")
+}
+
+// run examines queues, or all of the virtual host if none is named, then the broker and the store.
+func (c *examination) run(ctx context.Context, queues []string) error {
+	need, err := c.need()
+	if err != nil {
+		return err
+	}
+	if c.probe && len(queues) == 0 {
+		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
+	}
+	if err := c.checkFix(len(queues)); err != nil {
+		return err
+	}
+	b, err := c.Broker()
+	if err != nil {
+		return err
+	}
+	store, err := c.StoreUnasked()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p := &reports{out: c.Out, json: c.json}
+	examine := true
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(),
+			Named: len(queues) > 0, Probe: c.probe}
+		if len(queues) == 0 {
+			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
+				return err
+			}
+		}
+		if c.fixes {
+			if examine, err = c.fix(ctx, conn, checkup.Need, store.Admin(), queues); err != nil || !examine {
+				return err
+			}
+		}
+		if err := checkup.Queues(ctx, queues, p.print); err != nil {
+			return err
+		}
+		broker, err := checkup.Broker(ctx)
+		if err != nil {
+			return err
+		}
+		return p.print(broker)
+	})
+	if err != nil || !examine {
+		return err
+	}
+	if err := c.examineStore(ctx, store, p); err != nil {
+		return err
+	}
+	return p.verdict()
+}
+
+// checkFix refuses flags that do not fit together.
+func (c *examination) checkFix(queues int) error {
+	switch {
+	case c.fixes && queues == 0:
+		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
+	case c.fixes && c.probe:
+		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
+	case !c.fixes && (c.dryRun || c.yes || c.exchangeType != "" || c.why != ""):
+		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
+	}
+	return nil
+}
+
+func (c *examination) need() (inspect.Need, error) {
+	api, err := c.Management()
+	if err != nil {
+		return inspect.Need{}, err
+	}
+	wait, err := parseBackoff(c.backoff)
+	if err != nil {
+		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
+	}
+	need := inspect.Need{
+		MaxRetries: c.maxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
+		Ordered: c.ordered, AllowDrop: c.allowDrop, Management: api,
+	}
+	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
+		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+	}
+	return need, nil
+}
+
+// findManagement tries the usual address of the management API, unless one was given.
+func (c *examination) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
+	need inspect.Need) inspect.Need {
+	if need.Management != "" {
+		return need
+	}
+	found, err := b.Management(ctx, conn, need)
+	if err != nil {
+		fmt.Fprintf(c.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
+			"tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
+	return found
+}
+
+// list names every queue to examine.
+func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]string, error) {
+	if need.Management == "" {
+		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+	}
+	found, err := doctor.List(ctx, conn, need)
+	switch {
+	case errors.Is(err, broker.ErrDenied):
+		return nil, cli.WithCode(err, cli.ExitDenied)
+	case err != nil && ctx.Err() == nil:
+		return nil, cli.WithCode(err, cli.ExitUnreachable)
+	case err != nil:
+		return nil, err
+	case len(found.Queues) == 0:
+		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
+	case len(found.PassedOver) > 0:
+		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the delay queues, or the dead-letter queue of "+
+			"another\n", printable.Plural(len(found.PassedOver), "queue"))
+	}
+	return found.Queues, nil
+}
+
+// examineStore examines the store. A store that does not reply is a finding like any other, because the rest was
+// examined.
+func (c *examination) examineStore(ctx context.Context, store *counter.Counter, p *reports) error {
+	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
+	defer cancel()
+	found, err := store.Admin().Examine(check)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var trouble []inspect.Finding
+	if err != nil {
+		trouble = append(trouble, storeTrouble(connect.ExplainStore(ctx, c.RedisURL, err)))
+	}
+	return p.print(doctor.StoreReport(setting.RedactURL(c.RedisURL), found, trouble...))
+}
+
+// storeTrouble says why the store could not be examined.
+func storeTrouble(err error) inspect.Finding {
+	code := inspect.CodeNoStore
+	var store *counter.StoreError
+	switch {
+	case connect.NoDatabase(err):
+		code = inspect.CodeNoDatabase
+	case errors.As(err, &store) && store.Fault == counter.FaultDenied:
+		code = inspect.CodeStoreDenied
+	case cli.ExitCode(err) == cli.ExitMisuse:
+		code = inspect.CodeNotStore
+	}
+	return inspect.Say(code, inspect.Vars{"reason": err})
 }

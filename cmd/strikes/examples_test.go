@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // calls finds the call of strikes in a line of an example.
@@ -80,7 +79,7 @@ func commandPaths(cmd *cobra.Command) (paths []string) {
 // helpOf returns the lines that a command prints with --help.
 func helpOf(t *testing.T, path string) []string {
 	t.Helper()
-	var out clitest.Output
+	var out output
 	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, append(strings.Fields(path), "--help")); code != 0 {
 		t.Errorf("%s --help: exit code %d: %s", path, code, &out)
 	}

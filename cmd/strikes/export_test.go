@@ -12,14 +12,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // exported runs strikes export, and returns a function that scrapes it.
 func exported(t *testing.T, args ...string) func() string {
 	t.Helper()
-	var stderr clitest.Output
+	var stderr output
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
@@ -88,7 +87,7 @@ func TestExportOutlivesOutages(t *testing.T) {
 // TestExportRefuses: an address that cannot be used is misuse.
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
-	var stderr clitest.Output
+	var stderr output
 	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen",
 		"nowhere"})
 	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "--listen: listen tcp: address nowhere") {

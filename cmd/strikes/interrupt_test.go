@@ -17,7 +17,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
@@ -49,9 +48,9 @@ func queueOfOne(t *testing.T) string {
 }
 
 // started starts cmd and returns what it prints.
-func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *clitest.Output) {
+func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	t.Helper()
-	stdout, stderr = &clitest.Output{}, &clitest.Output{}
+	stdout, stderr = &output{}, &output{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -62,7 +61,7 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *clitest.Output) {
 
 // interrupt sends signals to a consume -v. Each but the first is sent once the one before it had its effect, and cannot
 // be taken for the same.
-func interrupt(t *testing.T, cmd *exec.Cmd, stderr *clitest.Output, signals ...syscall.Signal) {
+func interrupt(t *testing.T, cmd *exec.Cmd, stderr *output, signals ...syscall.Signal) {
 	t.Helper()
 	for i, s := range signals {
 		if err := cmd.Process.Signal(s); err != nil {
@@ -150,8 +149,8 @@ func TestConsumeStops(t *testing.T) {
 				n, err := readyIn(brokerURL(t), queue)
 				return err == nil && n == tt.left
 			})
-			if pid := clitest.ReadPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
-				proctest.Eventually(t, time.Minute, "the command is gone", func() bool { return !clitest.Alive(pid) })
+			if pid := readPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
+				proctest.Eventually(t, time.Minute, "the command is gone", func() bool { return !alive(pid) })
 			}
 			list := strikesOn(t, queue, "counter", "list", queue)
 			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {

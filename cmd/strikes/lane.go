@@ -13,7 +13,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
@@ -29,7 +28,7 @@ import (
 // lanes is one run of a verb on blocked lanes.
 type lanes struct {
 	deadWhere
-	change.Note
+	note
 
 	limit        int // list
 	all, missing bool
@@ -128,7 +127,7 @@ func (c *lanes) addTo(cmd *cobra.Command) {
 	f.BoolVar(&c.force, "force", false, "read the dead-letter queue even if that may do harm")
 	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
 	cli.JSON(f, &c.json, "print what was done as one JSON object")
-	c.AddAudit(cmd)
+	c.addAudit(cmd)
 }
 
 // addWait adds the flags of a verb that replays.
@@ -239,7 +238,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	ended := q.auditAs(ctx, c.Err, c.Given(), ops.VerbReplay, "all lanes")
+	ended := q.auditAs(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
 	released, replayed := 0, 0
 	for _, l := range held {
 		p := term.NewProgress(c.Err)
@@ -366,7 +365,7 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	ended := q.auditAs(ctx, c.Err, c.Given(), verb, "lane "+lane)
+	ended := q.auditAs(ctx, c.Err, c.given(), verb, "lane "+lane)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(),

@@ -1,10 +1,21 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/counters"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) limitCommand() *cobra.Command {
@@ -18,12 +29,24 @@ func (a *app) limitCommand() *cobra.Command {
 	return cmd
 }
 
+// limit is one run of a verb on the limit of a queue, or of one of its messages.
+type limit struct {
+	changeVerb
+
+	id                       string // the one message that it is of; empty: the queue
+	maxRetries               int
+	maxAge                   time.Duration
+	counted, aged, unchecked bool // counted: maxRetries is given; aged: maxAge is
+}
+
+func (a *app) limitVerb() limit { return limit{changeVerb: changeVerb{storeVerb: a.storeVerb()}} }
+
 // addMessage adds --id. An empty ID, such as that of a variable which is not set, is refused: without an ID the limit
 // is that of the whole queue.
-func addMessage(cmd *cobra.Command, c *counters.Command) {
-	cmd.Flags().StringVar(&c.ID, "id", "", "the limit of the message `ID` alone")
+func (c *limit) addMessage(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.id, "id", "", "the limit of the message `ID` alone")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("id") && c.ID == "" {
+		if cmd.Flags().Changed("id") && c.id == "" {
 			return cli.Refused("id", "", "the id of a message; leave --id out for the limit of the whole queue")
 		}
 		return nil
@@ -31,21 +54,39 @@ func addMessage(cmd *cobra.Command, c *counters.Command) {
 }
 
 func (a *app) limitGetCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := a.limitVerb()
 	cmd := &cobra.Command{
 		Use: "get QUEUE", Short: "show the limit that an operator set", Args: cobra.ExactArgs(1),
 		Example: "  strikes limit get orders",
 		Long:    "It is in force in place of the consumers' own. Exit 3: none is set.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.GetLimit(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.get(cmd.Context(), args[0]) },
 	}
-	addMessage(cmd, &c)
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
-	c.AddRecords(cmd)
+	c.addMessage(cmd)
+	c.addOutput(cmd, "print one JSON object")
 	return cmd
 }
 
+// get shows the limit that is set.
+func (c *limit) get(ctx context.Context, queue string) error {
+	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
+		get := q.Limit
+		if c.id != "" {
+			get = func(ctx context.Context) (ops.Limit, error) { return q.OwnLimit(ctx, c.id) }
+		}
+		l, err := get(ctx)
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return jsonl.NewEncoder(c.Out).Encode(l)
+		}
+		_, err = fmt.Fprintln(c.Out, render.Limit(l))
+		return err
+	})
+}
+
 func (a *app) limitSetCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := a.limitVerb()
 	cmd := &cobra.Command{
 		Use: "set QUEUE", Short: "set how often, or for how long, messages are retried", Args: cobra.ExactArgs(1),
 		Example: `  strikes limit set orders --max-retries 10 --why "the bank is slow"
@@ -68,34 +109,110 @@ other one, also a maximal age, until limit clear --id or counter reset. A
 message that is already dead-lettered is replayed instead. strikes audit keeps
 who set it, when and why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f := cmd.Flags()
-			return c.SetLimit(cmd.Context(), args[0], f.Changed("max-retries"), f.Changed("max-age"))
+			c.counted, c.aged = c.Changed("max-retries"), c.Changed("max-age")
+			return c.set(cmd.Context(), args[0])
 		},
 	}
-	cmd.Flags().IntVar(&c.MaxRetries, "max-retries", 0,
+	cmd.Flags().IntVar(&c.maxRetries, "max-retries", 0,
 		"retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
 	cli.DefaultText(cmd.Flags(), "max-retries", "unchanged")
-	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first "+
+	cli.Age(cmd.Flags(), &c.maxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first "+
 		"failed attempt; 0: no limit")
-	addMessage(cmd, &c)
-	c.AddDeliveryLimit(cmd)
-	c.AddNote(cmd)
-	c.AddChange(cmd, "set", "")
-	c.AddRecords(cmd)
+	c.addMessage(cmd)
+	cmd.Flags().BoolVar(&c.unchecked, "unchecked", false,
+		"do not ask the broker whether the queue's delivery limit allows as many attempts")
+	c.AddManagement(cmd)
+	c.addNote(cmd)
+	c.addChange(cmd, "set", "")
 	return cmd
 }
 
+// set sets a limit.
+func (c *limit) set(ctx context.Context, queue string) error {
+	ask := ops.Ask{}
+	switch {
+	case !c.counted && !c.aged:
+		return cli.Misusef("no limit is given; give --max-retries, --max-age, or both")
+	case c.aged && c.id != "":
+		return cli.Misusef("--max-age is of a whole queue; a message with a limit of its own is never too old")
+	case c.counted && (c.maxRetries < 0 || c.maxRetries > counter.MaxOverride):
+		return cli.Refused("max-retries", c.maxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
+	case c.aged && (c.maxAge < 0 || c.maxAge%time.Millisecond != 0):
+		return cli.Refused("max-age", c.maxAge, "0 or more, in whole milliseconds")
+	}
+	c.check = c.RefuseMissing
+	if c.counted {
+		ask.MaxRetries, c.check = &c.maxRetries, c.checkRetries
+	}
+	if c.aged {
+		ask.MaxAge = &c.maxAge
+	}
+	return c.noted(ctx, ops.VerbSetLimit, queue, ask, c.id)
+}
+
 func (a *app) limitClearCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := a.limitVerb()
 	cmd := &cobra.Command{
 		Use: "clear QUEUE", Short: "go back to what the consumers are configured with", Args: cobra.ExactArgs(1),
 		Example: "  strikes limit clear orders",
 		Long:    "With --id, --why is required.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.ClearLimit(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.id != "" {
+				return c.noted(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{}, c.id)
+			}
+			_, err := c.change(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{Note: c.given()}, "")
+			return err
+		},
 	}
-	addMessage(cmd, &c)
-	c.AddAudit(cmd)
-	c.AddChange(cmd, "cleared", "")
-	c.AddRecords(cmd)
+	c.addMessage(cmd)
+	c.addAudit(cmd)
+	c.addChange(cmd, "cleared", "")
 	return cmd
+}
+
+// checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
+func (c *limit) checkRetries(ctx context.Context, queue string) error {
+	if c.unchecked {
+		return nil
+	}
+	b, err := c.Broker()
+	if err != nil {
+		return err
+	}
+	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
+		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen "+
+			"(--unchecked skips this check)", b.VHost, vhost)
+	}
+	api, err := c.Management()
+	if err != nil {
+		return err
+	}
+	need := inspect.Need{Queue: queue, MaxRetries: c.maxRetries, Management: api}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		if need.Management == "" {
+			need, _ = b.Management(ctx, conn, need) // without the API, AMQP shows the argument
+		}
+		return c.checkDeliveryLimit(ctx, conn, need)
+	})
+	err = c.NoQueue(ctx, b, queue, err)
+	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
+		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
+	}
+	return err
+}
+
+// checkDeliveryLimit compares a number of retries with the delivery limit of the queue. Other problems of the queue are
+// left to the checks of its consumers.
+func (c *limit) checkDeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
+	found, err := doctor.DeliveryLimit(ctx, conn, need)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Severity == inspect.Error {
+			return cli.Misusef("queue %s: %s", term.Shown(need.Queue), findingText(f))
+		}
+		fmt.Fprintf(c.Err, "strikes: queue %s: %s\n", term.Shown(need.Queue), term.Printable(findingText(f), "\n"))
+	}
+	return nil
 }

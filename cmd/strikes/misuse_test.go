@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was
@@ -44,7 +43,7 @@ func TestMisuse(t *testing.T) {
 		if name, value, set := strings.Cut(tt.env, "="); set {
 			t.Setenv(name, value)
 		}
-		var stdout, stderr clitest.Output
+		var stdout, stderr output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr},
 			append([]string{"strikes"}, strings.Fields(tt.args)...))
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
@@ -72,7 +71,7 @@ func TestFieldsAreFlags(t *testing.T) {
 			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
-		var stderr clitest.Output
+		var stderr output
 		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stderr, Err: &stderr}, args)
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" {

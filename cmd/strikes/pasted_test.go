@@ -22,7 +22,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -96,7 +95,7 @@ func request(t *testing.T, api string, curl []string) {
 // doctorSays runs the doctor on queues.
 func doctorSays(t *testing.T, api string, queues ...string) string {
 	t.Helper()
-	var out clitest.Output
+	var out output
 	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t),
 		"--management-url", api, "--"}, queues...)
 	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
@@ -213,14 +212,14 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	store := storeURL(t)
 	for _, name := range oddNames {
-		var out clitest.Output
+		var out output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
 			[]string{"strikes", "limit", "get", "--redis-url", store, "--amqp-url", nobody, "--vhost", "/", "--", name})
 		if code != cli.ExitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, &out)
 		}
 	}
-	var out clitest.Output
+	var out output
 	code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, []string{"strikes", "publish",
 		"q", "Backoff"})
 	if code != cli.ExitMisuse || out.String() != "strikes: stat Backoff: no such file or directory\n" {

@@ -1,16 +1,28 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/counters"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/ops"
 )
 
+// pause is one run of the command.
+type pause struct {
+	changeVerb
+
+	wait time.Duration
+}
+
 func (a *app) pauseCommand() *cobra.Command {
-	c := counters.Command{Streams: a.Streams}
+	c := pause{changeVerb: changeVerb{storeVerb: a.storeVerb()}}
 	cmd := &cobra.Command{
 		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed", Args: cobra.ExactArgs(1),
 		Example: `  strikes pause orders --why "the database is being moved"`,
@@ -19,13 +31,95 @@ nothing. Running handlers finish, as at a stop. pause waits for that, and names
 the processes that have not stopped (exit 1): the pause stands. Who, when and
 why are kept until the queue is resumed. A store that loses its memory loses the
 pause, and a pause that no consumer has read for 30 days ends.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.Pause(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().DurationVar(&c.Wait, "wait", 5*time.Second,
+	cmd.Flags().DurationVar(&c.wait, "wait", 5*time.Second,
 		"wait for this `TIME` until all consumers have stopped; 0: do not wait")
-	c.AddNote(cmd)
-	c.AddDryRun(cmd, "paused")
-	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
-	c.AddRecords(cmd)
+	c.addNote(cmd)
+	c.addDryRun(cmd, "paused")
+	c.addOutput(cmd, "print one JSON object")
+	return cmd
+}
+
+// run stops the consumers of a queue, and names those that have not stopped in time.
+func (c *pause) run(ctx context.Context, queue string) error {
+	if c.wait < 0 {
+		return cli.Refused("wait", c.wait, "0 or more")
+	}
+	note, err := c.required()
+	if err != nil {
+		return err
+	}
+	c.check = c.RefuseMissing
+	plans, err := c.change(ctx, ops.VerbPause, queue, ops.Ask{Note: note, Wait: c.wait}, "")
+	if len(plans) > 0 {
+		err = errors.Join(err, c.stillRunning(plans[0].(*ops.Pause).Running()))
+	}
+	return err
+}
+
+// missed is how long after its last read a process is dead or cut off.
+const missed = 3 * time.Second
+
+// stillRunning names the consumers that have not stopped.
+func (c *pause) stillRunning(all []ops.Consumer) error {
+	for _, running := range all {
+		why := "a handler runs"
+		if running.Ago > missed {
+			why = fmt.Sprintf("it has not asked the store for %s: it is dead, or does not reach the store",
+				term.Rough(running.Ago))
+		}
+		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", term.Shown(running.Consumer), why)
+	}
+	if len(all) == 0 || c.wait == 0 {
+		return nil
+	}
+	return fmt.Errorf("paused, but %s did not stop within %v", printable.Plural(len(all), "process"), c.wait)
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	c, count := changeVerb{storeVerb: a.storeVerb()}, time.Duration(0)
+	cmd := &cobra.Command{
+		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker", Args: cobra.ExactArgs(1),
+		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
+		Long: `Ends the pause, and closes the breaker, which is open while no message succeeds.
+It prints which of the two it ended. Without --count it also ends the time of an
+earlier --count. Consumers go on within two seconds. A
+breaker opens again if messages fail and none succeeds. Exit 3: the queue is not
+paused, and its breaker is closed.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 0 || count > 24*time.Hour {
+				return cli.Refused("count", count, "0 to 24h0m0s")
+			}
+			_, err := c.change(cmd.Context(), ops.VerbResume, args[0], ops.Ask{Note: c.given(), Count: count}, "")
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&count, "count", 0, "count every failure for this `TIME`, 24h at most, so that messages "+
+		"which always fail are dead-lettered though no message succeeds; not in an outage of a system that CMD needs, and "+
+		"not after a bad deploy")
+	c.addAudit(cmd)
+	c.addDryRun(cmd, "resumed")
+	c.addOutput(cmd, "print one JSON object")
+	return cmd
+}
+
+func (a *app) skipCommand() *cobra.Command {
+	c := changeVerb{storeVerb: a.storeVerb()}
+	cmd := &cobra.Command{
+		Use: "skip QUEUE ID", Short: "have a failing message dead-lettered now", Args: cobra.ExactArgs(2),
+		Example: `  strikes skip orders order-17 --why "cancelled by the customer"`,
+		Long: `The message is dead-lettered whatever its limit. One that waits for its backoff
+is dead-lettered within two seconds, one that waits in the queue when it is
+delivered, and one that waits in a delay queue when it returns. A running
+attempt finishes: if it succeeds, the message is handled. The reason is kept
+with the dead letter. counter reset cancels a skip. A message that has not
+failed yet cannot be skipped (exit 3). Put an ID that begins with - after --.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.noted(cmd.Context(), ops.VerbSkip, args[0], ops.Ask{}, args[1])
+		},
+	}
+	c.addNote(cmd)
+	c.addChange(cmd, "skipped", "")
 	return cmd
 }

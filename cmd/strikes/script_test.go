@@ -18,7 +18,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -252,7 +251,7 @@ func TestHelpShowsNoSecret(t *testing.T) {
 		{"counter", "get"}, {"counter", "reset"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
 		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
-		var out clitest.Output
+		var out output
 		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...),
 			"--help"))
 		if code != 0 || len(out.String()) < 100 {

@@ -15,14 +15,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // terminal is a pseudo-terminal on which strikes runs.
 type terminal struct {
 	ours, theirs *os.File
-	shows        clitest.Output
+	shows        output
 	cmd          *exec.Cmd
 	copied       chan struct{}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -73,7 +72,7 @@ func TestWordsAreExplained(t *testing.T) {
 // helpText is what strikes help prints of a command or a topic.
 func helpText(t *testing.T, of string) string {
 	t.Helper()
-	var out clitest.Output
+	var out output
 	args := append([]string{"strikes", "help"}, strings.Fields(of)...)
 	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, args); code != 0 {
 		t.Errorf("%q: exit code %d: %s", args, code, &out)

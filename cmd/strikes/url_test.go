@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -131,7 +130,7 @@ func TestWhereAURLLeads(t *testing.T) {
 				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
 				servertest.DeleteLater(queue)
 			}
-			var out, stderr clitest.Output
+			var out, stderr output
 			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)
 			if code != tt.exitCode || !strings.Contains(stderr.String(), tt.says) || strings.Contains(stderr.String(), "hush") {
 				t.Errorf("exit code %d, %s", code, &stderr)

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +19,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -53,7 +55,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	go func() { done <- w.consumer.Run(ctx, w.dial) }()
 	select {
 	case err := <-done:
-		if cause := context.Cause(ctx); errors.Is(cause, runner.ErrNotStarted) {
+		if cause := context.Cause(ctx); errors.Is(cause, errNotStarted) {
 			return cause
 		}
 		return err
@@ -82,7 +84,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	return func(ctx context.Context, d amqp.Delivery) error {
 		err := w.work.handle(ctx, d)
-		if errors.Is(err, runner.ErrNotStarted) {
+		if errors.Is(err, errNotStarted) {
 			w.log.Error("stopping; the attempt is not counted", "error", err)
 			stop(err)
 		}
@@ -135,7 +137,7 @@ func (o *consume) work(queue string, command []string) (work, error) {
 	if err != nil {
 		return work{}, cli.Misusef("the command cannot be run: %w", err)
 	}
-	c := &runner.Command{Path: path, Args: command[1:], Stdout: o.Out, Stderr: o.Err}
+	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: o.Err}
 	if o.json {
 		c.Stdout = o.Err
 	}
@@ -162,4 +164,109 @@ func (o *consume) posts(queue string) (work, error) {
 		return work{}, cli.Misuse(err)
 	}
 	return work{handle: e.Handle, cancel: e.Cancel, close: e.Close, cancelled: "requests were cancelled"}, nil
+}
+
+// ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and
+// REDIS_URL are not this program's own: a command may need them.
+var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
+
+// environ adds to the environment base what a command learns about its message, and takes away what base says of
+// another: this process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it cannot be
+// a variable; the names of those are returned.
+func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
+	about := [][2]string{
+		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},
+		{"STRIKES_LAST", strconv.Itoa(a.Last)},
+		{"STRIKES_MESSAGE_ID", d.MessageId},
+		{"STRIKES_QUEUE", queue},
+		{"STRIKES_EXCHANGE", d.Exchange},
+		{"STRIKES_ROUTING_KEY", d.RoutingKey},
+		{"STRIKES_CONTENT_TYPE", d.ContentType},
+		{"STRIKES_REDELIVERED", strconv.FormatBool(d.Redelivered)},
+		{"STRIKES_TOKEN", a.Token},
+		{"STRIKES_FENCE", strconv.FormatInt(a.Fence, 10)},
+	}
+	env = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(ownSecrets, name) || slices.ContainsFunc(about, func(t [2]string) bool { return t[0] == name })
+	})
+	for _, t := range about {
+		if strings.ContainsRune(t[1], 0) {
+			omitted = append(omitted, t[0])
+			continue
+		}
+		env = append(env, t[0]+"="+t[1])
+	}
+	return env, omitted
+}
+
+// idle finds out when a consumer has had nothing to do for some time.
+type idle struct {
+	patience time.Duration
+
+	mu    sync.Mutex
+	held  int       // deliveries that were received and not settled: they run, or wait for the store, a worker or a retry
+	until time.Time // not idle before
+}
+
+func newIdle(patience time.Duration) *idle { return &idle{patience: patience} }
+
+// receive counts a delivery as something to do, until it is settled or left. It is the Key of a consumer, which is
+// called once for each delivery, at its receipt, and returns the id that the consumer uses without a Key.
+func (i *idle) receive(d amqp.Delivery) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held++
+	i.extend()
+	return d.MessageId
+}
+
+// Observe counts each outcome as something to do. The last outcome of a delivery ends its count.
+func (i *idle) Observe(_ context.Context, e consumer.Event) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch e.Outcome {
+	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
+		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
+		i.held--
+	default: // the delivery still waits, or there is none
+	}
+	i.extend()
+}
+
+// extend has the consumer not idle for the patience from now on. The caller has locked i.mu.
+func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
+
+// left is how long it takes at least to be idle.
+func (i *idle) left() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.held > 0 {
+		return i.patience
+	}
+	return time.Until(i.until)
+}
+
+// wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
+// is done.
+func (i *idle) wait(ctx context.Context, empty func() bool) bool {
+	i.mu.Lock()
+	i.extend()
+	i.mu.Unlock()
+	for {
+		left := i.left()
+		if left <= 0 {
+			if empty() && i.left() <= 0 {
+				return true
+			}
+			left = i.patience
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
 }

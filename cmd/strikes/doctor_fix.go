@@ -1,4 +1,4 @@
-package findings
+package main
 
 import (
 	"context"
@@ -27,13 +27,13 @@ type fixable struct {
 }
 
 // fix shows what would be done for each queue, asks, and does it. done is false if only the steps were to be shown.
-func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin,
+func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin,
 	queues []string) (done bool, err error) {
 	var all []fixable
 	steps := 0
 	for _, queue := range queues {
 		need.Queue = queue
-		plan, err := doctor.MakePlan(ctx, conn, need, c.ExchangeType)
+		plan, err := doctor.MakePlan(ctx, conn, need, c.exchangeType)
 		if err != nil {
 			return false, err
 		}
@@ -43,10 +43,10 @@ func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.N
 			return false, err
 		}
 	}
-	if c.DryRun || steps == 0 {
-		return !c.DryRun, nil
+	if c.dryRun || steps == 0 {
+		return !c.dryRun, nil
 	}
-	if err := c.Confirm(ctx, c.Yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+
+	if err := c.Confirm(ctx, c.yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+
 		"?"); err != nil {
 		return false, err
 	}
@@ -67,9 +67,9 @@ type stepLine struct {
 }
 
 // show prints the steps for a queue, and the findings that a person must fix.
-func (c *Command) show(f fixable) error {
+func (c *examination) show(f fixable) error {
 	steps := f.plan.Steps()
-	if c.JSON {
+	if c.json {
 		out := jsonl.NewEncoder(c.Out)
 		for _, s := range steps {
 			if err := out.Encode(stepLine{"queue", f.queue, s.String(), s.Curl()}); err != nil {
@@ -92,15 +92,15 @@ func (c *Command) show(f fixable) error {
 	}
 	for _, x := range f.plan.Fixes {
 		if len(x.Steps) == 0 {
-			fmt.Fprintf(&b, "  left: %s: %s\n", x.Finding.Code, term.Printable(why(x), ""))
+			fmt.Fprintf(&b, "  left: %s: %s\n", x.Finding.Code, term.Printable(whyLeft(x), ""))
 		}
 	}
 	_, err := fmt.Fprint(c.Out, b.String())
 	return err
 }
 
-// why says why a finding is left to a person.
-func why(x doctor.Fix) string {
+// whyLeft says why a finding is left to a person.
+func whyLeft(x doctor.Fix) string {
 	switch {
 	case len(x.Refused) > 0:
 		return strings.Join(x.Refused, "; ")
@@ -114,21 +114,21 @@ func why(x doctor.Fix) string {
 
 // carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the
 // audit log.
-func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
+func (c *examination) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
 	if len(f.plan.Steps()) == 0 {
 		return nil
 	}
 	var done []string
 	left, err := f.plan.Do(ctx, conn, f.need, func(s doctor.Step) {
 		done = append(done, s.String())
-		if !c.JSON {
+		if !c.json {
 			fmt.Fprintf(c.Out, "done: %s\n", term.Printable(s.String(), ""))
 		}
 	})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("queue %q still has %s: %s", f.queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
-	note := c.Given()
+	note := c.given()
 	log := &ops.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
 	}}

@@ -1,4 +1,4 @@
-package runner
+package main
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// DefaultBackoff is what the flags named backoff are without a value.
-const DefaultBackoff = "100ms..30s"
+// defaultBackoff is what the flags named backoff are without a value.
+const defaultBackoff = "100ms..30s"
 
 // Backoff is how long a message waits before its next attempt.
 type Backoff struct {
@@ -17,9 +17,9 @@ type Backoff struct {
 	doubles bool
 }
 
-// ParseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last,
+// parseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last,
 // less a random part of up to a half, so that messages which failed together do not come back together.
-func ParseBackoff(s string) (Backoff, error) {
+func parseBackoff(s string) (Backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
@@ -67,5 +67,5 @@ func doubled(first, last time.Duration, failed int) time.Duration {
 	return min(d, last)
 }
 
-// MostRetries is what a consumer.Consumer takes.
-const MostRetries = 1000
+// mostRetries is what a consumer.Consumer takes.
+const mostRetries = 1000

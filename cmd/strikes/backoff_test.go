@@ -1,4 +1,4 @@
-package runner
+package main
 
 import (
 	"math"
@@ -22,7 +22,7 @@ func TestParseBackoff(t *testing.T) {
 		{"1ns..2562047h", 1000, math.MaxInt64 / 3, math.MaxInt64}, // doubling must not overflow
 	}
 	for _, tt := range tests {
-		b, err := ParseBackoff(tt.in)
+		b, err := parseBackoff(tt.in)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.in, err)
 		}
@@ -37,7 +37,7 @@ func TestParseBackoff(t *testing.T) {
 
 func TestParseBackoffRefuses(t *testing.T) {
 	for _, in := range []string{"", "5", "-1s", "1s..", "..1s", "2s..1s", "0..1s", "1s..2s..3s", "soon"} {
-		if _, err := ParseBackoff(in); err == nil {
+		if _, err := parseBackoff(in); err == nil {
 			t.Errorf("%q is accepted", in)
 		}
 	}

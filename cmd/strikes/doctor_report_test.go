@@ -1,4 +1,4 @@
-package findings
+package main
 
 import (
 	"bytes"
@@ -31,11 +31,11 @@ func TestExitCode(t *testing.T) {
 		{[]string{inspect.CodeNoDatabase}, 2},
 	}
 	for _, tt := range tests {
-		if got := exitCode(tt.codes); got != tt.want {
+		if got := doctorExit(tt.codes); got != tt.want {
 			t.Errorf("%q: %d, want %d", tt.codes, got, tt.want)
 		}
 	}
-	if err := new(printer).verdict(); err != nil {
+	if err := new(reports).verdict(); err != nil {
 		t.Errorf("nothing found: %v", err)
 	}
 }
@@ -43,7 +43,7 @@ func TestExitCode(t *testing.T) {
 // A queue that could not be examined is not one in which nothing is wrong.
 func TestUnexaminedQueue(t *testing.T) {
 	var out bytes.Buffer
-	p := printer{out: &out}
+	p := reports{out: &out}
 	gone := cli.WithCode(errors.New("inspect queue \"q\": refused"), cli.ExitDenied)
 	if err := p.print(doctor.Report{Subject: "queue", Name: "q", Err: gone}); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestUnexaminedQueue(t *testing.T) {
 // A finding may quote text from anywhere.
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
-	p := printer{out: &out}
+	p := reports{out: &out}
 	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07",
 		Commands: []string{"\u202e"}}
 	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"},
@@ -104,7 +104,7 @@ func TestACommandIsPrintedOnce(t *testing.T) {
 		}
 		return f
 	}
-	got := text(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
+	got := reportText(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
 		finding("a", "curl 0", "curl 1"), finding("b"), finding("c", "curl 0", "curl 1"), finding("d", "curl 2"),
 	}})
 	if strings.Count(got, "           curl 0\n           curl 1\n") != 1 || strings.Count(got, "curl 2\n") != 1 ||
@@ -119,9 +119,9 @@ func TestTheDoctorTakesTheBackoffOfConsume(t *testing.T) {
 		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
 	} {
 		t.Run(backoff, func(t *testing.T) {
-			var c Command
-			c.AddTo(new(cobra.Command))
-			c.Backoff = cmp.Or(backoff, c.Backoff)
+			var c examination
+			c.addTo(new(cobra.Command))
+			c.backoff = cmp.Or(backoff, c.backoff)
 			if need, err := c.need(); err != nil || need.MaxBackoff != want {
 				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
 			}

@@ -1,4 +1,4 @@
-package change
+package main
 
 import (
 	"bytes"
@@ -38,21 +38,21 @@ func threeSteps(question string, done *[]string) []ops.Plan {
 func TestChange(t *testing.T) {
 	for name, tt := range map[string]struct {
 		question  string
-		options   Options
+		verb      changeVerb
 		done, out string
 		failed    bool
 	}{
-		"dry run":                {"", Options{DryRun: true}, "", "step a\nstep b\nstep c\n", false},
-		"dry run with question":  {"Go on?", Options{DryRun: true}, "", "step a\nstep b\nstep c\n", false},
-		"without a terminal":     {"Go on?", Options{}, "", "", true},
-		"--yes, until one fails": {"Go on?", Options{Yes: true}, "ab", "step a\nstep b\n", true},
-		"--json":                 {"", Options{JSON: true}, "ab", "\"a\"\n\"b\"\n", true},
+		"dry run":                {"", changeVerb{dryRun: true}, "", "step a\nstep b\nstep c\n", false},
+		"dry run with question":  {"Go on?", changeVerb{dryRun: true}, "", "step a\nstep b\nstep c\n", false},
+		"without a terminal":     {"Go on?", changeVerb{}, "", "", true},
+		"--yes, until one fails": {"Go on?", changeVerb{yes: true}, "ab", "step a\nstep b\n", true},
+		"--json":                 {"", changeVerb{storeVerb: storeVerb{json: true}}, "ab", "\"a\"\n\"b\"\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			var done []string
-			err := Make(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, tt.options, nil,
-				threeSteps(tt.question, &done))
+			tt.verb.Streams = cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}
+			err := tt.verb.makeAll(t.Context(), nil, threeSteps(tt.question, &done))
 			if got := strings.Join(done, ""); got != tt.done || out.String() != tt.out || (err != nil) != tt.failed {
 				t.Errorf("did %q, printed %q, %v", got, out.String(), err)
 			}
@@ -60,27 +60,21 @@ func TestChange(t *testing.T) {
 	}
 }
 
-type fullDisk struct{}
-
-var errFull = errors.New("no space left")
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
-
 func TestChangeOnAFullDisk(t *testing.T) {
 	var done []string
-	err := Make(t.Context(), cli.Streams{Out: fullDisk{}}, Options{DryRun: true}, nil, threeSteps("", &done))
-	if !errors.Is(err, errFull) {
+	c := changeVerb{storeVerb: storeVerb{Streams: cli.Streams{Out: &full{}}}, dryRun: true}
+	if err := c.makeAll(t.Context(), nil, threeSteps("", &done)); !errors.Is(err, errFull) {
 		t.Error(err)
 	}
 }
 
 func TestNote(t *testing.T) {
-	note := Note{Why: " "}
-	if _, err := note.Note(); cli.ExitCode(err) != cli.ExitMisuse {
+	blank := note{why: " "}
+	if _, err := blank.required(); cli.ExitCode(err) != cli.ExitMisuse {
 		t.Errorf("without a reason: %v", err)
 	}
-	note = Note{Why: " the warehouse is down "}
-	if n, err := note.Note(); err != nil || n.Why != "the warehouse is down" || !strings.Contains(n.By, "@") {
+	given := note{why: " the warehouse is down "}
+	if n, err := given.required(); err != nil || n.Why != "the warehouse is down" || !strings.Contains(n.By, "@") {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

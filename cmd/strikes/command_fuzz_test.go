@@ -1,4 +1,4 @@
-package runner
+package main
 
 import (
 	"math"
@@ -30,7 +30,7 @@ func FuzzBackoff(f *testing.F) {
 		f.Add(seed, math.MinInt)
 	}
 	f.Fuzz(func(t *testing.T, text string, failed int) {
-		b, err := ParseBackoff(text)
+		b, err := parseBackoff(text)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package findings
+package main
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// printer prints reports as they come, and keeps what the exit code takes.
-type printer struct {
+// reports prints reports as they come, and keeps what the exit code takes.
+type reports struct {
 	out    io.Writer
 	json   bool
 	codes  []string // of the errors
@@ -23,7 +23,7 @@ type printer struct {
 	unseen []error // why queues were not examined
 }
 
-func (p *printer) print(r doctor.Report) error {
+func (p *reports) print(r doctor.Report) error {
 	for _, f := range r.Findings {
 		if f.Severity == inspect.Error {
 			p.codes = append(p.codes, f.Code)
@@ -37,30 +37,30 @@ func (p *printer) print(r doctor.Report) error {
 	if p.json {
 		return p.lines(r)
 	}
-	_, err := io.WriteString(p.out, text(r))
+	_, err := io.WriteString(p.out, reportText(r))
 	return err
 }
 
-// line is a finding in JSON.
-type line struct {
+// findingLine is a finding in JSON.
+type findingLine struct {
 	Subject string `json:"subject"` // queue, broker or store
 	Name    string `json:"name"`
 	VHost   string `json:"vhost,omitempty"` // of a queue
 	inspect.Finding
 }
 
-func (p *printer) lines(r doctor.Report) error {
+func (p *reports) lines(r doctor.Report) error {
 	out := jsonl.NewEncoder(p.out)
 	for _, f := range r.Findings {
 		f.Seen, f.Fix = cli.InFlags(f.Seen), cli.InFlags(f.Fix)
-		if err := out.Encode(line{r.Subject, r.Name, r.VHost, f}); err != nil {
+		if err := out.Encode(findingLine{r.Subject, r.Name, r.VHost, f}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func text(r doctor.Report) string {
+func reportText(r doctor.Report) string {
 	var b strings.Builder
 	name, state := term.Printable(r.Name, ""), ""
 	if r.Subject == "queue" {
@@ -108,15 +108,15 @@ func howTo(f inspect.Finding) (lines []string) {
 	return lines
 }
 
-// Text returns a finding and its advice, a line each. It is not escaped.
-func Text(f inspect.Finding) string {
+// findingText returns a finding and its advice, a line each. It is not escaped.
+func findingText(f inspect.Finding) string {
 	return strings.Join(append([]string{f.Seen}, advice(f)...), "\n")
 }
 
 // verdict is nil if every queue was examined and nothing worse than a warning was found.
-func (p *printer) verdict() error {
+func (p *reports) verdict() error {
 	found := fmt.Errorf("%s and %s", printable.Plural(len(p.codes), "error"), printable.Plural(p.warned, "warning"))
-	code := exitCode(p.codes)
+	code := doctorExit(p.codes)
 	if len(p.unseen) > 0 {
 		first := p.unseen[0]
 		found = fmt.Errorf("%w; %s not examined: %w", found, printable.Plural(len(p.unseen), "queue"), first)
@@ -129,8 +129,8 @@ func (p *printer) verdict() error {
 	return cli.WithCode(found, code)
 }
 
-// exitCode is the exit code for the errors: what is wrong comes before what could not be examined.
-func exitCode(codes []string) int {
+// doctorExit is the exit code for the errors: what is wrong comes before what could not be examined.
+func doctorExit(codes []string) int {
 	code, rank := cli.ExitFound, 4
 	for _, c := range codes {
 		of, at := cli.ExitFound, 0

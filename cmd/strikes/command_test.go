@@ -1,6 +1,6 @@
 //go:build unix
 
-package runner
+package main
 
 import (
 	"bytes"
@@ -10,25 +10,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // shell is a command that runs a script.
-func shellCommand(t *testing.T, script string) (c *Command, stdout, stderr *clitest.Output) {
+func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr = &clitest.Output{}, &clitest.Output{}
-	return &Command{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
+	stdout, stderr = &output{}, &output{}
+	return &program{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
 }
 
 func TestCommandOutcome(t *testing.T) {
@@ -117,16 +117,16 @@ func TestCommandTakesItsChildrenAlong(t *testing.T) {
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
-	pid := clitest.ReadPID(t, pidFile)
-	proctest.Eventually(t, time.Minute, "the child is gone", func() bool { return !clitest.Alive(pid) })
+	pid := readPID(t, pidFile)
+	proctest.Eventually(t, time.Minute, "the child is gone", func() bool { return !alive(pid) })
 }
 
 // slow takes its time over each write, as a terminal or a pager does.
-type slow struct{ *clitest.Output }
+type slow struct{ *output }
 
 func (s slow) Write(p []byte) (int, error) {
 	time.Sleep(3 * lastOutput)
-	return s.Output.Write(p)
+	return s.output.Write(p)
 }
 
 func TestCommandOutputIsWhole(t *testing.T) {
@@ -152,7 +152,7 @@ func (b *busy) Read(to []byte) (int, error) {
 }
 
 func TestLastOutputIsRead(t *testing.T) {
-	p, out := newPlumbing(), &clitest.Output{}
+	p, out := newPlumbing(), &output{}
 	close(p.ended)
 	p.copy(out, &busy{})
 	if out.String() != "last words" {
@@ -171,7 +171,7 @@ func TestCommandLetsGo(t *testing.T) {
 		` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
 	began := time.Now()
 	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
-	_ = syscall.Kill(clitest.ReadPID(t, pidFile), syscall.SIGKILL)
+	_ = syscall.Kill(readPID(t, pidFile), syscall.SIGKILL)
 	if took := time.Since(began); err != nil || took > time.Minute {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -193,14 +193,37 @@ func TestCommandKillAll(t *testing.T) {
 }
 
 func TestCommandCannotBeStarted(t *testing.T) {
-	c := &Command{Path: filepath.Join(t.TempDir(), "none"), Stdout: &clitest.Output{}, Stderr: &clitest.Output{}}
-	if err := c.Run(t.Context(), nil, []byte("x")); !errors.Is(err, ErrNotStarted) {
+	c := &program{Path: filepath.Join(t.TempDir(), "none"), Stdout: &output{}, Stderr: &output{}}
+	if err := c.Run(t.Context(), nil, []byte("x")); !errors.Is(err, errNotStarted) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("session lost")
 	cancel(cause)
-	if err := c.Run(ctx, nil, nil); !errors.Is(err, cause) || errors.Is(err, ErrNotStarted) {
+	if err := c.Run(ctx, nil, nil); !errors.Is(err, cause) || errors.Is(err, errNotStarted) {
 		t.Errorf("once its context is done: %v", err)
 	}
+}
+
+// readPID reads the process id in a file.
+func readPID(t testing.TB, file string) int {
+	t.Helper()
+	b, err := os.ReadFile(file) //nolint:gosec // a file of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// alive reports whether a process runs. A zombie does not: its parent, as of all orphans, may be slow to collect it.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }

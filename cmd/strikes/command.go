@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// afterTerm is how long a command has to end by itself after SIGTERM. The consumer leaves a handler behind that has not
+// returned two seconds after its context was cancelled.
+const afterTerm = 1500 * time.Millisecond
+
+// The exit codes of sysexits.h that tell how a command failed.
+const (
+	exitReject     = 65 // EX_DATAERR: its message is dead-lettered now
+	exitNotCounted = 75 // EX_TEMPFAIL: it could not work, and the message is not the reason
+)
+
+// program is what is run once for each message.
+type program struct {
+	Path   string // found already
+	Args   []string
+	Stdout io.Writer // of all attempts; safe for use by several goroutines
+	Stderr io.Writer // likewise
+
+	mu      sync.Mutex
+	running map[int]struct{} // leaders of process groups
+	killed  bool
+}
+
+// errNotStarted is wrapped by the error of Run if the command could not be started, which is no failure of the message.
+var errNotStarted = errors.New("the command cannot be started")
+
+// Run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed
+// if the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the
+// attempt.
+func (c *program) Run(ctx context.Context, env []string, body []byte) error {
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // it is what the user asked to run
+	cmd.Env, cmd.WaitDelay = env, afterTerm
+	cmd.Cancel = func() error { return terminateGroup(cmd.Process.Pid) }
+	ownGroup(cmd)
+	var last tail
+	pipes, err := c.start(cmd, body, &last)
+	if ctx.Err() != nil && err != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	err = cmd.Wait()
+	c.end(cmd.Process.Pid)
+	pipes.close()
+	return outcome(cmd.ProcessState, err, context.Cause(ctx), last.String())
+}
+
+// start starts cmd with its streams connected.
+func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
+	p := newPlumbing()
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		cmd.Stdout, err = p.copyTo(c.Stdout)
+	}
+	if err == nil {
+		cmd.Stderr, err = p.copyTo(io.MultiWriter(last, c.Stderr))
+	}
+	if err == nil {
+		err = c.begin(cmd)
+	}
+	p.handedOver()
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	p.copies.Go(func() { // a command need not read its stdin: Wait closes the pipe
+		_, _ = io.Copy(stdin, bytes.NewReader(body))
+		_ = stdin.Close()
+	})
+	return p, nil
+}
+
+// begin starts cmd, unless KillAll was called.
+func (c *program) begin(cmd *exec.Cmd) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.killed {
+		return context.Canceled
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if c.running == nil {
+		c.running = map[int]struct{}{}
+	}
+	c.running[cmd.Process.Pid] = struct{}{}
+	return nil
+}
+
+// end kills what is left of a command's group.
+func (c *program) end(leader int) {
+	_ = killGroup(leader) // ESRCH, as a rule
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, leader)
+}
+
+// KillAll kills every command that runs, and lets none start any more.
+func (c *program) KillAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = true
+	for leader := range c.running {
+		_ = killGroup(leader)
+	}
+}
+
+// outcome is the handler's error for a command that ended so. Its own exit code counts, even if it was cancelled.
+func outcome(state *os.ProcessState, err, cause error, last string) error {
+	if state != nil && state.Success() {
+		return nil
+	}
+	var exit *exec.ExitError
+	if state != nil && !errors.As(err, &exit) { // cancelled, or its pipes were held open: the status says more
+		err = &exec.ExitError{ProcessState: state}
+	}
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	if last != "" {
+		err = fmt.Errorf("%w: %s", err, last)
+	}
+	switch {
+	case state != nil && state.ExitCode() == exitReject:
+		return consumer.Reject(err)
+	case state != nil && state.ExitCode() == exitNotCounted && cause == nil:
+		return consumer.NotCounted(err)
+	}
+	return err
+}
+
+// A command has ended with all of its group; what it printed is in the pipes. A process that has left the group and
+// holds them open is read from for a short time only: no pipe holds more than lastBytes.
+const (
+	lastOutput = 100 * time.Millisecond
+	lastBytes  = 1 << 20
+)
+
+// plumbing copies what a command prints. The pipes are ours, not exec.Cmd's, whose Wait would wait for every process
+// that holds their other ends.
+type plumbing struct {
+	copies sync.WaitGroup
+	ended  chan struct{} // the command has
+	ours   []*os.File
+	theirs []*os.File
+}
+
+func newPlumbing() *plumbing { return &plumbing{ended: make(chan struct{})} }
+
+// copyTo returns the file that the command is to print to.
+func (p *plumbing) copyTo(w io.Writer) (*os.File, error) {
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p.ours, p.theirs = append(p.ours, ours), append(p.theirs, theirs)
+	p.copies.Go(func() { p.copy(w, ours) })
+	return theirs, nil
+}
+
+// pipe is an *os.File, as far as copy needs it.
+type pipe interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}
+
+// copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w
+// takes does not count.
+func (p *plumbing) copy(w io.Writer, from pipe) {
+	buffer := make([]byte, 32<<10)
+	lastRead := false // it began after the command had ended, so it meets all output that came before
+	for last := 0; last < lastBytes; {
+		began := time.Now()
+		n, err := from.Read(buffer)
+		_, _ = w.Write(buffer[:n]) // if it fails, as on a full disk, reading on keeps the command from blocking
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || lastRead && time.Since(began) >= lastOutput/2) {
+			return
+		}
+		select {
+		case <-p.ended:
+			last, lastRead = last+n, true
+			_ = from.SetReadDeadline(time.Now().Add(lastOutput))
+		default:
+		}
+	}
+}
+
+// handedOver closes the ends that the command has by now.
+func (p *plumbing) handedOver() {
+	for _, f := range p.theirs {
+		_ = f.Close()
+	}
+}
+
+// close waits for the copies. The command must have ended.
+func (p *plumbing) close() {
+	close(p.ended)
+	for _, f := range p.ours {
+		_ = f.SetReadDeadline(time.Now().Add(lastOutput))
+	}
+	p.copies.Wait()
+	for _, f := range p.ours {
+		_ = f.Close()
+	}
+}
+
+// tailBytes leaves room for the exit status in a record's reason (counter.MaxReason).
+const tailBytes = 900
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	kept []byte
+	cut  bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if surplus := len(t.kept) - tailBytes; surplus > 0 {
+		t.kept = append(t.kept[:0], t.kept[surplus:]...)
+		t.cut = true
+	}
+	return len(p), nil
+}
+
+// String is valid UTF-8; it begins with a whole line if there is more than one.
+func (t *tail) String() string {
+	s := string(t.kept)
+	if t.cut {
+		if _, rest, ok := strings.Cut(s, "\n"); ok && strings.TrimSpace(rest) != "" {
+			s = rest
+		}
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
+}
