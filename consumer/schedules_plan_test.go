@@ -55,6 +55,9 @@ func drawLimits(name string, tc *conductCase) {
 			if handlers[i].Fail != "" && rng.IntN(5) == 0 {
 				handlers[i].RetryAtMost = new(rng.IntN(5) - 1)
 			}
+			if handlers[i].Fail != "" && i < len(handlers)-1 && rng.IntN(6) == 0 {
+				handlers[i].Fail, handlers[i].NotCounted = "", "away"
+			}
 		}
 	}
 }

@@ -518,13 +518,13 @@ func (h conductHandler) result() error {
 	if h.OK {
 		return nil
 	}
-	switch {
-	case h.Reject != "":
+	if h.Reject != "" {
 		return Reject(errors.New(h.Reject))
-	case h.NotCounted != "":
-		return NotCounted(errors.New(h.NotCounted))
 	}
-	err := errors.New(h.Fail)
+	err := errors.New(h.Fail + h.NotCounted)
+	if h.NotCounted != "" {
+		err = NotCounted(err)
+	}
 	if h.RetryAfter > 0 {
 		err = RetryAfter(err, time.Duration(h.RetryAfter)*time.Millisecond)
 	}

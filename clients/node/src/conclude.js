@@ -1,10 +1,14 @@
-import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, WAIT } from './decide.js'
+import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, UNCOUNT, WAIT } from './decide.js'
 import { StoreError, StuckError } from './errors.js'
-import { close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './start.js'
+import { counted } from './reply.js'
+import { backoffOf, close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './start.js'
 
 /** @typedef {import('./delivery.js').Delivery} Delivery */
 /** @typedef {import('./deliveries.js').Deliveries} Deliveries */
 /** @typedef {import('./decide.js').Step} Step */
+
+// The least wait in ms after an attempt that is not counted: no limit ends a loop of them.
+const LEAST_POSTPONED = 100
 
 /**
  * Reports to the store how the handler ended, if it must know, and returns what becomes of the delivery.
@@ -14,7 +18,7 @@ import { close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './sta
  */
 export async function conclude(s, d) {
   checkStuck(s)
-  const next = decideEnded({ ok: !d.failed, rejected: d.cause === 'rejected', stopped: s.stop.done, hasID: d.hasID, open: d.open })
+  const next = decideEnded({ ok: !d.failed, rejected: d.cause === 'rejected', uncounted: d.uncounted, stopped: s.stop.done, hasID: d.hasID, open: d.open })
   if (next === ACK) {
     unlock(s, d)
     return next
@@ -23,6 +27,7 @@ export async function conclude(s, d) {
   switch (next) {
     case END: return end(s, d)
     case FAIL: return countFailed(s, d)
+    case UNCOUNT: return uncount(s, d)
     case LEAVE:
       await close(s, d)
       s.release(d)
@@ -83,12 +88,36 @@ async function countFailed(s, d) {
       return next
     }
     if (next !== WAIT) return next
+    d.postponed = 0
     const wait = d.reply?.wait ?? 0
     s.observe(d, 'retry', { wait })
     next = await holdFor(s, d, wait, decideRetry(s.settings.retry))
     d.again = next === AGAIN
     return next
   }
+}
+
+/**
+ * Closes an attempt that is not counted, and waits before another one here: a requeue would count towards a delivery limit.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
+ */
+async function uncount(s, d) {
+  while (d.open || d.doubt) {
+    try {
+      await sendEnd(s, d, false)
+    } catch (err) {
+      s.release(d)
+      const next = await hold(s, d, UNCOUNT, err)
+      if (next !== UNCOUNT) return next
+    }
+  }
+  s.release(d)
+  d.postponed++
+  const wait = Math.max(backoffOf(s, d, (d.reply ? counted(d.reply) : 0) + d.postponed), LEAST_POSTPONED)
+  s.observe(d, 'not-counted', { wait })
+  return holdFor(s, d, wait, AGAIN)
 }
 
 /**

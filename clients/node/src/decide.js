@@ -2,7 +2,7 @@
 // are the whole state table; delivery.js takes the steps.
 
 /**
- * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
+ * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
  */
 
 /** @type {{ [name: string]: Step }} */
@@ -15,6 +15,7 @@ const steps = {
   END: 'end', // close an attempt that succeeded
   WAIT: 'wait', // hold the delivery for its backoff
   RETRACT: 'retract', // close an attempt that did not run
+  UNCOUNT: 'uncount', // close an attempt that is not counted; another one follows here after a wait
   OVERDUE: 'overdue', // the delivery was held for as long as it may be
   ACK: 'ack',
   SUPERSEDED: 'superseded', // ack: another copy takes the place of this one
@@ -23,7 +24,7 @@ const steps = {
   LEAVE: 'leave', // the delivery returns with its session; nothing is counted
   GIVE_UP: 'give-up', // the same, and the session ends: the delivery was held for too long
 }
-export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
+export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, UNCOUNT, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
 
 /** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
@@ -82,14 +83,16 @@ export function decideUnstarted(sending, open) {
  * @param {object} ended
  * @param {boolean} ended.ok the handler returned
  * @param {boolean} ended.rejected it asked for the dead-letter queue
+ * @param {boolean} [ended.uncounted] it said that the attempt is not counted
  * @param {boolean} ended.stopped it was cancelled, or was about to be: the failure may be no fault of the message's
  * @param {boolean} ended.hasID
  * @param {boolean} ended.open START let it begin
  * @returns {Step}
  */
-export function decideEnded({ ok, rejected, stopped, hasID, open }) {
+export function decideEnded({ ok, rejected, uncounted = false, stopped, hasID, open }) {
   if (ok) return open ? END : ACK
   if (stopped && !rejected) return LEAVE
+  if (uncounted && !rejected) return UNCOUNT
   return hasID ? FAIL : DEAD_LETTER
 }
 

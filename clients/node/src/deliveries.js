@@ -97,7 +97,7 @@ export class Deliveries {
 
   /** @param {Delivery} d @returns {Step} */
   received(d) {
-    return decideReceived(d.hasID, d.isFirst)
+    return decideReceived(d.hasID, d.isFirst && (d.fence === undefined || !d.hasID))
   }
 
   /**

@@ -31,11 +31,12 @@ export class Delivery {
     this.copyNumber = this.hasID ? this.headers.copyNumber : 0 // the number of this copy; 0: it is none
     this.delay = this.copyNumber > 0 ? delayOf(this.copyNumber, settings, message) : ''
 
-    this.again = false // an attempt in place came before the present one
+    this.again = false // a counted attempt in place came before the present one
+    this.postponed = 0 // attempts in a row that were not counted
     /** @type {import('./reply.js').Reply | undefined} */
     this.reply = undefined
     /** @type {number | undefined} */
-    this.fence = undefined // of all attempts
+    this.fence = undefined // of all attempts; undefined: no handler was called yet
     this.unanswered = 0 // steps in a row that the store did not take
     this.skipped = false // its backoff was cut short, because an operator skipped the message
 
@@ -65,6 +66,7 @@ export class Delivery {
     this.number = 0 // 0 if its handler was not called
     this.ran = 0
     this.failed = false
+    this.uncounted = false // the handler said that the attempt is not counted
     this.cause = ''
     this.reason = ''
     /** @type {unknown} */
@@ -81,7 +83,7 @@ export class Delivery {
   begin(mode) {
     this.name = {}
     this.mode = mode
-    this.open = this.doubt = this.failed = false
+    this.open = this.doubt = this.failed = this.uncounted = false
     this.number = this.ran = this.atMost = 0
     this.cause = this.reason = ''
     this.failure = this.asked = undefined

@@ -9,7 +9,7 @@ import { newToken } from './token.js'
 
 /**
  * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a failed
- * attempt; reject, retryAfter and retryAtMost steer that. The handler does not settle the message.
+ * attempt; reject, retryAfter, retryAtMost and notCounted steer that. The handler does not settle the message.
  * @callback Handler
  * @param {import('amqplib').ConsumeMessage} message
  * @param {Attempt} attempt
@@ -99,9 +99,10 @@ export async function invoke(s, d) {
   if (ended.ok) return
   d.failed = true
   d.failure = ended.thrown
-  const { rejected, wait, retries } = steering(ended.thrown)
+  const { rejected, uncounted, wait, retries } = steering(ended.thrown)
   d.cause = rejected ? 'rejected' : attempt.reason === deadline ? 'timed-out' : 'failed'
   d.asked = wait
+  d.uncounted = uncounted
   d.atMost = retries === undefined ? 0 : retries + 1
   d.reason = textOf(ended.thrown)
 }

@@ -16,10 +16,10 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
+ * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'not-counted' (waits, too), 'isolate' (it may have killed a process) and
  * 'hold' (the store does not reply, or the dead-letter route is broken); 'undecodable' is about a session.
  * @typedef {object} Event
- * @property {Outcome | 'retry' | 'isolate' | 'hold' | 'undecodable'} outcome
+ * @property {Outcome | 'retry' | 'not-counted' | 'isolate' | 'hold' | 'undecodable'} outcome
  * @property {string} vhost
  * @property {string} queue
  * @property {import('amqplib').ConsumeMessage} [message]
@@ -30,7 +30,7 @@ import { thisProcess } from './token.js'
  * @property {number} [limit] of attempts, as far as it is known
  * @property {string} [cause] of a failed attempt or dead letter
  * @property {number} [elapsed] ms since this process received the delivery
- * @property {number} [wait] ms, of a retry
+ * @property {number} [wait] ms until the next attempt
  * @property {unknown} [error]
  */
 

@@ -343,7 +343,7 @@ export function failLater(s, d) {
 }
 
 /**
- * What FAIL is sent with. The wait is what the handler asked for, else what the failed attempts call for.
+ * What FAIL is sent with.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {import('./counter.js').Failure}
@@ -352,14 +352,19 @@ export function failureOf(s, d) {
   const failure = { limit: 0, cause: /** @type {import('./counter.js').Cause} */ (d.cause), reason: d.reason, ran: d.ran, wait: 0, atMost: 0 }
   if (d.cause === 'rejected') return failure
   failure.limit = s.limit
-  failure.wait = d.asked ?? backoffOf(s, d)
+  failure.wait = backoffOf(s, d, (d.reply ? counted(d.reply) : 0) + 1)
   failure.atMost = d.atMost
   return failure
 }
 
-/** @param {Deliveries} s @param {Delivery} d */
-function backoffOf(s, d) {
-  const failed = (d.reply ? counted(d.reply) : 0) + 1
+/**
+ * What the handler asked for, else the backoff after so many failed attempts.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @param {number} failed
+ */
+export function backoffOf(s, d, failed) {
+  if (d.asked !== undefined) return d.asked
   try {
     const ms = s.settings.backoff(failed)
     if (Number.isFinite(ms)) return Math.max(ms, 0)

@@ -4,6 +4,8 @@ const REJECTED = Symbol.for('strikes.rejected')
 const WAIT = Symbol.for('strikes.wait')
 /** @type {unique symbol} */
 const RETRIES = Symbol.for('strikes.retries')
+/** @type {unique symbol} */
+const UNCOUNTED = Symbol.for('strikes.uncounted')
 
 /**
  * Wraps an error so that the message is dead-lettered now, whatever its count: throw reject(err).
@@ -40,6 +42,18 @@ export function retryAtMost(err, n) {
   return Object.defineProperty(wrap(err), RETRIES, { value: Math.min(Math.max(Math.floor(n), 0), 1000) })
 }
 
+/**
+ * Wraps an error so that the attempt is not counted: the handler could not work, for a reason other than the message. The
+ * delivery is held unacked, and the handler is called again in this process, whatever `retry` says. It waits for the backoff, which
+ * grows with the attempts in a row that were not counted, or for what retryAfter says; 100 ms at least. A delivery that was held for
+ * half the consumerTimeout returns to the queue. A message without an id gets another attempt too.
+ * @param {unknown} err
+ * @returns {Error}
+ */
+export function notCounted(err) {
+  return Object.defineProperty(wrap(err), UNCOUNTED, { value: true })
+}
+
 /** @param {unknown} err */
 function wrap(err) {
   const text = err instanceof Error ? err.message : String(err)
@@ -51,10 +65,11 @@ function wrap(err) {
 /**
  * What a thrown value asks for, also if it was wrapped again with a cause.
  * @param {unknown} thrown
- * @returns {{ rejected: boolean, wait: number | undefined, retries: number | undefined }}
+ * @returns {{ rejected: boolean, uncounted: boolean, wait: number | undefined, retries: number | undefined }}
  */
 export function steering(thrown) {
   let rejected = false
+  let uncounted = false
   /** @type {number | undefined} */
   let wait
   /** @type {number | undefined} */
@@ -64,6 +79,7 @@ export function steering(thrown) {
   for (let depth = 0; depth < 32 && typeof err === 'object' && err !== null; depth++) {
     try {
       rejected ||= err[REJECTED] === true
+      uncounted ||= err[UNCOUNTED] === true
       wait ??= err[WAIT]
       if (err[RETRIES] !== undefined) retries = Math.min(retries ?? Infinity, err[RETRIES])
       err = err.cause
@@ -71,5 +87,5 @@ export function steering(thrown) {
       break
     }
   }
-  return { rejected, wait, retries }
+  return { rejected, uncounted, wait, retries }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as d from '../src/decide.js'
 import { defaultBackoff, doubled } from '../src/backoff.js'
-import { steering, reject, retryAfter, retryAtMost } from '../src/steer.js'
+import { steering, notCounted, reject, retryAfter, retryAtMost } from '../src/steer.js'
 
 test('a new attempt', () => {
   for (const [hasID, first, want] of [[true, true, 'run'], [true, false, 'start'], [false, true, 'run'], [false, false, 'dead-letter']]) {
@@ -21,7 +21,8 @@ test('the end of a handler', () => {
   const ended = { ok: false, rejected: false, stopped: false, hasID: true, open: false }
   for (const [more, want] of [
     [{ ok: true }, 'ack'], [{ ok: true, open: true }, 'end'], [{ ok: true, stopped: true, open: true }, 'end'], [{}, 'fail'],
-    [{ stopped: true }, 'leave'], [{ stopped: true, rejected: true }, 'fail'], [{ hasID: false }, 'dead-letter'], [{ hasID: false, stopped: true }, 'leave'],
+    [{ stopped: true }, 'leave'], [{ stopped: true, rejected: true }, 'fail'], [{ uncounted: true, hasID: false }, 'uncount'], [{ uncounted: true, stopped: true }, 'leave'],
+    [{ uncounted: true, rejected: true }, 'fail'], [{ hasID: false }, 'dead-letter'], [{ hasID: false, stopped: true }, 'leave'],
   ]) assert.equal(d.decideEnded({ ...ended, ...more }), want, JSON.stringify(more))
 })
 
@@ -56,17 +57,19 @@ test('the default backoff', () => {
 })
 
 test('what an error asks for', () => {
-  assert.deepEqual(steering(new Error('x')), { rejected: false, wait: undefined, retries: undefined })
-  assert.deepEqual(steering(reject('no')), { rejected: true, wait: undefined, retries: undefined })
-  assert.deepEqual(steering(new Error('x', { cause: retryAfter(new Error('y'), -5) })), { rejected: false, wait: 0, retries: undefined })
-  assert.deepEqual(steering(reject(retryAfter(new Error('y'), 7))), { rejected: true, wait: 7, retries: undefined })
-  assert.deepEqual(steering(null), { rejected: false, wait: undefined, retries: undefined })
+  const none = { rejected: false, uncounted: false, wait: undefined, retries: undefined }
+  assert.deepEqual(steering(new Error('x')), none)
+  assert.deepEqual(steering(reject('no')), { ...none, rejected: true })
+  assert.deepEqual(steering(new Error('x', { cause: retryAfter(new Error('y'), -5) })), { ...none, wait: 0 })
+  assert.deepEqual(steering(reject(retryAfter(new Error('y'), 7))), { ...none, rejected: true, wait: 7 })
+  assert.deepEqual(steering(null), none)
   const loop = new Error('x')
   loop.cause = loop
-  assert.deepEqual(steering(loop), { rejected: false, wait: undefined, retries: undefined })
-  assert.deepEqual(steering({ get cause() { throw new Error('a trap') } }), { rejected: false, wait: undefined, retries: undefined })
+  assert.deepEqual(steering(loop), none)
+  assert.deepEqual(steering({ get cause() { throw new Error('a trap') } }), none)
   assert.throws(() => retryAfter(new Error('x'), NaN), /ms must be a number/)
-  assert.deepEqual(steering(retryAtMost(retryAfter(new Error('y'), 7), 2)), { rejected: false, wait: 7, retries: 2 })
+  assert.deepEqual(steering(retryAtMost(retryAfter(new Error('y'), 7), 2)), { ...none, wait: 7, retries: 2 })
+  assert.deepEqual(steering(retryAfter(notCounted('y'), 7)), { ...none, uncounted: true, wait: 7 })
   assert.equal(steering(retryAtMost(retryAtMost('y', 1), 2)).retries, 1)
   assert.equal(steering(retryAtMost(retryAtMost('y', 3), -2.5)).retries, 0)
   assert.throws(() => retryAtMost(new Error('x'), undefined), /n must be a number/)

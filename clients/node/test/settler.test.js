@@ -5,6 +5,7 @@ import { Consumer } from '../src/consumer.js'
 import { StoreError } from '../src/errors.js'
 import { ofProcess } from '../src/isolation.js'
 import { Settler } from '../src/settler.js'
+import { notCounted, retryAfter } from '../src/steer.js'
 import { eventually } from './servers.js'
 
 const reply = (code, more = {}) => ({ code, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more })
@@ -68,6 +69,19 @@ for (const [name, m, handler, replies, steps, settled, options] of [
     if (!options?.retry) assert.ok(store.tokens() <= 1, 'one attempt has one token')
   })
 }
+
+test('attempts that are not counted: the backoff grows with them, and the failure that follows is the first one', async () => {
+  const thrown = [notCounted('away'), notCounted('away'), retryAfter(notCounted('away'), 150), new Error('boom')]
+  const events = []
+  const asked = []
+  const store = fakeStore(reply('RUN'), reply('ENDED'), reply('RUN'), reply('ENDED'), reply('RUN'), reply('REQUEUE', { failures: 1 }))
+  const got = await handle(store, message(), () => { throw thrown[events.length] }, {
+    observer: (e) => events.push(e), backoff: (n) => { asked.push(n); return 100 + n },
+  })
+  assert.deepEqual([store.named(), got.settled, asked], [
+    ['START shared 4', 'END false', 'START shared 4', 'END false', 'START shared 4', 'FAIL 4 failed boom'], ['requeue'], [1, 2, 1]])
+  assert.deepEqual(events.slice(0, 3).map((e) => [e.outcome, e.wait, e.error.message]), [['not-counted', 101, 'away'], ['not-counted', 102, 'away'], ['not-counted', 150, 'away']])
+})
 
 test('a lost START of an isolated attempt: the gate is shut until its END is answered', async () => {
   const { gate } = ofProcess()

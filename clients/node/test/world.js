@@ -10,7 +10,7 @@ import { Isolation } from '../src/isolation.js'
 import { member } from '../src/key.js'
 import { Late } from '../src/late.js'
 import { RAW } from '../src/properties.js'
-import { reject, retryAfter, retryAtMost } from '../src/steer.js'
+import { notCounted, reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { Stop } from '../src/wait.js'
 import { Clock } from './clock.js'
 import { properties } from './spec-amqp.js'
@@ -141,14 +141,15 @@ export class World {
     this.calls.set(m.id, n + 1)
     const script = this.c.handlers[m.id]
     const what = script[Math.min(n, script.length - 1)]
-    only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'retry_at_most', 'deaf')
+    only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'retry_at_most', 'not_counted', 'deaf')
     const noID = this.c.deliveries.some((d) => d.id === m.id && d.no_id)
     this.note(m.id, 'handler', { token: noID ? 0 : this.token(m.id, attempt.token), number: attempt.number, last: attempt.last, fence: attempt.fence })
     return new Promise((resolve, fail) => {
       const end = () => {
         if (what.ok) return resolve()
         if (what.reject !== undefined) return fail(reject(new Error(what.reject)))
-        let err = new Error(what.fail)
+        let err = new Error(what.fail ?? what.not_counted)
+        if (what.not_counted !== undefined) err = notCounted(err)
         if (what.retry_at_most !== undefined) err = retryAtMost(err, what.retry_at_most)
         return fail(what.retry_after === undefined ? err : retryAfter(err, what.retry_after))
       }

@@ -317,8 +317,9 @@ def result_of(does: dict, timed_out: bool) -> Failed | None:
     if "reject" in does:
         return failure_of(Reject(does["reject"]), timed_out)
     wait = does["retry_after"] / 1000 if "retry_after" in does else None
-    error = RetryAtMost(does["retry_at_most"]) if "retry_at_most" in does else ValueError(does["fail"])
-    return replace(failure_of(error, timed_out), text=does["fail"], wait=wait)
+    text = does.get("fail") or does["not_counted"]
+    error = RetryAtMost(does["retry_at_most"]) if "retry_at_most" in does else ValueError(text)
+    return replace(failure_of(error, timed_out), text=text, wait=wait, uncounted="not_counted" in does)
 
 
 ABSENT = (None, 0, False, "")

@@ -29,7 +29,8 @@ def test_verdicts():
         (Ended(True, has_id=False), Step.ACK), (Ended(False), Step.FAIL), (Ended(False, open=True), Step.FAIL),
         (Ended(False, stopped=True), Step.LEAVE), (Ended(False, rejected=True, stopped=True), Step.FAIL),
         (Ended(False, has_id=False), Step.DEAD_LETTER), (Ended(False, stopped=True, has_id=False), Step.LEAVE),
-        (Ended(False, rejected=True, has_id=False), Step.DEAD_LETTER),
+        (Ended(False, rejected=True, has_id=False), Step.DEAD_LETTER), (Ended(False, uncounted=True, has_id=False), Step.UNCOUNT),
+        (Ended(False, uncounted=True, stopped=True), Step.LEAVE), (Ended(False, uncounted=True, rejected=True), Step.FAIL),
     ],
 )
 def test_ended(ended, want):

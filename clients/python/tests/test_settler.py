@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from strikes import AsyncCounter, Counter, Delivery, Outcome, Reject, SettingError
+from strikes import AsyncCounter, Counter, Delivery, NotCounted, Outcome, Reject, SettingError
 from strikes.session import SettlementError
 from strikes.settler import AsyncSettler, Settler
 
@@ -24,7 +24,7 @@ def handle(request, redis_url, prefix):
 
     def with_threads(delivery, handler, settle=None, **settings):
         sent = []
-        settler = Settler("orders", Counter.from_url(redis_url, prefix=prefix), backoff=lambda n: 0.01, **settings)
+        settler = Settler("orders", Counter.from_url(redis_url, prefix=prefix), **{"backoff": lambda n: 0.01, **settings})
         return settler.handle(delivery, handler, settle or sent.append), sent
 
     def with_asyncio(delivery, handler, settle=None, **settings):
@@ -32,7 +32,7 @@ def handle(request, redis_url, prefix):
 
         async def main():
             counter = AsyncCounter.from_url(redis_url, prefix=prefix)
-            settler = AsyncSettler("orders", counter, backoff=lambda n: 0.01, **settings)
+            settler = AsyncSettler("orders", counter, **{"backoff": lambda n: 0.01, **settings})
             try:
                 return await settler.handle(delivery, lambda d: asyncio.to_thread(handler, d), settle or sent.append)
             finally:
@@ -53,6 +53,25 @@ def test_outcomes(handle):
     assert handle(Delivery(b""), failing(ValueError("x")))[0] is Outcome.DEAD_LETTER
     assert handle(Delivery(b"", redelivered=True), ok)[0] is Outcome.DEAD_LETTER
     assert handle(Delivery(b"", "5"), failing(ValueError("x")), retry="in-place", max_retries=2)[0] is Outcome.DEAD_LETTER
+
+
+def test_attempts_that_are_not_counted(handle, redis_url, prefix):
+    """The backoff grows with them; the failure that follows is the first one."""
+    raises = [NotCounted("away"), NotCounted("away"), NotCounted(after=0.2), ValueError("x")]
+    events, asked = [], []
+
+    def backoff(n):
+        asked.append(n)
+        return 0.5 + n / 64
+
+    def handler(delivery):
+        raise raises[len(events)]
+
+    assert handle(Delivery(b"", "6"), handler, observer=events.append, backoff=backoff)[0] is Outcome.REQUEUE
+    assert [(e.outcome.value, e.failures, e.wait) for e in events[:3]] == [
+        ("not-counted", 0, 0.5 + 1 / 64), ("not-counted", 0, 0.5 + 2 / 64), ("not-counted", 0, 0.2)
+    ]
+    assert events[3].outcome is Outcome.RETRY and events[3].failures == 1 and asked == [1, 2, 1] and str(events[0].error) == "away"
 
 
 def test_a_settlement_that_cannot_be_sent(handle):

@@ -7,11 +7,11 @@ with threads, strikes.aio_pika one for asyncio.
 from .counter import AsyncCounter, Counter
 from .decide import Isolation, Retry
 from .errors import Fault, ForeignError, ReplyError, SettingError, StoreError, StrikesError
-from .handler import Attempt, Delivery, Reject, RetryAfter, RetryAtMost
+from .handler import Attempt, Delivery, NotCounted, Reject, RetryAfter, RetryAtMost
 from .session import Event, Outcome, Settings
 from .steps import Cause
 
 __all__ = [
-    "AsyncCounter", "Attempt", "Cause", "Counter", "Delivery", "Event", "Fault", "ForeignError", "Isolation", "Outcome", "Reject", "ReplyError",
-    "Retry", "RetryAfter", "RetryAtMost", "SettingError", "Settings", "StoreError", "StrikesError",
+    "AsyncCounter", "Attempt", "Cause", "Counter", "Delivery", "Event", "Fault", "ForeignError", "Isolation", "NotCounted", "Outcome", "Reject",
+    "ReplyError", "Retry", "RetryAfter", "RetryAtMost", "SettingError", "Settings", "StoreError", "StrikesError",
 ]

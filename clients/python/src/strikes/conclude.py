@@ -11,6 +11,10 @@ from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep,
 from .steps import Cause, Failure
 
 
+LEAST_POSTPONED = 0.1
+"""The least wait in seconds after an attempt that is not counted: no limit ends a loop of them."""
+
+
 def carry(s: Session, d: Progress) -> Steps:
     """Make attempts at a delivery until one decides what becomes of it, then settle or leave it. It ends with Session.done.
 
@@ -97,7 +101,8 @@ def conclude(s: Session, d: Progress) -> Steps:
     """Report to the store how the handler ended, if it must know, and return what becomes of the delivery."""
     if d.failed:
         d.failure, d.cause = d.failed.error, d.failed.cause
-    step = decide.ended(Ended(d.failed is None, d.cause is Cause.REJECTED, s.stop.fired, bool(d.message.id), d.open))
+    uncounted = d.failed is not None and d.failed.uncounted
+    step = decide.ended(Ended(d.failed is None, d.cause is Cause.REJECTED, uncounted, s.stop.fired, bool(d.message.id), d.open))
     if step is Step.ACK:
         unlock(s, d)
         return step
@@ -107,6 +112,8 @@ def conclude(s: Session, d: Progress) -> Steps:
         return (yield from _end(s, d))
     if step is Step.FAIL:
         return (yield from _count_failed(s, d))
+    if step is Step.UNCOUNT:
+        return (yield from _uncount(s, d))
     if step is Step.DEAD_LETTER:
         d.cause = Cause.NO_ID
         return step
@@ -140,10 +147,27 @@ def _count_failed(s: Session, d: Progress) -> Steps:
             d.unrecorded = step is Step.DEAD_LETTER
         elif step is Step.WAIT:
             assert d.reply
+            d.uncounted = 0
             s.observe(d, Outcome.RETRY, wait=d.reply.wait)
             step = yield from wait(s, d, d.reply.wait, decide.retry(s.settings.retry))
             d.again = step is Step.AGAIN
         return step
+
+
+def _uncount(s: Session, d: Progress) -> Steps:
+    """Close an attempt that is not counted, and wait before another one here: a requeue would count towards a delivery limit."""
+    while d.open or d.doubt:
+        error = yield from send_end(s, d, False)
+        release(s, d)
+        if error is not None:
+            step = yield from hold(s, d, Step.UNCOUNT, error)
+            if step is not Step.UNCOUNT:
+                return step
+    release(s, d)
+    d.uncounted += 1
+    seconds = max(_backoff_of(s, d, d.counted + d.uncounted), LEAST_POSTPONED)
+    s.observe(d, Outcome.NOT_COUNTED, wait=seconds)
+    return (yield from wait(s, d, seconds, Step.AGAIN))
 
 
 def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
@@ -160,15 +184,21 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
 
 
 def _failure_of(s: Session, d: Progress) -> Failure:
-    """Return what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for."""
+    """Return what FAIL is sent with."""
     assert d.failed
     if d.failed.cause is Cause.REJECTED:
         return Failure(0, 0.0, d.failed.cause, d.failed.text, d.ran)
+    return Failure(s.limit, _backoff_of(s, d, d.counted + 1), d.failed.cause, d.failed.text, d.ran, d.failed.at_most)
+
+
+def _backoff_of(s: Session, d: Progress, failed: int) -> float:
+    """Return the wait that the handler asked for, else the backoff after so many failed attempts."""
+    assert d.failed
     seconds = d.failed.wait
     if seconds is None:
-        asked = s.guard("backoff", lambda: float(s.settings.backoff(d.counted + 1)))
+        asked = s.guard("backoff", lambda: float(s.settings.backoff(failed)))
         seconds = 0.1 if asked is None else asked
-    return Failure(s.limit, max(seconds, 0.0), d.failed.cause, d.failed.text, d.ran, d.failed.at_most)
+    return max(seconds, 0.0)
 
 
 def _fail_later(s: Session, d: Progress) -> None:

@@ -35,6 +35,7 @@ class Step(Enum):
     END = auto()  # close an attempt that succeeded
     WAIT = auto()  # hold the delivery for its backoff
     RETRACT = auto()  # close an attempt that did not run
+    UNCOUNT = auto()  # close an attempt that is not counted; another one follows here after a wait
     OVERDUE = auto()  # the delivery was held for as long as it may be
     ACK = auto()
     SUPERSEDED = auto()  # ack: another copy takes the place of this one
@@ -50,6 +51,7 @@ class Ended:
 
     ok: bool  # the handler returned
     rejected: bool = False  # it asked for the dead-letter queue
+    uncounted: bool = False  # it said that the attempt is not counted
     stopped: bool = False  # it was cancelled, or was about to be: the failure may be no fault of the message's
     has_id: bool = True
     open: bool = False  # START let it begin
@@ -101,6 +103,8 @@ def ended(e: Ended) -> Step:
         return Step.END if e.open else Step.ACK
     if e.stopped and not e.rejected:
         return Step.LEAVE
+    if e.uncounted and not e.rejected:
+        return Step.UNCOUNT
     return Step.FAIL if e.has_id else Step.DEAD_LETTER
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class StrikesError(Exception):
-    """The base of every error of this package, except Reject, RetryAfter and RetryAtMost."""
+    """The base of every error of this package, except those that a handler raises to steer its message."""
 
 
 class SettingError(StrikesError, ValueError):

@@ -47,8 +47,25 @@ class RetryAtMost(Exception):
         return " ".join(str(a) for a in self.args) or f"retry at most {self.retries} times"
 
 
+class NotCounted(Exception):
+    """Raised by a handler that could not work, for a reason other than the message: the attempt is not counted.
+
+    The delivery is held unacked, and the handler is called again in this process, whatever `retry` says. It waits for the backoff,
+    which grows with the attempts in a row that were not counted, or for `after` seconds; 0.1 s at least. A delivery that was held for
+    half the consumer timeout returns to the queue. A message without an id gets another attempt too.
+    """
+
+    def __init__(self, *args: object, after: float | None = None) -> None:
+        super().__init__(*args)
+        self.after = after
+
+
 class Abandoned(StrikesError):
     """The error of an attempt whose handler did not return after it was cancelled."""
+
+
+_STEERING = (RetryAfter, RetryAtMost, NotCounted)
+"""Exceptions that may ask for a wait."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +110,9 @@ class Failed:
     error: BaseException
     cause: Cause
     text: str  # for the record
-    wait: float | None = None  # that RetryAfter asked for
+    wait: float | None = None  # that the handler asked for
     at_most: int = 0  # failed attempts that RetryAtMost allows; 0: it was not raised
+    uncounted: bool = False  # NotCounted was raised
 
 
 def failure_of(error: BaseException, timed_out: bool) -> Failed:
@@ -103,16 +121,17 @@ def failure_of(error: BaseException, timed_out: bool) -> Failed:
         return Failed(error, Cause.REJECTED, text_of(error))
     if not isinstance(error, Exception):
         return Failed(error, Cause.PANICKED, text_of(error))
-    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait_of(error), at_most_of(error))
+    cause = Cause.TIMED_OUT if timed_out else Cause.FAILED
+    return Failed(error, cause, text_of(error), wait_of(error), at_most_of(error), isinstance(error, NotCounted))
 
 
 def wait_of(error: BaseException) -> float | None:
-    """Return the seconds that a RetryAfter asks for; None, which is the backoff, if they are no number."""
-    if not isinstance(error, (RetryAfter, RetryAtMost)):
+    """Return the seconds that an exception asks for; None, which is the backoff, if they are no number."""
+    if not isinstance(error, _STEERING):
         return None
     try:
         seconds: Any = error.seconds if isinstance(error, RetryAfter) else error.after
-        return float(seconds)
+        return None if seconds is None else float(seconds)
     except Exception:  # whatever the user's code gave
         return None
 
@@ -133,9 +152,9 @@ def text_of(error: BaseException) -> str:
         said = str(error)
     except Exception:  # its __str__ is the user's code
         said = "(its text cannot be read)"
-    name = "" if isinstance(error, (Reject, RetryAfter, RetryAtMost, Abandoned)) else type(error).__name__
+    name = "" if isinstance(error, (Reject, Abandoned, *_STEERING)) else type(error).__name__
     text = ": ".join(part for part in (name, said) if part)
     frames = traceback.extract_tb(error.__traceback__)
-    if frames and not isinstance(error, (Reject, RetryAfter, RetryAtMost)):
+    if frames and not isinstance(error, (Reject, *_STEERING)):
         text += f"\nat {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno} in {frames[-1].name}"
     return text

@@ -45,6 +45,7 @@ class Outcome(str, Enum):
 
     ACK = "ack"
     RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
+    NOT_COUNTED = "not-counted"  # the handler raised NotCounted; the next attempt begins here after Event.wait
     REQUEUE = "requeue"
     DEAD_LETTER = "dead-letter"
     SUPERSEDED = "superseded"  # acked without an attempt that counts: another copy of the message takes its place
@@ -69,7 +70,7 @@ class Event:
     crashes: int = 0
     elapsed: float = 0.0  # seconds since this process received the delivery
     ran: float = 0.0  # seconds that the handler ran
-    wait: float = 0.0  # RETRY: seconds until the next attempt
+    wait: float = 0.0  # RETRY, NOT_COUNTED: seconds until the next attempt
     cause: str = ""  # of a RETRY; of a DEAD_LETTER, that of the last counted attempt
     error: BaseException | None = None
 
@@ -254,9 +255,10 @@ class Progress:
         self.cause: Cause | str = ""
         self.failure: BaseException | None = None  # the handler's, or why none was called
         # All attempts.
-        self.again = False  # an attempt in place came before
+        self.again = False  # a counted attempt in place came before
+        self.uncounted = 0  # attempts in a row that were not counted
         self.reply: Reply | None = None
-        self.fence: int | None = None
+        self.fence: int | None = None  # None: no handler was called yet
         self.unanswered = 0  # steps in a row that the store did not take
         self.skipped = False  # its backoff was cut short
         # What it holds.
@@ -286,6 +288,8 @@ class Progress:
     def counted(self) -> int:
         return self.reply.counted if self.reply else 0
 
+
+_WITH_CAUSE = (Outcome.RETRY, Outcome.DEAD_LETTER)
 
 _LEVELS = {Outcome.DEAD_LETTER: logging.WARNING, Outcome.RETRY: logging.DEBUG}
 """Outcomes that the logger gets."""
@@ -356,7 +360,8 @@ class Session:
             self.workers.ask().add(begin)
 
     def decide_received(self, d: Progress) -> Step:
-        return decide.received(bool(d.message.id), d.first)
+        has_id = bool(d.message.id)
+        return decide.received(has_id, d.first and (d.fence is None or not has_id))
 
     def attempt(self, d: Progress) -> Attempt:
         """Return the attempt as the store counts it."""
@@ -395,11 +400,11 @@ class Session:
         if observer is None and not logs:
             return
         r = d.reply
-        with_cause = outcome in (Outcome.RETRY, Outcome.DEAD_LETTER)
+        with_cause, with_error = outcome in _WITH_CAUSE, outcome in (*_WITH_CAUSE, Outcome.NOT_COUNTED)
         event = Event(
             outcome, self.settings.queue, d.message.id, d.token, d.delivery.redelivered, d.number, (r.limit if r else 0) or self.limit,
             r.failures if r else 0, r.crashes if r else 0, self.now() - d.received, d.ran, wait,
-            str(getattr(d.cause, "value", d.cause)) if with_cause else "", error or (d.failure if with_cause else None),
+            str(getattr(d.cause, "value", d.cause)) if with_cause else "", error or (d.failure if with_error else None),
         )
         if level is not None and logs:
             self.guard("logger", lambda: self.settings.logger.log(level, *_line(d, event)))
