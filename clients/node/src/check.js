@@ -71,7 +71,9 @@ export async function checkRoute(model, queue, facts) {
  */
 export async function checkQueue(model, need) {
   const shown = JSON.stringify(need.queue)
-  if (!await exists(model, (ch) => ch.checkQueue(need.queue))) {
+  const found = await exists(model, (ch) => ch.checkQueue(need.queue))
+  await refusePartitions(model, need.queue, found)
+  if (!found) {
     throw new RefusedError(`queue ${shown} does not exist in virtual host ${JSON.stringify(need.vhost)}; declare it with \`strikes declare\``)
   }
   const facts = await readDeclared(model, need)
@@ -80,6 +82,23 @@ export async function checkQueue(model, need) {
   const broken = need.allowDrop ? undefined : await checkRoute(model, need.queue, facts)
   if (broken) throw new RefusedError(`queue ${shown} is refused: ${broken.message}`, broken)
   return facts
+}
+
+const MOST_PARTITIONS = 256
+
+/**
+ * Refuses a queue that strikes declare --partitions made, and a partition of one.
+ * @param {any} model
+ * @param {string} queue
+ * @param {boolean} found there is a queue of this name
+ */
+async function refusePartitions(model, queue, found) {
+  const [, name, number] = found ? /^(.+)\.(\d+)$/.exec(queue) ?? [] : ['', queue, '0']
+  if (name === undefined || !await exists(model, (ch) => ch.checkExchange(name))) return
+  let n = 0
+  while (n < MOST_PARTITIONS && await exists(model, (ch) => ch.checkQueue(`${name}.${n}`))) n++
+  if (Number(number) >= n || !await exists(model, (ch) => ch.checkExchange(`${name}.hash${n}`))) return
+  throw new RefusedError(`queue ${JSON.stringify(name)} has ${n} partitions, and this client keeps no order: consume them with strikes consume ${name} --ordered --partitions ${n}, which runs a command for each message, or posts it to your program (push mode, --http URL)`)
 }
 
 /**

@@ -23,6 +23,10 @@ const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnf
  * @returns {Redis}
  */
 export function dialStore(url, options = {}) {
+  const scheme = /^([^:]*):\/\//.exec(url)?.[1] ?? ''
+  if (!['redis', 'rediss', 'unix'].includes(scheme)) {
+    throw new FieldError("the scheme of the store's URL", scheme.slice(0, 20), 'redis, rediss or unix, because this package counts in Redis only (with another store use strikes consume, with --http for example)')
+  }
   const path = /^unix:\/\/(\/[^?]*)/.exec(url)
   const all = {
     connectTimeout: 2000, retryStrategy: reconnectDelay, keepAlive: 10_000, noDelay: true,

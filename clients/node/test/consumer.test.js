@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { ControlReader } from '../src/control.js'
 import { dial } from '../src/counter.js'
@@ -220,6 +221,22 @@ test('a stop while the broker does not answer', { timeout: 300_000 }, async (t) 
   const { stop } = f.consume(() => {})
   await new Promise((resolve) => setTimeout(resolve, 200))
   await stop()
+})
+
+test('partitions are refused', async (t) => {
+  const f = await fixture(t)
+  const name = `${f.queue}.parts`
+  execFileSync(process.env.STRIKES ?? 'strikes', ['declare', name, '--partitions', '3', '--amqp-url', amqpURL])
+  try {
+    for (const queue of [name, `${name}.2`]) {
+      await assert.rejects(f.consume(() => {}, { queue }).running, /parts" has 3 partitions, .* strikes consume .*push mode/)
+    }
+    await f.channel.assertQueue(`${name}.7`, { durable: true, arguments: { 'x-queue-type': 'classic' } }) // its name is like that of a partition
+    await f.consume(() => {}, { queue: `${name}.7`, allowDrop: true }).stop()
+  } finally {
+    for (const n of [0, 1, 2, 7, 'dlq']) await f.channel.deleteQueue(`${name}.${n}`)
+    for (const exchange of [name, `${name}.hash3`, `${name}.dlx`]) await f.channel.deleteExchange(exchange)
+  }
 })
 
 test('a refused queue, and refused settings', async (t) => {

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter as Tally
 
 import pika
@@ -497,6 +498,28 @@ def test_refused_queues(start, amqp_url, classic):
         start(name, Calls(), allow_drop=True).stop()
     finally:
         classic.channel.queue_delete(name)
+
+
+def test_partitions_are_refused(start, strikes, amqp_url):
+    name = "py-" + uuid.uuid4().hex[:12]
+    subprocess.run([strikes, "declare", name, "--partitions", "3", "--amqp-url", amqp_url], check=True, stdout=subprocess.DEVNULL)
+    connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
+    channel = connection.channel()
+    try:
+        for queue in (name, f"{name}.2"):
+            refused = start(queue, Calls())
+            until(lambda: refused.ended)
+            assert isinstance(refused.error, QueueRefused)
+            assert f"{name!r} has 3 partitions" in str(refused.error) and "strikes consume" in str(refused.error) and "push mode" in str(refused.error)
+            refused.error = None
+        channel.queue_declare(f"{name}.7", durable=True)  # its name is like that of a partition
+        start(f"{name}.7", Calls(), allow_drop=True).stop()
+    finally:
+        for queue in (f"{name}.{i}" for i in (0, 1, 2, 7, "dlq")):
+            channel.queue_delete(queue)
+        for exchange in (name, f"{name}.hash3", f"{name}.dlx"):
+            channel.exchange_delete(exchange)
+        connection.close()
 
 
 KILLER = """

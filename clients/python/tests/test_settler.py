@@ -97,6 +97,12 @@ def test_refused_settings(redis_url, wrong):
         Settler("orders", Counter.from_url(redis_url), **wrong)
 
 
+@pytest.mark.parametrize("counter", [Counter, AsyncCounter])
+def test_a_store_that_is_no_redis(counter):
+    with pytest.raises(SettingError, match="must be redis, rediss or unix, .* strikes consume.* got 'postgres'$"):
+        counter.from_url("postgres://root:secret@127.0.0.1/counts")
+
+
 def test_a_ttl_that_can_pass_while_a_message_is_held(redis_url):
     settler = Settler("orders", Counter.from_url(redis_url, ttl=600))
     with pytest.raises(SettingError, match="ttl"):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import traceback
 from collections.abc import Callable
@@ -168,8 +169,10 @@ class Consumer:
         try:
             await _ask(channel.queue_declare(s.queue, passive=True))
         except ax.AMQPChannelError as refusal:
+            await _refuse_partitions(connection, s.queue, exists=False)
             raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {_text(refusal)}; declare it with strikes declare {s.queue}") from None
         await _close(channel)
+        await _refuse_partitions(connection, s.queue, exists=True)
         version = queues.parse_version(_text(connection.server_properties.get("version")))
         for warning in queues.judge(await _declared(connection, s), version, s.max_retries, f.allow_drop, f.dead_letter_policy):
             s.logger.warning(warning)
@@ -209,6 +212,26 @@ def _text(value: Any) -> str:
     if isinstance(value, Exception) and value.args:
         value = value.args[0]
     return value.decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
+
+
+async def _exists(connection: Any, kind: str, name: str) -> bool:
+    """Whether a queue or an exchange is known to exist."""
+    channel = await _channel(connection)
+    try:
+        await _ask((channel.queue_declare if kind == "queue" else channel.exchange_declare)(name, passive=True))
+    except ax.AMQPChannelError:
+        return False
+    await _close(channel)
+    return True
+
+
+async def _refuse_partitions(connection: Any, queue: str, exists: bool) -> None:
+    """Refuse a queue with partitions."""
+    asks = queues.refuse_partitions(queue, exists)
+    with contextlib.suppress(StopIteration):
+        asked = next(asks)
+        while True:
+            asked = asks.send(await _exists(connection, *asked))
 
 
 async def _declared(connection: Any, s: Settings) -> Declared:

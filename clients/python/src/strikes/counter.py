@@ -48,7 +48,8 @@ def _secrets(client: Any) -> list[str]:
 
 def _check_url(url: str) -> None:
     if urlsplit(url).scheme not in ("redis", "rediss", "unix"):
-        raise SettingError("the scheme of the Redis URL", urlsplit(url).scheme[:20], "redis, rediss or unix")
+        want = "redis, rediss or unix, because this package counts in Redis only (with another store use strikes consume, with --http for example)"
+        raise SettingError("the scheme of the store's URL", urlsplit(url).scheme[:20], want)
 
 
 class _Base:

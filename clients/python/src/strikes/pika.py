@@ -121,8 +121,10 @@ class Consumer:
         try:
             wire.ask(channel, "looking for the queue", lambda reply: channel.queue_declare(s.queue, passive=True, callback=reply))
         except ChannelClosed as refusal:
+            wire.refuse_partitions(s.queue, exists=False)
             raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {refusal.text}; declare it with strikes declare {s.queue}") from None
         channel.close()
+        wire.refuse_partitions(s.queue, exists=True)
         for warning in queues.judge(wire.declared(s.queue, s.vhost), queues.parse_version(wire.version), s.max_retries, f.allow_drop, f.dead_letter_policy):
             s.logger.warning(warning)
 

@@ -6,6 +6,7 @@ A redeclaration with another argument is refused, and the refusal names the argu
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,27 @@ PROBE = {"x-max-age": -1000}
 """Keeps a declaration from ever creating a queue: refused for a new queue that is no stream, ignored if the queue exists."""
 
 MOST_PROBES = 32
+MOST_PARTITIONS = 256
 
 
 class QueueRefused(StrikesError):
     """Messages of the queue would be lost or lose their position. The text says what to change."""
+
+
+def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bool, None]:
+    """Refuse a queue that `strikes declare --partitions` made, and a partition of one. It asks whether a queue or an exchange exists."""
+    name, _, number = queue.rpartition(".")
+    name = queue if not exists else name if number.isascii() and number.isdigit() else ""
+    if not name or not (yield "exchange", name):
+        return
+    n = 0
+    while n < MOST_PARTITIONS and (yield "queue", f"{name}.{n}"):
+        n += 1
+    if n and not (exists and int(number) >= n) and (yield "exchange", f"{name}.hash{n}"):
+        raise QueueRefused(
+            f"queue {name!r} has {n} partitions, and this client keeps no order: consume them with strikes consume {name} --ordered "
+            f"--partitions {n}, which runs a command for each message, or posts it to your program (push mode, --http URL)"
+        )
 
 
 @dataclass

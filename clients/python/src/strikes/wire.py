@@ -15,7 +15,7 @@ import pika.exceptions
 from pika.adapters.select_connection import IOLoop, SelectConnection
 
 from .consuming import CLOSE_TIMEOUT, OPEN_TIMEOUT, UNCONVERTED, SessionLost
-from .queue import MOST_PROBES, PROBE, Declared
+from .queue import MOST_PROBES, PROBE, Declared, refuse_partitions
 
 
 _NETWORK = ("Connection", "BrokenPipe", "Timeout", "timeout", "SSL", "gaierror", "OSError", "EOF")
@@ -129,6 +129,25 @@ class Wire:
         begin(replies.append)
         self._until(lambda: bool(replies), seconds, what, channel)
         return replies[0]
+
+    def exists(self, kind: str, name: str) -> bool:
+        """Whether a queue or an exchange is known to exist."""
+        channel = self.channel()
+        try:
+            declare = channel.queue_declare if kind == "queue" else channel.exchange_declare
+            self.ask(channel, f"looking for the {kind}", lambda reply: declare(name, passive=True, callback=reply))
+        except ChannelClosed:
+            return False
+        channel.close()
+        return True
+
+    def refuse_partitions(self, queue: str, exists: bool) -> None:
+        """Refuse a queue with partitions."""
+        asks = refuse_partitions(queue, exists)
+        with contextlib.suppress(StopIteration):
+            asked = next(asks)
+            while True:
+                asked = asks.send(self.exists(*asked))
 
     def declared(self, queue: str, vhost: str) -> Declared:
         """Learn how a queue was declared from the refusals of declarations that differ."""
