@@ -204,15 +204,18 @@ func (d *dialled) usual(queue string) inspect.Need {
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {
+	q := deadletter.Queue{Dial: d.opts.Dial, Records: d.opts.Store.Admin(), Returns: d.opts.Store.Admin()}
 	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
-		at, err = ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
+		if q.Partitioned, _, err = ops.FindPartitions(ctx, conn, queue); err == nil {
+			at, err = ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	q := deadletter.Queue{Name: at.Name, Dial: d.opts.Dial, Records: d.opts.Store.Admin(), Returns: d.opts.Store.Admin()}
+	q.Name = at.Name
 	opened, err := deadletter.Open(ctx, q, deadletter.Management{URL: d.opts.Management, Client: d.opts.HTTPClient})
 	if errors.Is(err, deadletter.ErrQueueNotFound) {
 		err = errors.Join(err, at.Assumed)

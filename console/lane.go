@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -17,6 +19,7 @@ import (
 // it, or drop all its messages.
 type laneChange struct {
 	Queue   string
+	At      string // Queue, or the partition of it that has the lane
 	Name    string
 	Verb    string // in the audit, and in an address
 	Missing bool   // of a release or a drop: also give up messages that are not in the dead-letter queue
@@ -38,6 +41,9 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 	q := r.URL.Query()
 	if l.Queue, err = queueOf(r); err != nil {
 		return l, err
+	}
+	if l.At = cmp.Or(q.Get("at"), l.Queue); l.At != l.Queue && !broker.IsPartition(l.At, l.Queue) {
+		return l, formError{"the address names a partition of another queue"}
 	}
 	l.Name, l.Verb, l.Missing = q.Get("lane"), q.Get("verb"), r.PostFormValue("missing") != ""
 	needs, known := laneVerbs[l.Verb]
@@ -64,7 +70,7 @@ func (l laneChange) Drops() bool { return l.Verb != ops.VerbReplay }
 
 // Link is the address of the change.
 func (l laneChange) Link() string {
-	return link("lane", "queue", l.Queue, "lane", l.Name, "verb", l.Verb)
+	return link("lane", "queue", l.Queue, "at", partitionOf(l.At, l.Queue), "lane", l.Name, "verb", l.Verb)
 }
 
 // lanePage previews what is done with a lane.
@@ -76,7 +82,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("why"))}
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
-	state, err := c.store.Lane(ctx, c.opts.VHost, l.Queue, l.Name)
+	state, err := c.store.Lane(ctx, c.opts.VHost, l.At, l.Name)
 	if err != nil {
 		return page{}, err
 	}
@@ -97,7 +103,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
 		Actor: visitorOf(r).Actor}
 	first := counter.ParsePosition(r.PostFormValue("plan"))
-	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
+	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
 	switch {
 	case err != nil:
 		c.fail(w, r, err)
@@ -146,7 +152,7 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Positio
 	if err != nil {
 		return nil, err
 	}
-	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
+	lane := deadletter.Lane{Queue: j.Lane.At, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
 		Progress: j.laneProgress}
 	change := map[string]laneWork{
 		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: releaseLane(q),
@@ -261,7 +267,7 @@ func (e heldError) Error() string {
 
 // refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.
 func (c *Console) refuseBlocked(r *http.Request, queue string) error {
-	_, held, err := c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0)
+	_, held, err := c.lanes(r.Context(), queue, 0, 0)
 	if err == nil && held > 0 {
 		err = heldError{queue, held}
 	}

@@ -1,12 +1,13 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/ops"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // laneList are blocked lanes, longest blocked first.
 type laneList struct {
 	Queue string
-	Lanes []counter.BlockedLane
+	Lanes []ops.BlockedLane
 	Of    int // that are held
 	Now   time.Time
 }
@@ -38,10 +39,29 @@ func (v lanesView) First() int { return v.From + 1 }
 func (v lanesView) Last() int { return v.From + len(v.Lanes) }
 
 // BlockedFor is for how long a lane is blocked.
-func (v laneList) BlockedFor(l counter.BlockedLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
+func (v laneList) BlockedFor(l ops.BlockedLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
+
+// At is the partition that has the lane; empty: the queue has none.
+func (v laneList) At(l ops.BlockedLane) string { return partitionOf(l.Queue, v.Queue) }
+
+func partitionOf(at, queue string) string {
+	if at == queue {
+		return ""
+	}
+	return at
+}
 
 // Blocked is how many messages of a lane wait for the one that blocks it.
-func (laneList) Blocked(l counter.BlockedLane) int { return l.Messages - 1 }
+func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
+
+// lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked.
+func (c *Console) lanes(ctx context.Context, queue string, skip, most int) ([]ops.BlockedLane, int, error) {
+	names := []string{queue}
+	for _, p := range c.queue(ctx, queue, time.Minute).Value.Partitions {
+		names = append(names, p.Queue)
+	}
+	return ops.Lanes(ctx, c.store, c.opts.VHost, names, skip, most)
+}
 
 // lanesPage shows the blocked lanes of a queue.
 func (c *Console) lanesPage(r *http.Request) (page, error) {
@@ -53,7 +73,7 @@ func (c *Console) lanesPage(r *http.Request) (page, error) {
 	defer cancel()
 	from, _ := strconv.Atoi(r.FormValue("from"))
 	v := lanesView{laneList: laneList{Queue: queue, Now: time.Now()}, From: max(from, 0)}
-	if v.Lanes, v.Of, err = c.store.LanePage(ctx, c.opts.VHost, queue, v.From, lanesPerPage); err != nil {
+	if v.Lanes, v.Of, err = c.lanes(ctx, queue, v.From, lanesPerPage); err != nil {
 		return page{}, err
 	}
 	if next := v.Last(); next < v.Of && len(v.Lanes) > 0 {

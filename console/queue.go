@@ -67,7 +67,11 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 	c.history.add(name, sampleOf(s))
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
-		if v.Lanes.Lanes, v.Lanes.Of, err = c.store.LanePage(ctx, c.opts.VHost, name, 0, lanesOfQueue); err != nil {
+		names := []string{name}
+		for _, p := range s.Partitions {
+			names = append(names, p.Queue)
+		}
+		if v.Lanes.Lanes, v.Lanes.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, lanesOfQueue); err != nil {
 			return v, err
 		}
 	}

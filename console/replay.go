@@ -68,7 +68,7 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 		return p, nil
 	}
 	v.Job = nil
-	if _, v.Lanes, err = c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0); err != nil {
+	if _, v.Lanes, err = c.lanes(r.Context(), queue, 0, 0); err != nil {
 		return p, err
 	}
 	if err := c.preview(r, &v); err != nil {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -132,4 +135,51 @@ func (s *Summary) addLanes(kept *counter.Summary, of []counter.Summary) {
 		kept.BlockedLanes, kept.Err = kept.BlockedLanes+p.BlockedLanes, cmp.Or(kept.Err, p.Err)
 		kept.Blocked.Count, kept.Blocked.Recent = kept.Blocked.Count+p.Blocked.Count, kept.Blocked.Recent+p.Blocked.Recent
 	}
+}
+
+// FindPartitions returns the partitioned queue to which a name belongs, and its partitions. For the name of a partition
+// it returns the queue and that partition. They are empty for a queue without partitions.
+func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, names []string, err error) {
+	found, _, err := broker.FindQueue(ctx, conn, name)
+	if err := broker.UnlessRefused(err); err != nil {
+		return "", nil, err
+	}
+	of = name
+	if found != broker.No {
+		if of = name[:max(strings.LastIndexByte(name, '.'), 0)]; !broker.IsPartition(name, of) {
+			return "", nil, nil
+		}
+	}
+	n, err := broker.PartitionsOf(ctx, conn, of)
+	switch {
+	case n == 0 || err != nil:
+		return "", nil, err
+	case of != name:
+		return of, []string{name}, nil
+	}
+	return of, broker.Partitions(of, n), nil
+}
+
+// BlockedLane is a blocked lane of a queue, or of a partition of it.
+type BlockedLane struct {
+	counter.BlockedLane
+	Queue string
+}
+
+// Lanes returns the blocked lanes of queues, longest blocked first: most of them after skip, and how many are blocked.
+func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []string, skip, most int) (all []BlockedLane,
+	blocked int, err error) {
+	end := skip + min(most, math.MaxInt-skip)
+	for _, queue := range queues {
+		some, n, err := store.LanePage(ctx, vhost, queue, 0, end)
+		if err != nil {
+			return nil, 0, err
+		}
+		blocked += n
+		for _, l := range some {
+			all = append(all, BlockedLane{l, queue})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b BlockedLane) int { return a.Since.Compare(b.Since) })
+	return all[min(skip, len(all)):min(end, len(all))], blocked, nil
 }

@@ -264,10 +264,9 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 				return err
 			}
 			n, err := broker.PartitionsOf(ctx, conn, name)
-			names := make([]string, n)
-			for i := range names {
-				names[i] = broker.Partition(name, i)
-				if _, askErr := ask(names[i]); err == nil {
+			names := broker.Partitions(name, n)
+			for _, partition := range names {
+				if _, askErr := ask(partition); err == nil {
 					err = askErr
 				}
 			}

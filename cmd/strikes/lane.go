@@ -43,8 +43,9 @@ func (a *app) laneCommand() *cobra.Command {
 		Example: "  strikes lane list orders\n  strikes lane replay orders customer-7",
 		Long: `Once a message of a lane is dead-lettered, a consumer with --hold-lanes
 dead-letters the later ones too, without an attempt. LANE is the value of the
-header that consume --lane-header names. The consumer continues while a lane is
-replayed. Put a LANE that begins with - after --.`,
+header that consume --lane-header names, or the routing key in a queue with
+partitions. The consumer continues while a lane is replayed. Put a LANE that
+begins with - after --.`,
 	}
 	cmd.AddCommand(a.laneListCommand(), a.laneReplayCommand(), a.laneReleaseCommand(), a.laneDropCommand())
 	return cmd
@@ -169,14 +170,18 @@ func (c *lanes) list(ctx context.Context, queue string) error {
 		return err
 	}
 	defer store.Close()
-	held, all, err := store.Admin().LanePage(ctx, vhost, queue, 0, cmp.Or(c.limit, math.MaxInt))
+	most := cmp.Or(c.limit, math.MaxInt)
+	held, all, err := ops.Lanes(ctx, store.Admin(), vhost, []string{queue}, 0, most)
+	if err == nil && all == 0 { // a partitioned queue has none itself
+		var n int
+		if n, err = c.Partitions(ctx, queue); err == nil {
+			held, all, err = ops.Lanes(ctx, store.Admin(), vhost, broker.Partitions(queue, n), 0, most)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if all == 0 {
-		if err := c.RefuseMissing(ctx, queue); err != nil {
-			return err
-		}
 		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	out := render.Lanes(c.Out, c.json)
@@ -225,7 +230,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		return err
 	}
 	defer q.close()
-	held, err := q.store.Admin().Lanes(ctx, q.broker.VHost, queue)
+	held, _, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, q.lanesIn(), 0, math.MaxInt)
 	if err != nil {
 		return err
 	}
@@ -244,7 +249,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		p := term.NewProgress(c.Err)
 		q.dead.Progress = showing(p)
 		var result deadletter.LaneResult
-		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: queue, Name: l.Lane, Store: q.store.Admin(),
+		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(),
 			Missing: c.missing, Wait: c.wait})
 		p.Finish()
 		replayed += result.Replayed + result.Dropped
@@ -353,12 +358,12 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 		return err
 	}
 	defer q.close()
-	state, err := q.store.Admin().Lane(ctx, q.broker.VHost, queue, lane)
+	state, at, err := q.findLane(ctx, lane)
 	if err != nil {
 		return explainLane(err, queue, lane)
 	}
 	if verb != ops.VerbDrop {
-		q.warnIdle(ctx, c.Err, queue)
+		q.warnIdle(ctx, c.Err, at)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),
 		printable.Plural(state.Messages, "message"), question)
@@ -368,7 +373,7 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 	ended := q.auditAs(ctx, c.Err, c.given(), verb, "lane "+lane)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(),
+	result, err := do(q, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(), First: state.First(),
 		Missing: c.missing, Wait: c.wait})
 	p.Finish()
 	ended(result.Replayed+result.Dropped, err)
@@ -376,6 +381,26 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 		err = reported
 	}
 	return q.fail(explainLane(err, queue, lane))
+}
+
+// lanesIn names the queues that have the lanes.
+func (q *dlq) lanesIn() []string {
+	if len(q.partitions) > 0 {
+		return q.partitions
+	}
+	return []string{q.queue}
+}
+
+// findLane finds a blocked lane, and the queue or partition that has it. It does not hash the name: a lane need not be
+// the routing key.
+func (q *dlq) findLane(ctx context.Context, lane string) (state *counter.LaneState, at string, err error) {
+	for _, at = range q.lanesIn() {
+		state, err = q.store.Admin().Lane(ctx, q.broker.VHost, at, lane)
+		if !errors.Is(err, counter.ErrNotBlocked) {
+			return state, at, err
+		}
+	}
+	return nil, "", fmt.Errorf("queue %q, lane %q: %w", q.queue, lane, counter.ErrNotBlocked)
 }
 
 func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
@@ -411,14 +436,14 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, instead, does st
 	if q.store == nil || c.force {
 		return nil
 	}
-	_, held, err := q.store.Admin().LanePage(ctx, q.broker.VHost, q.queue, 0, 0)
+	_, held, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, q.lanesIn(), 0, 0)
 	if err != nil || held == 0 {
 		return err
 	}
 	list := shell.Operands(q.queue)
 	lane := fmt.Sprintf("%s LANE %s one", list, does)
 	if c.laneHeader != "" {
-		if _, err := q.store.Admin().Lane(ctx, q.broker.VHost, q.queue, c.lane); err == nil {
+		if _, _, err := q.findLane(ctx, c.lane); err == nil {
 			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.lane), does)
 		}
 	}

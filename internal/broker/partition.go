@@ -30,6 +30,15 @@ func (v Version) HasModulusHash() bool { return !v.Before(4, 3) }
 // Partition names a partition of a queue.
 func Partition(queue string, i int) string { return fmt.Sprintf("%s.%d", queue, i) }
 
+// Partitions names the n partitions of a queue.
+func Partitions(queue string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = Partition(queue, i)
+	}
+	return all
+}
+
 // IsPartition reports whether a name is that of a partition of a queue.
 func IsPartition(name, queue string) bool {
 	number, found := strings.CutPrefix(name, queue+".")

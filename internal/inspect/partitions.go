@@ -56,9 +56,7 @@ func (g Graph) Partitioned() map[string][]string {
 			if !is || err != nil || x.Kind != amqp.ExchangeFanout || n < 1 || n > broker.MostPartitions {
 				continue
 			}
-			for i := range n {
-				all[queue] = append(all[queue], broker.Partition(queue, i))
-			}
+			all[queue] = broker.Partitions(queue, n)
 			break
 		}
 	}
@@ -150,11 +148,7 @@ func judgeBindings(queue string, n int, leads, chooses []broker.Binding) (out []
 				"want": "none"}))
 		}
 	}
-	partitions := make([]string, n)
-	for i := range partitions {
-		partitions[i] = broker.Partition(queue, i)
-	}
 	want(queue, []string{chooser}, leads)
-	want(chooser, partitions, chooses)
+	want(chooser, broker.Partitions(queue, n), chooses)
 	return out
 }

@@ -44,25 +44,31 @@ func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error)
 // RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and
 // refuses nothing if the broker does not answer: the records of a queue are in the store.
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
+	_, err := f.Partitions(ctx, queue)
+	return err
+}
+
+// Partitions is RefuseMissing, and returns the number of partitions.
+func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, err error) {
 	b, err := f.Broker()
 	if err != nil || f.VHost != "" && f.VHost != b.VHost {
-		return nil // it cannot be asked
+		return 0, nil //nolint:nilerr // it cannot be asked
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	var found broker.Answer
 	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
 		if found, _, err = broker.FindQueue(asking, conn, queue); found == broker.No {
-			if n, err := broker.PartitionsOf(asking, conn, queue); n > 0 || err != nil {
+			if partitions, err = broker.PartitionsOf(asking, conn, queue); partitions > 0 || err != nil {
 				found = broker.Yes
 			}
 		}
 		return err
 	})
 	if found != broker.No {
-		return nil
+		return partitions, nil
 	}
-	return f.NoQueue(ctx, b, queue, broker.ErrNotFound)
+	return 0, f.NoQueue(ctx, b, queue, broker.ErrNotFound)
 }
 
 // Ready counts the messages of a queue that are not out with a consumer, and its consumers. RabbitMQ answers 0 and 0

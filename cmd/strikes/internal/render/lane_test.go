@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // TestLaneNames: a name that is no UTF-8 is whole in JSON.
@@ -12,7 +13,7 @@ func TestLaneNames(t *testing.T) {
 	for lane, want := range map[string]string{"café": `"lane":"café"`, "a\xff": `"lane_base64":"Yf8="`} {
 		var out strings.Builder
 		list := Lanes(&out, true)
-		if err := list.Row(counter.BlockedLane{Lane: lane}); err != nil {
+		if err := list.Row(ops.BlockedLane{BlockedLane: counter.BlockedLane{Lane: lane}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := list.Flush(); err != nil {

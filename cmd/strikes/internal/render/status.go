@@ -44,11 +44,9 @@ func Status(s ops.Status) []term.Row {
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, held(s)...)
 	if s.BlockedLanes > 0 {
-		for _, of := range lanesOf(s) {
-			text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", of.BlockedLanes,
-				shell.Operands(of.Queue))
-			rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
-		}
+		text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes,
+			shell.Operands(s.Queue))
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	rows = append(rows, deadLetters(s.Dead)...)
 	rows = append(rows, found(s)...)
@@ -57,19 +55,6 @@ func Status(s ops.Status) []term.Row {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
 	return rows
-}
-
-// lanesOf returns the partitions with blocked lanes, or the queue itself if it has no partitions.
-func lanesOf(s ops.Status) (out []ops.Partition) {
-	if len(s.Partitions) == 0 {
-		return []ops.Partition{{Queue: s.Queue, BlockedLanes: s.BlockedLanes}}
-	}
-	for _, p := range s.Partitions {
-		if p.BlockedLanes > 0 {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 func paused(s ops.Status) []term.Row {
