@@ -158,7 +158,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 		}
 		if err != nil {
 			at = s.hold(ctx, d, taken, err)
-		} else {
+		} else if at != stepRetract { // before it the store was not asked
 			d.past.unanswered = 0
 		}
 	}

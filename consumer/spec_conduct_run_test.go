@@ -134,6 +134,8 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 	for {
 		s := newSession(c, "/", nil)
 		s.isolation, s.late = r.isolation, r.late
+		s.workers, s.slots = newWorkers(c.Concurrency, func() { s.acks.Wake() }), newSlots(c.Concurrency)
+		s.workers.asked = r.dawdle
 		find[*controlRoom](s.rooms).control = k
 		if r.of.Settings.Reconnected {
 			s.deadLettersFrom = deadLettersFrom(2, r.begin)

@@ -10,6 +10,7 @@ import (
 type workers struct {
 	idle   func() // called when a worker finds nothing to do
 	shared bool   // by sessions: a delivery that is ready has a goroutine of its session
+	asked  func() // of tests: called before a delivery that is under way asks for a worker
 
 	mu    sync.Mutex
 	free  atomic.Int32 // changed with mu
@@ -39,6 +40,9 @@ func (w *workers) enter(d *delivery) bool {
 
 // wait returns when d has a worker. It needs no context: each delivery gives its worker back in bounded time.
 func (w *workers) wait(d *delivery) {
+	if w.asked != nil {
+		w.asked()
+	}
 	w.mu.Lock()
 	if d.grip.worker || w.take(d) {
 		w.mu.Unlock()
