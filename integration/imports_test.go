@@ -72,11 +72,8 @@ var arrows = map[string][]string{
 	"internal/proctest":   {"internal/poll"},
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "doctor", "internal/inspect",
-		"internal/broker", "internal/printable", "internal/reason", "ops",
+		"internal/broker", "internal/poll", "internal/printable", "internal/reason", "internal/servers", "ops",
 		"internal/setting", "internal/shell"),
-	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
-		"cmd/strikes/internal/term",
-		"internal/poll", "internal/broker", "internal/servers", "internal/setting", "internal/printable"),
 	"cmd/strikes/internal/push": {"consumer", "internal/printable", "internal/broker", "internal/reason",
 		"internal/setting"},
 	"cmd/strikes/internal/render": join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",

@@ -2,18 +2,49 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os/exec"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
 
+// demo is one run of the command. Two consumer processes handle twenty orders, one of which fails twice, one always,
+// and one kills the processes that handle it. The proof at the end asks the broker, the store and a ledger.
+type demo struct {
+	cli.Streams
+
+	amqpURL, redisURL, kind string
+	json, console           bool
+
+	broker *connect.Broker
+	store  *counter.Counter
+	ledger *ledger
+	queue  string // and prefix of the store's keys
+	orders []order
+	story  io.Writer
+}
+
 func (a *app) demoCommand() *cobra.Command {
-	var o demoOptions
+	d := demo{Streams: a.Streams, orders: demoOrders()}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
 		Example: "  strikes demo\n  strikes demo --console",
@@ -22,59 +53,173 @@ publishes 20 orders and handles them in two processes. One order fails twice,
 one always, and one kills the first processes that handle it. Then the broker,
 the store and a ledger of all attempts prove what happened to them: exit 1 if
 anything is wrong. Nothing is left behind.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.amqpURL, "amqp-url", "", "the broker, as `URL`")
+	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
 	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
 	cli.DefaultText(f, "amqp-url", "a private one")
-	f.StringVar(&o.redisURL, "redis-url", "", "the store, as `URL`")
+	f.StringVar(&d.redisURL, "redis-url", "", "the store, as `URL`")
 	cli.FromEnvOr(f, "redis-url", "REDIS_URL")
 	cli.DefaultText(f, "redis-url", "an embedded one")
-	f.StringVar(&o.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
-	f.BoolVar(&o.console, "console", false, "then serve the console on the demo's queue, until interrupted")
-	cli.JSON(f, &o.json, "print the verdict as one JSON object; the story goes to stderr")
+	f.StringVar(&d.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
+	f.BoolVar(&d.console, "console", false, "then serve the console on the demo's queue, until interrupted")
+	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	return cmd
 }
 
-// demoOptions are the flags of demo.
-type demoOptions struct {
-	amqpURL, redisURL, kind string
-	json, console           bool
-}
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.story, format+"\n", args...) }
 
-func (a *app) demo(ctx context.Context, o demoOptions) error {
-	kind, err := queueType(o.kind)
+// run shows the demo and leaves nothing behind. It returns an error if an order did not end as it must.
+func (d *demo) run(ctx context.Context) (err error) {
+	kind, err := queueType(d.kind)
 	if err != nil {
 		return err
 	}
-	d := demo.Options{AMQPURL: o.amqpURL, RedisURL: o.redisURL, Type: kind, JSON: o.json, Out: a.Out, Err: a.Err}
-	if o.console {
-		d.After = a.showDemo
+	d.queue = "strikes-demo-" + uuid.NewString()[:8]
+	if d.story = d.Out; d.json {
+		d.story = d.Err
 	}
-	return demo.Run(ctx, d)
+	undo := func(f func() error) { err = errors.Join(err, f()) }
+	if d.amqpURL == "" {
+		d.say("starting a private RabbitMQ")
+		private, err := startRabbitMQ(ctx)
+		if err != nil {
+			return err
+		}
+		defer undo(private.Close)
+		d.amqpURL = private.URL
+	}
+	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
+		return err
+	}
+	v := verdict{Queue: d.queue, Store: "Redis at " + setting.RedactURL(d.redisURL)}
+	if d.redisURL == "" {
+		embedded := miniredis.NewMiniRedis()
+		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
+			return err
+		}
+		defer embedded.Close()
+		d.redisURL, v.Store = "redis://"+embedded.Addr(), "embedded"
+	}
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.redisURL), d.queue); err != nil {
+		return err
+	}
+	defer undo(d.store.Close)
+	if d.ledger, err = newLedger(); err != nil {
+		return err
+	}
+	defer undo(d.ledger.file.Close)
+	defer undo(func() error { return d.remove(ctx) })
+	if v.Broker, err = d.declare(ctx, kind); err != nil {
+		return err
+	}
+	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", v.Broker, v.Store, d.queue, len(d.orders),
+		demoRetries)
+	if err := d.publish(ctx); err != nil {
+		return err
+	}
+	return d.play(ctx, v)
 }
 
-// showDemo serves the console on what a demo left behind, at a free port. It ends with ctx.
-func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
+// startRabbitMQ starts a private RabbitMQ.
+func startRabbitMQ(ctx context.Context) (*servers.RabbitMQ, error) {
+	private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
+			"with --amqp-url", err)
+	}
+	return private, err
+}
+
+// declare declares the queues, and returns the name of the broker.
+func (d *demo) declare(ctx context.Context, kind topology.Type) (name string, err error) {
+	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
+		version, _ := conn.Properties["version"].(string)
+		name = "RabbitMQ " + term.Printable(version, "")
+		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: kind})
+	})
+	return name, err
+}
+
+func (d *demo) publish(ctx context.Context) error {
+	p, err := publisher.New(d.broker.DialToPublish, nil) //nolint:contextcheck // Close ends it
+	if err != nil {
+		return err
+	}
+	msgs := make([]publisher.Message, len(d.orders))
+	for i, o := range d.orders {
+		body, err := json.Marshal(o)
+		if err != nil {
+			return errors.Join(err, p.Close())
+		}
+		msgs[i] = publisher.Message{Key: d.queue, Publishing: amqp.Publishing{MessageId: o.ID,
+			ContentType: "application/json", Body: body}}
+	}
+	return errors.Join(p.PublishAll(ctx, msgs), p.Close())
+}
+
+// play lets the consumers handle the orders, judges, and prints the verdict.
+func (d *demo) play(ctx context.Context, v verdict) error {
+	began := time.Now()
+	killed, err := d.watch(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := d.gather(ctx, killed)
+	if err != nil {
+		return err
+	}
+	v.judge(d.orders, e)
+	v.Seconds = time.Since(began).Seconds()
+	if d.json {
+		err = jsonl.NewEncoder(d.Out).Encode(v)
+	} else {
+		v.print(d.Out)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !v.OK:
+		return errors.New("demo: the outcome is not what it must be")
+	case d.console:
+		return d.showConsole(ctx)
+	}
+	return nil
+}
+
+// showConsole serves the console on what the demo left behind, at a free port. It ends with ctx.
+func (d *demo) showConsole(ctx context.Context) error {
 	c, err := console.New(console.Options{
-		Store: s.Store, Dial: s.Broker.Dial, VHost: s.Broker.VHost, Queues: []string{s.Queue}, Actor: thisUser(),
+		Store: d.store, Dial: d.broker.Dial, VHost: d.broker.VHost, Queues: []string{d.queue}, Actor: thisUser(),
 		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbSkip, console.VerbLimit, console.VerbPause},
 	})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	fmt.Fprint(a.Err, "the console is at the URL below; interrupt to end the demo\n")
+	fmt.Fprint(d.Err, "the console is at the URL below; interrupt to end the demo\n")
 	at := pages{address: "127.0.0.1:0"}
-	return at.serve(ctx, c, a.Out)
+	return at.serve(ctx, c, d.Out)
 }
 
-// demoWorkerCommand is one consumer process of the demo.
-func (a *app) demoWorkerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: demo.Command, Short: "consume for the demo", Args: cobra.ExactArgs(0), Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return demo.Work(cmd.Context(), a.In, a.Out) },
+// remove deletes what the demo made on the broker and in the store, also after an interruption.
+func (d *demo) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	var errs []error
+	for _, o := range d.orders {
+		_, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.queue, o.ID)
+		errs = append(errs, err)
 	}
+	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error {
+		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+			_, queue := ch.QueueDelete(d.queue, false, false, false)
+			exchange := ch.ExchangeDelete(broker.ExchangeFor(d.queue), false, false)
+			_, dead := ch.QueueDelete(broker.DeadLetterQueueFor(d.queue), false, false, false)
+			return errors.Join(queue, exchange, dead)
+		})
+	}))
+	return errors.Join(errs...)
 }

@@ -1,25 +1,86 @@
-package demo
+package main
 
 import (
-	"slices"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/counter"
+	"golang.org/x/sync/errgroup"
 )
+
+func TestLedger(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	l, err := newLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.file.Close()
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 || err != nil {
+		t.Errorf("it can be found: %q, %v", left, err)
+	}
+	for i, want := range []int{1, 2} {
+		if n, err := l.enter(entryAttempt, "a"); n != want || err != nil {
+			t.Errorf("attempt %d: %d, %v", i, n, err)
+		}
+	}
+	var many errgroup.Group
+	for range 4 {
+		many.Go(func() error {
+			for range 50 {
+				if _, err := (&ledger{l.file}).enter(entryDone, "b"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := many.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.entries()
+	if err != nil || !maps.Equal(countEntries(all, entryAttempt), map[string]int{"a": 2}) ||
+		!maps.Equal(countEntries(all, entryDone), map[string]int{"b": 200}) || all[0].pid != os.Getpid() {
+		t.Errorf("%v, %v", all, err)
+	}
+	if _, err := (&ledger{os.NewFile(^uintptr(0), "none")}).entries(); err == nil {
+		t.Error("a missing ledger is empty")
+	}
+}
+
+func TestHandledAgain(t *testing.T) {
+	killed := map[int]bool{1: true}
+	for name, tc := range map[string]struct {
+		done []int // pids of the consumers that handled the order, in turn
+		want int
+	}{
+		"once":                               {[]int{2}, 0},
+		"once, by one that was killed later": {[]int{1}, 0},
+		"again after a kill":                 {[]int{1, 2}, 1},
+		"twice without a kill":               {[]int{2, 3}, 0},
+		"twice by one that was killed":       {[]int{1, 1}, 1},
+		"a kill explains one of two":         {[]int{1, 2, 3}, 1},
+	} {
+		var all []ledgerEntry
+		for _, pid := range tc.done {
+			all = append(all, ledgerEntry{entryAttempt, "a", pid}, ledgerEntry{entryDone, "a", pid})
+		}
+		if got := handledAgain(all, killed)["a"]; got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
 
 // goodEvidence is the evidence of a demo that went well.
 func goodEvidence() evidence {
 	e := evidence{
-		queue: "q", attempts: map[string]int{}, done: map[string]int{},
-		deadLetters: []deadLetter{{ID: "order-07", Reason: "rejected", From: "q"}},
-		records: []counter.Record{
-			{Message: counter.Message{ID: "order-07"}, State: counter.StateDeadLetter, Failures: 4},
-			{Message: counter.Message{ID: "order-04"}, State: counter.StateDone, Failures: 2},
-			{Message: counter.Message{ID: "order-12"}, State: counter.StateDone, Crashes: 1},
-		},
+		attempts: map[string]int{}, done: map[string]int{}, dead: []string{"order-07 rejected from q"},
+		counted: []string{"order-07 dead-lettered, 4 failures, 0 crashes", "order-04 done, 2 failures, 0 crashes",
+			"order-12 done, 0 failures, 1 crash"},
 	}
-	for _, o := range orders() {
+	for _, o := range demoOrders() {
 		e.attempts[o.ID], e.done[o.ID] = 1, 1
 	}
 	e.attempts["order-04"], e.attempts["order-07"], e.attempts["order-12"] = 3, 4, 4
@@ -27,8 +88,15 @@ func goodEvidence() evidence {
 	return e
 }
 
+// judged is the verdict on some evidence.
+func judged(e evidence) (v verdict) {
+	v.Queue = "q"
+	v.judge(demoOrders(), e)
+	return v
+}
+
 func TestVerdictOfGoodEvidence(t *testing.T) {
-	v := newVerdict(orders(), goodEvidence())
+	v := judged(goodEvidence())
 	if !v.OK || v.Orders != 20 || v.Handled != 19 || len(v.Checks) != 5 {
 		t.Errorf("%+v", v)
 	}
@@ -39,7 +107,7 @@ func TestVerdictOfGoodEvidence(t *testing.T) {
 func TestVerdictTellsWhatWasHandledAgain(t *testing.T) {
 	e := goodEvidence()
 	e.done["order-11"], e.attempts["order-11"], e.again = 2, 2, map[string]int{"order-11": 1}
-	v := newVerdict(orders(), e)
+	v := judged(e)
 	var out strings.Builder
 	v.print(&out)
 	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the "+
@@ -55,13 +123,13 @@ func TestVerdictFindsEachFault(t *testing.T) {
 		check string // the one that fails
 	}{
 		{"an order is left", func(e *evidence) { e.left = 1 }, "orders still in the queue"},
-		{"no dead letter", func(e *evidence) { e.deadLetters = nil }, "orders in the dead-letter queue"},
+		{"no dead letter", func(e *evidence) { e.dead = nil }, "orders in the dead-letter queue"},
 		{"dead-lettered twice", func(e *evidence) {
-			e.deadLetters = append(e.deadLetters, e.deadLetters[0])
+			e.dead = append(e.dead, e.dead[0])
 		}, "orders in the dead-letter queue"},
-		{"the wrong one", func(e *evidence) { e.deadLetters[0].ID = "order-08" }, "orders in the dead-letter queue"},
+		{"the wrong one", func(e *evidence) { e.dead[0] = "order-08 rejected from q" }, "orders in the dead-letter queue"},
 		{"by a limit of the broker's", func(e *evidence) {
-			e.deadLetters[0].Reason = "delivery_limit"
+			e.dead[0] = "order-07 delivery_limit from q"
 		}, "orders in the dead-letter queue"},
 		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
 		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
@@ -80,19 +148,19 @@ func TestVerdictFindsEachFault(t *testing.T) {
 			e.attempts["order-99"] = 1
 		}, "attempts of the handler"},
 		{"a crash is counted for a neighbour", func(e *evidence) {
-			e.records = append(e.records, counter.Record{Message: counter.Message{ID: "order-13"}, Crashes: 1})
+			e.counted = append(e.counted, "order-13 done, 0 failures, 1 crash")
 		}, "what is counted"},
 		{"a failure is counted as a crash", func(e *evidence) {
-			e.records[0].Failures, e.records[0].Crashes = 3, 1
+			e.counted[0] = "order-07 dead-lettered, 3 failures, 1 crash"
 		}, "what is counted"},
-		{"the flaky one is forgotten", func(e *evidence) { e.records = slices.Delete(e.records, 1, 2) }, "what is counted"},
-		{"the killer is not found", func(e *evidence) { e.records[2].Crashes = 0 }, "what is counted"},
+		{"the flaky one is forgotten", func(e *evidence) { e.counted = e.counted[:1:1] }, "what is counted"},
+		{"the killer is not found", func(e *evidence) { e.counted = e.counted[:2] }, "what is counted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := goodEvidence()
 			tt.spoil(&e)
-			v := newVerdict(orders(), e)
+			v := judged(e)
 			var failed []string
 			for _, c := range v.Checks {
 				if !c.OK {

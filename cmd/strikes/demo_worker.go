@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+)
+
+const (
+	demoRetries = 3
+
+	// demoKills is how many processes the deadly order kills. The first leaves no trace, as a first delivery sends the
+	// store nothing. The second leaves an open attempt, which makes the order a suspect. In the third it runs isolated,
+	// so that crash is counted.
+	demoKills = 3
+
+	// demoRestarts of one consumer are enough: the deadly order kills fewer, and more are a sign that nothing works.
+	demoRestarts = demoKills + 2
+
+	// demoWork is how long an order takes. It also lets the settlements of earlier orders reach the broker before a
+	// process dies, so that few of these are handled again.
+	demoWork = 100 * time.Millisecond
+)
+
+// The kinds of orders.
+const (
+	plain     = "plain"     // succeeds at the first attempt
+	flaky     = "flaky"     // fails twice
+	poisonous = "poisonous" // always fails
+	deadly    = "deadly"    // kills the first processes that handle it
+)
+
+// order is one message; its ID is the MessageId.
+type order struct {
+	ID   string `json:"order"`
+	Kind string `json:"kind"`
+}
+
+// demoOrders are twenty, three of them troublesome.
+func demoOrders() []order {
+	all := make([]order, 20)
+	for i := range all {
+		all[i] = order{ID: fmt.Sprintf("order-%02d", i+1), Kind: plain}
+	}
+	all[3].Kind, all[6].Kind, all[11].Kind = flaky, poisonous, deadly
+	return all
+}
+
+// demoHandler handles orders, and enters each attempt in the ledger before anything else happens.
+func demoHandler(l *ledger) consumer.Handler {
+	return func(ctx context.Context, d amqp.Delivery) error {
+		var o order
+		if err := json.Unmarshal(d.Body, &o); err != nil {
+			return consumer.Reject(err)
+		}
+		n, err := l.enter(entryAttempt, o.ID)
+		if err != nil {
+			return err
+		}
+		timer := time.NewTimer(demoWork)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		switch {
+		case o.Kind == flaky && n <= 2:
+			return errors.New("the card service does not answer")
+		case o.Kind == poisonous:
+			return errors.New("no such product")
+		case o.Kind == deadly && n <= demoKills:
+			if p, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = p.Kill() // as the kernel would for lack of memory
+			}
+			select {} // until it has happened
+		}
+		_, err = l.enter(entryDone, o.ID)
+		return err
+	}
+}
+
+const (
+	demoWorkerName = "demo-worker"
+	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // tells a consumer process in JSON what to do
+	ledgerFD       = 3                     // the ledger in such a process: the first of exec.Cmd.ExtraFiles
+)
+
+// demoWorker tells a consumer process where its queue is.
+type demoWorker struct {
+	AMQPURL  string `json:"amqp_url"`
+	RedisURL string `json:"redis_url"`
+	Queue    string `json:"queue"`
+}
+
+// demoWorkerCommand is one consumer process of the demo. It prints its decisions, and ends when its stdin does.
+func (a *app) demoWorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: demoWorkerName, Short: "consume for the demo", Args: cobra.ExactArgs(0), Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var w demoWorker
+			if err := json.Unmarshal([]byte(os.Getenv(demoWorkerEnv)), &w); err != nil {
+				return fmt.Errorf("%s is started by strikes demo alone: %w", demoWorkerName, err)
+			}
+			go func() { // nothing else ends this process if the demo is killed
+				_, _ = io.Copy(io.Discard, a.In)
+				os.Exit(1)
+			}()
+			return w.run(cmd.Context(), a.Out)
+		},
+	}
+}
+
+func (w demoWorker) run(ctx context.Context, out io.Writer) error {
+	b, err := connect.NewBroker(w.AMQPURL, "strikes "+demoWorkerName)
+	if err != nil {
+		return err
+	}
+	store, err := connect.OpenStore(ctx, w.RedisURL, w.Queue)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c := consumer.Consumer{
+		Queue: w.Queue, Handler: demoHandler(&ledger{os.NewFile(ledgerFD, "ledger")}), Counter: store,
+		MaxRetries: demoRetries, Prefetch: 4, Observer: &lines{to: out, all: true, json: true},
+		DrainTimeout: 2 * time.Second,
+	}
+	return c.Run(ctx, b.Dial)
+}
+
+// fleet keeps the consumers of the demo running: processes of this binary.
+type fleet struct {
+	env    []string
+	ledger *os.File
+	stderr io.Writer
+	events chan demoEvent
+}
+
+// demoEvent is news of one consumer process.
+type demoEvent struct {
+	consumer, pid int
+	decision      *decision // nil: the process started or ended
+	ended         string    // how; empty: it started
+}
+
+func (e demoEvent) String() string {
+	who := fmt.Sprintf("consumer %d", e.consumer)
+	switch {
+	case e.decision != nil:
+		return who + "  " + e.decision.String()
+	case e.ended != "":
+		return who + "  died (" + term.Printable(e.ended, "") + "); its messages return to the queue, and it is started again"
+	}
+	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
+}
+
+// watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
+// their reports. It returns the pids of those that were killed.
+func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
+	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, RedisURL: d.redisURL, Queue: d.queue})
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	// in the environment: every user can read a command line
+	f := &fleet{env: append(os.Environ(), demoWorkerEnv+"="+string(spec)), ledger: d.ledger.file, stderr: d.Err,
+		events: make(chan demoEvent, 100)}
+	var members sync.WaitGroup
+	for number := range 2 {
+		members.Go(func() { f.keep(running, number+1) })
+	}
+	go func() { members.Wait(); close(f.events) }()
+	killed, settled := map[int]bool{}, map[string]bool{}
+	for e := range f.events {
+		d.say("%s", e)
+		if e.ended != "" {
+			killed[e.pid] = true
+		}
+		if e.decision != nil && (e.decision.Decision == string(consumer.OutcomeAck) ||
+			e.decision.Decision == string(consumer.OutcomeDeadLetter)) {
+			settled[e.decision.ID] = true
+		}
+		if len(settled) == len(d.orders) {
+			stop()
+		}
+	}
+	return killed, ctx.Err()
+}
+
+// keep starts a consumer, and again when it ends, until ctx is done.
+func (f *fleet) keep(ctx context.Context, number int) {
+	for range demoRestarts + 1 {
+		pid, err := f.run(ctx, number)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			f.events <- demoEvent{consumer: number, pid: pid, ended: err.Error()}
+		}
+	}
+}
+
+// run runs one process to its end, and returns its pid; 0: it did not start. When ctx is done the process is asked to
+// stop, and killed if it does not.
+func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, path, demoWorkerName) //nolint:gosec // itself
+	cmd.Args[0] = "strikes"
+	cmd.Env, cmd.Stderr, cmd.ExtraFiles = f.env, f.stderr, []*os.File{f.ledger}
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
+	ownGroup(cmd)
+	stdin, err := cmd.StdinPipe() // held open for as long as this process lives
+	if err != nil {
+		return 0, err
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	pid = cmd.Process.Pid
+	f.events <- demoEvent{consumer: number, pid: pid}
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() {
+		var one decision
+		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
+			return pid, errors.Join(fmt.Errorf("reading a decision of consumer %d: %.80q: %w", number, scanner.Text(), err),
+				cmd.Cancel(), cmd.Wait())
+		}
+		f.events <- demoEvent{consumer: number, pid: pid, decision: &one}
+	}
+	return pid, errors.Join(scanner.Err(), cmd.Wait())
+}
