@@ -2,9 +2,8 @@
 package jsonl
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
+	jsonv1 "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -60,24 +61,16 @@ type envelope struct {
 
 	RoutingKey string `json:"routing_key"`
 
-	Dead json.RawMessage `json:"dead"` // what is known of a dead letter; not of the message
+	Dead jsontext.Value `json:"dead"` // what is known of a dead letter; not of the message
 }
 
 // ParseMessage reads one JSON object with the fields of an envelope, and no others. It passes over "dead", which dead
-// show --json adds.
+// show --json adds. It refuses a field that is given twice, and what is no text: half a surrogate pair, and bytes that
+// are not UTF-8.
 func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	var e envelope
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	d.UseNumber()
-	if err := d.Decode(&e); err != nil {
+	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), exactNumbers); err != nil {
 		return amqp.Publishing{}, "", jsonError(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return amqp.Publishing{}, "", errors.New("more follows the JSON object: it is one object a line")
-	}
-	if err := strict(line); err != nil {
-		return amqp.Publishing{}, "", err
 	}
 	at, err := e.time()
 	if err != nil {
@@ -141,20 +134,46 @@ func (e envelope) body() ([]byte, error) {
 	return nil, errors.New(`neither "body" (text) nor "body_base64" is given`)
 }
 
+// exactNumbers keeps the numbers of headers as they are written: a float64 holds no large integer.
+var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	number, err := d.ReadValue()
+	*v = jsonv1.Number(number)
+	return err
+}))
+
 // jsonError says what is wrong with a line without the decoder's Go terms.
 func jsonError(err error) error {
-	var mismatch *json.UnmarshalTypeError
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
 	switch {
-	case errors.As(err, &mismatch) && mismatch.Field == "":
-		return fmt.Errorf("a JSON %s instead of an object", mismatch.Value)
-	case errors.As(err, &mismatch):
-		field := strings.TrimPrefix(mismatch.Field, "properties.") // of Go, not of the line
-		return fmt.Errorf("field %q cannot be a JSON %s", field, mismatch.Value)
+	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("unknown field %q", field(semantic.JSONPointer))
+	case errors.As(err, &semantic) && semantic.JSONPointer == "":
+		return fmt.Errorf("a JSON %s instead of an object", kinds[semantic.JSONKind])
+	case errors.As(err, &semantic):
+		return fmt.Errorf("field %q cannot be a JSON %s", field(semantic.JSONPointer), kinds[semantic.JSONKind])
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is not complete")
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return fmt.Errorf("field %q is given twice", field(syntax.JSONPointer))
+	case errors.As(err, &syntax) && syntax.JSONPointer == "/body":
+		return fmt.Errorf(`field "body": %w (what is no text goes into "body_base64")`, syntax.Err)
+	case errors.As(err, &syntax) && syntax.JSONPointer != "":
+		return fmt.Errorf("field %q: %w", field(syntax.JSONPointer), syntax.Err)
+	case errors.As(err, &syntax):
+		return syntax.Err
 	}
 	return err
 }
+
+var kinds = map[jsontext.Kind]string{'{': "object", '[': "array", '"': "string", '0': "number", 't': "true",
+	'f': "false", 'n': "null"}
+
+// field names a field, such as headers/trace.
+func field(at jsontext.Pointer) string { return strings.TrimPrefix(string(at), "/") }
 
 // Message is a message as a line of NDJSON that ParseMessage takes.
 type Message struct {
@@ -190,7 +209,7 @@ func MessageOf(m amqp.Publishing) Message {
 
 // NewEncoder returns an encoder that prints values as JSON, one line each, in which nothing is left that a terminal
 // might obey: encoding/json escapes less than printable does, and who reads it gets the same from an escape.
-func NewEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(escaping{w}) }
+func NewEncoder(w io.Writer) *jsonv1.Encoder { return jsonv1.NewEncoder(escaping{w}) }
 
 // escaping escapes JSON that is written to it, whole lines at a time.
 type escaping struct{ w io.Writer }
