@@ -46,7 +46,6 @@ var (
 // client has the parts that a Counter and its Admin share: the store, and on Redis the scripts, which save round trips.
 type client struct {
 	store  Store
-	lanes  laneStore
 	opts   Options
 	refuse error // why the client must not be used; nil: it may be
 

@@ -98,7 +98,7 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
-	c.store, c.lanes = redisStore{c}, redisLanes{c}
+	c.store = redisStore{c}
 	return &Counter{client: c}
 }
 

@@ -80,7 +80,6 @@ func TestNeededCommandsAreTheScripts(t *testing.T) {
 	}
 	for _, source := range []string{
 		recordLua, startLua, failLua, endLua, controlLua, loadLua, saveLua, summaryLua,
-		lanesLua, lanePageLua, laneLua, laneListLua, laneReadLua, laneLettersLua, laneDropLua,
 	} {
 		for _, call := range strings.Split(strings.ReplaceAll(source, "try('", "call('"), "call('")[1:] {
 			name, _, _ := strings.Cut(call, "'")

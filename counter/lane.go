@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -17,15 +19,31 @@ import (
 // hour.
 const laneTTL = 30 * 24 * time.Hour
 
-// Position is the position of a message in its lane. A message gets it when it is first blocked, and keeps it through
-// replays. The zero value is that of a message which was never blocked.
-type Position struct {
-	Since  int64 // when the store began to number the lane, in µs since 1970: a store that lost its memory begins again
-	Number int64 // from 1
-}
+// Types of lanes, which package rules describes.
+type (
+	Position  = rules.Position
+	LaneAct   = rules.LaneAct
+	LaneStep  = rules.LaneStep
+	LaneCode  = rules.LaneCode
+	LaneReply = rules.LaneReply
+)
 
-// String is the form of a position in a message's header.
-func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
+// The acts.
+const (
+	LaneEnter = rules.LaneEnter
+	LaneBlock = rules.LaneBlock
+	LaneLeave = rules.LaneLeave
+)
+
+// The reply.
+const (
+	LaneFree       = rules.LaneFree
+	LaneRun        = rules.LaneRun
+	LaneBlocked    = rules.LaneBlocked
+	LaneSuperseded = rules.LaneSuperseded
+	LaneUnowned    = rules.LaneUnowned
+	LaneUnknown    = rules.LaneUnknown
+)
 
 // ParsePosition reads what String wrote. It returns the zero value for any other text.
 func ParsePosition(s string) Position {
@@ -40,33 +58,7 @@ func ParsePosition(s string) Position {
 	return p
 }
 
-// LaneAct is what a consumer tells the store about a message of a lane.
-type LaneAct int
-
-// The acts.
-const (
-	LaneEnter LaneAct = iota + 1 // may it run? If not, it is blocked
-	LaneBlock                    // it is about to be dead-lettered, which blocks its lane
-	LaneLeave                    // it succeeded, and is about to be acked; only of a message with a Position
-)
-
-func (a LaneAct) String() string {
-	return map[LaneAct]string{LaneEnter: "enter", LaneBlock: "block", LaneLeave: "leave"}[a]
-}
-
-// LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one
-// of the lane was sent.
-type LaneStep struct {
-	Message     // the ID of one without an id is its fingerprint
-	Lane        string
-	Act         LaneAct
-	Owner       string   // given to OwnLanes
-	Number      int64    // of the step, from 1: greater than those of the owner's earlier steps in the lane
-	Position    Position // that the message carries
-	Redelivered bool     // the broker has delivered the message before
-}
-
-func (s LaneStep) validate() error {
+func checkLaneStep(s LaneStep) error {
 	switch {
 	case s.Act < LaneEnter || s.Act > LaneLeave:
 		return fmt.Errorf("counter: lane: %w", setting.New("Act", int(s.Act), "LaneEnter, LaneBlock or LaneLeave"))
@@ -80,32 +72,6 @@ func checkOwner(queue, owner string) error {
 	return checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner})
 }
 
-// LaneCode is the store's reply to a LaneStep.
-type LaneCode int
-
-// The reply.
-const (
-	LaneFree LaneCode = iota + 1 // the lane is not blocked. LaneEnter: the message may run
-	LaneRun                      // LaneEnter: the lane is blocked, and it is the turn of this message, which may run
-	// LaneEnter: the message is blocked: dead-letter it. LaneBlock, LaneLeave: done; the lane is blocked
-	LaneBlocked
-	// the position of the message was left or dropped. LaneEnter: ack it without an attempt
-	LaneSuperseded
-	LaneUnowned // nothing is done: another consumer owns the lanes now. End the session
-	LaneUnknown // nothing is done: the store has lost its memory of the lanes. End the session
-)
-
-var laneCodes = map[string]LaneCode{
-	"FREE": LaneFree, "RUN": LaneRun, "BLOCKED": LaneBlocked, "SUPERSEDED": LaneSuperseded, "UNOWNED": LaneUnowned,
-	"UNKNOWN": LaneUnknown,
-}
-
-// LaneReply is the store's reply to a LaneStep.
-type LaneReply struct {
-	Code     LaneCode
-	Position Position // of the message, if it has one
-}
-
 // OwnedLanes says who owns the lanes of a queue.
 type OwnedLanes struct {
 	Owner   string // empty: no session has owned them yet
@@ -116,24 +82,11 @@ type OwnedLanes struct {
 type BlockedPage struct {
 	Lanes []string // as LaneHash names them
 	Last  bool     // no other page follows
-	since string   // of the last lane
+	after Entry    // the last lane
 }
 
 // LaneHash is the name of a lane in a BlockedPage.
 func LaneHash(lane string) string { return hashID(lane) }
-
-// laneStore keeps lanes. Redis does it in scripts of their own, until lanes are documents of a Store too.
-type laneStore interface {
-	own(ctx context.Context, of Queue, before, owner string) (OwnedLanes, error)
-	next(ctx context.Context, of Queue, after BlockedPage) (BlockedPage, error)
-	blocked(ctx context.Context, of Queue) (int, error)
-	step(ctx context.Context, s LaneStep) (LaneReply, error)
-	list(ctx context.Context, of Queue, skip, most int) (lanes []BlockedLane, read int, err error)
-	read(ctx context.Context, of Queue, lane string) (*LaneState, error)
-	note(ctx context.Context, of Queue, lane, act string, letters []LaneLetter) error
-	drop(ctx context.Context, of Queue, lane string, positions []Position) (left int, err error)
-	letters(ctx context.Context, of Queue, recent time.Duration) (Blocked, error)
-}
 
 // OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no
 // session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
@@ -143,17 +96,23 @@ type laneStore interface {
 // that it still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile
 // fails one of the two.
 func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
-	if c.refuse != nil {
-		return OwnedLanes{}, c.refuse
-	}
 	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {
 		return OwnedLanes{}, err
 	}
-	lanes, err := c.lanes.own(ctx, Queue{vhost, queue}, before, owner)
+	var now string
+	err := c.insist(ctx, Queue{vhost, queue}, []string{docLanesOwner}, func(at time.Time, docs []Doc) (Change, error) {
+		d := docs[0]
+		if now = d.Data; d.Err != nil || owner == "" || now != before {
+			return Change{}, d.Err
+		}
+		now, d.Data, d.Expires = owner, owner, laneExpires(at)
+		return Change{Docs: []Doc{d}}, nil
+	})
 	if err != nil {
 		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, err)
 	}
-	return lanes, nil
+	blocked, err := c.blockedLanes(ctx, vhost, queue)
+	return OwnedLanes{now, blocked}, err
 }
 
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
@@ -163,11 +122,43 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 	if c.refuse != nil {
 		return BlockedPage{}, c.refuse
 	}
-	next, err := c.lanes.next(ctx, Queue{vhost, queue}, after)
+	next, err := c.nextBlocked(ctx, Queue{vhost, queue}, after.after)
 	if err != nil {
 		return BlockedPage{}, fmt.Errorf("counter: blocked lanes, queue %q: %w", queue, err)
 	}
 	return next, nil
+}
+
+func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (BlockedPage, error) {
+	found, err := c.store.Page(ctx, of, setLanes, after, page)
+	if err != nil {
+		return BlockedPage{}, err
+	}
+	next, names := BlockedPage{Last: len(found) < page}, []string{docLanesOwner}
+	for _, e := range found {
+		next.Lanes, next.after = append(next.Lanes, e.Name), e
+		names = append(names, docLane+e.Name)
+	}
+	now, docs, err := c.load(ctx, of, names...)
+	if err != nil {
+		return BlockedPage{}, err
+	}
+	changes := []Change{{Add: []Sum{{Doc: docLanesBlocked, Field: "count", Expires: laneExpires(now)}}}}
+	for i, d := range docs {
+		if d.Data == "" {
+			continue
+		}
+		d.Expires = laneExpires(now)
+		change := Change{Docs: []Doc{d}}
+		if lane, ok := rules.DecodeLane(d.Data); i > 0 && ok && lane.IsBlocked() {
+			hash := found[i-1].Name
+			first := rules.Place{Number: lane.First, Kind: rules.PlaceOpen}
+			change.Sets = append(laneMoves(hash, first.Moves(false), d.Expires), inLanes(hash, lane, d.Expires))
+		}
+		changes = append(changes, change)
+	}
+	_, err = c.store.Save(ctx, of, changes...)
+	return next, err
 }
 
 // BlockedLanes returns how many lanes of a queue are blocked. It costs the same however many they are.
@@ -179,7 +170,7 @@ func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, e
 }
 
 func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	n, err := c.lanes.blocked(ctx, Queue{vhost, queue})
+	n, err := c.store.Count(ctx, Queue{vhost, queue}, setLanes, math.MinInt64)
 	if err != nil {
 		return 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
 	}
@@ -187,14 +178,40 @@ func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, er
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
-func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
-	if c.refuse != nil {
-		return LaneReply{}, c.refuse
-	}
-	if err := s.validate(); err != nil {
+func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, err error) {
+	if err := checkLaneStep(s); err != nil {
 		return LaneReply{}, err
 	}
-	reply, err := c.lanes.step(ctx, s)
+	of, letter, hash := Queue{s.VHost, s.Queue}, member(s.ID, s.Generation), hashID(s.Lane)
+	s.Lane = printable.Cut(s.Lane, maxLane)
+	names := []string{docLane + hash, docLanesOwner, docRecord(letter)}
+	err = c.insist(ctx, of, names, func(now time.Time, docs []Doc) (Change, error) {
+		lane, err := c.decodeLane(of, docs[0])
+		if err != nil || docs[1].Err != nil {
+			return Change{}, cmp.Or(err, docs[1].Err)
+		}
+		record, _ := rules.Decode(docs[2].Data)
+		v := rules.LaneView{Owner: docs[1].Data, Letter: letter, Died: record.State == StateDeadLetter &&
+			record.Removed.IsZero()}
+		at, before := lane.Needs(s)
+		if at > 0 {
+			v.Places, err = c.places(ctx, of, hash, lane, []int64{at})
+		}
+		if before {
+			var first []rules.Place
+			if first, err = c.placesOfLetter(ctx, of, hash, letter, 1); len(first) > 0 {
+				v.Before = first[0].Owner
+			}
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		was, change := lane, rules.LaneChange{}
+		reply, change = lane.Step(s, v, now)
+		saved := laneChange(docs[0], was, lane, change, now)
+		saved.Same = docs[1:2]
+		return saved, nil
+	})
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, err)
 	}

@@ -1,11 +1,17 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/panics"
 )
 
 // BlockedLane is a lane of a queue that is blocked: its messages are dead-lettered without an attempt until those
@@ -16,9 +22,6 @@ type BlockedLane struct {
 	Since    time.Time // by the store's clock
 	Messages int       // not handled, the one that blocks the lane included
 }
-
-// lanesListed is how many lanes the store examines in one round trip, which occupies it for about 2 ms.
-const lanesListed = 150
 
 // Lanes returns the blocked lanes of a queue, longest blocked first.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
@@ -47,19 +50,56 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 // someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the
 // store for long.
 func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
-	for most > 0 {
-		part := min(most, lanesListed)
-		some, read, err := a.lanes.list(ctx, Queue{vhost, queue}, skip, part)
-		if err != nil {
-			return nil, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
+	of, after := Queue{vhost, queue}, Entry{}
+	for more := true; more && most > 0 && err == nil; {
+		size := min(most, page)
+		if skip > 0 {
+			size = min(skip, scanned)
 		}
-		if out = append(out, some...); read < part {
-			break
+		var found []Entry
+		if found, err = a.store.Page(ctx, of, setLanes, after, size); len(found) > 0 {
+			after = found[len(found)-1]
 		}
-		skip, most = skip+part, most-part
+		more = len(found) == size
+		if skip > 0 {
+			skip -= len(found)
+			continue
+		}
+		most -= len(found)
+		var lanes []BlockedLane
+		if err == nil {
+			lanes, err = a.readLanes(ctx, of, found)
+		}
+		out = append(out, lanes...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
 	}
 	slices.SortStableFunc(out, bySince)
 	return out, nil
+}
+
+// readLanes reads blocked lanes. It omits those that expired.
+func (a *Admin) readLanes(ctx context.Context, of Queue, found []Entry) (out []BlockedLane, err error) {
+	names := make([]string, len(found))
+	for i, e := range found {
+		names[i] = docLane + e.Name
+	}
+	_, docs, err := a.load(ctx, of, names...)
+	for _, d := range docs {
+		l, err := a.decodeLane(of, d)
+		if err != nil {
+			return nil, err
+		}
+		if l.IsBlocked() {
+			out = append(out, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
+		}
+	}
+	return out, err
+}
+
+func bySince(a, b BlockedLane) int {
+	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Lane, b.Lane))
 }
 
 func laneRefused(doing, queue, lane string) error {
@@ -82,7 +122,7 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	s, err := a.lanes.read(ctx, Queue{vhost, queue}, lane)
+	s, err := a.readLane(ctx, Queue{vhost, queue}, hashID(lane))
 	if err != nil {
 		return nil, fmt.Errorf("counter: lane, queue %q: %w", queue, err)
 	}
@@ -90,6 +130,94 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 		return nil, laneRefused("lane", queue, lane)
 	}
 	return s, nil
+}
+
+// readLane reads a lane. If its first places change meanwhile, it begins again.
+func (c *client) readLane(ctx context.Context, of Queue, hash string) (*LaneState, error) {
+	for {
+		l, err := c.loadLane(ctx, of, hash)
+		if err != nil || !l.IsBlocked() {
+			return &LaneState{}, err
+		}
+		s, err := c.readPlaces(ctx, of, hash, l)
+		if err != nil {
+			return nil, err
+		}
+		now, err := c.loadLane(ctx, of, hash)
+		if err != nil || now.Since == l.Since && now.Moved == l.Moved {
+			return s, err
+		}
+	}
+}
+
+func (c *client) loadLane(ctx context.Context, of Queue, hash string) (rules.Lane, error) {
+	_, docs, err := c.load(ctx, of, docLane+hash)
+	if err != nil {
+		return rules.Lane{}, err
+	}
+	return c.decodeLane(of, docs[0])
+}
+
+// readPlaces reads the first open positions, up to the first whose letters were not all read, and the letters of these
+// and of positions before them.
+func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.Lane) (*LaneState, error) {
+	const most = positionsRead + lettersRead
+	before, err := c.store.Page(ctx, of, placesOf(hash), placesFrom(1), lettersRead)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.store.Page(ctx, of, placesOf(hash), placesFrom(l.First), most)
+	if err != nil {
+		return nil, err
+	}
+	s, end := &LaneState{Since: l.Since, Last: l.Last, Messages: int(l.Open)}, int64(math.MaxInt64)
+	if len(found) == most {
+		end = max(-found[most-1].Score, l.First+1)
+	}
+	places := make([]rules.Place, 0, len(before)+len(found))
+	for _, e := range before {
+		if p := rules.ParsePlace(e.Name, e.Score); p.Number < l.First {
+			places = append(places, p)
+		}
+	}
+	for _, e := range found {
+		p := rules.ParsePlace(e.Name, e.Score)
+		if places = append(places, p); p.Kind == rules.PlaceOpen && p.Number < end && len(s.Open) < positionsRead {
+			s.Open = append(s.Open, p.Number)
+		}
+	}
+	names := map[string]bool{}
+	for _, p := range places {
+		if p.Kind != rules.PlaceOpen && p.Number <= s.lastOpen() {
+			s.letters = append(s.letters, blocked{p.Number, p.Letter, p.ID, p.Kind == rules.PlacePublished})
+			names[p.Letter] = true
+		}
+	}
+	s.sort()
+	s.names, err = c.positionsOf(ctx, of, hash, slices.Collect(maps.Keys(names)))
+	return s, err
+}
+
+// positionsOf reads the positions of letters, each in a round trip, some at the same time.
+func (c *client) positionsOf(ctx context.Context, of Queue, hash string, letters []string) (map[string][]blockedAt,
+	error) {
+	found := make([][]rules.Place, len(letters))
+	var reading panics.Group
+	reading.SetLimit(8)
+	for i, letter := range letters {
+		reading.Go(func() (err error) {
+			found[i], err = c.placesOfLetter(ctx, of, hash, letter, namesRead)
+			return err
+		})
+	}
+	err := reading.Wait()
+	out := map[string][]blockedAt{}
+	for i, letter := range letters {
+		for _, p := range found[i] {
+			out[letter] = append(out[letter], blockedAt{p.Number, p.Owner, p.Again})
+		}
+	}
+	return out, err
 }
 
 // LaneLetter is a dead letter of a lane.
@@ -101,28 +229,26 @@ type LaneLetter struct {
 // NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut
 // off could take their messages, which are back in the queue, for lost. It is safe to repeat.
 func (a *Admin) NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
-	return a.noteLetters(ctx, vhost, queue, lane, lettersPublishing, letters)
+	return a.noteLetters(ctx, "publishing", vhost, queue, lane, letters, false)
 }
 
 // NoteReplayed notes that dead letters of a lane were published again and are off the dead-letter queue. It is safe to
 // repeat. If it is not called, they count as duplicates if they are found again.
 func (a *Admin) NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
-	return a.noteLetters(ctx, vhost, queue, lane, lettersReplayed, letters)
+	return a.noteLetters(ctx, "replayed", vhost, queue, lane, letters, true)
 }
 
-// The acts of scripts/lane_letters.lua.
-const (
-	lettersPublishing = "publishing"
-	lettersReplayed   = "replayed"
-)
-
-func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string, letters []LaneLetter) error {
-	if a.refuse != nil {
-		return a.refuse
-	}
+func (a *Admin) noteLetters(ctx context.Context, doing, vhost, queue, lane string, letters []LaneLetter,
+	replayed bool) error {
 	for some := range slices.Chunk(letters, positionsRead) {
-		if err := a.lanes.note(ctx, Queue{vhost, queue}, lane, act, some); err != nil {
-			return fmt.Errorf("counter: note %s, queue %q: %w", act, queue, err)
+		at, places := make([]int64, len(some)), make([]rules.Place, len(some))
+		for i, l := range some {
+			at[i] = l.Position.Number
+			places[i] = rules.Place{Number: at[i], Letter: member(l.ID, l.Generation)}
+		}
+		by := func(l *rules.Lane, kept []rules.Place) rules.LaneChange { return l.Publish(places, replayed, kept) }
+		if err := a.changeLane(ctx, Queue{vhost, queue}, lane, at, by); err != nil {
+			return fmt.Errorf("counter: note %s, queue %q: %w", doing, queue, err)
 		}
 	}
 	return nil
@@ -133,18 +259,24 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 // so it is safe to repeat.
 func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool,
 	err error) {
-	if a.refuse != nil {
-		return false, a.refuse
-	}
 	for {
 		some := positions[:min(positionsRead, len(positions))]
 		positions = positions[len(some):]
-		left, err := a.lanes.drop(ctx, Queue{vhost, queue}, lane, some)
+		at := make([]int64, len(some))
+		for i, p := range some {
+			at[i] = p.Number
+		}
+		released = true
+		err := a.changeLane(ctx, Queue{vhost, queue}, lane, at, func(l *rules.Lane, places []rules.Place) rules.LaneChange {
+			change := l.Drop(some, places)
+			released = !l.IsBlocked()
+			return change
+		})
 		if err != nil {
 			return false, fmt.Errorf("counter: drop positions, queue %q: %w", queue, err)
 		}
 		if len(positions) == 0 {
-			return left == 0, nil
+			return released, nil
 		}
 	}
 }

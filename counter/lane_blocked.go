@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,9 +21,34 @@ func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Du
 	if a.refuse != nil {
 		return Blocked{}, a.refuse
 	}
-	b, err := a.lanes.letters(ctx, Queue{vhost, queue}, recent)
+	b, err := a.countInLanes(ctx, Queue{vhost, queue}, recent)
 	if err != nil {
 		return Blocked{}, fmt.Errorf("counter: in blocked lanes, queue %q: %w", queue, err)
 	}
 	return b, nil
+}
+
+func (a *Admin) countInLanes(ctx context.Context, of Queue, recent time.Duration) (b Blocked, err error) {
+	lanes, err := a.blockedLanes(ctx, of.VHost, of.Name)
+	if err != nil || lanes == 0 {
+		return Blocked{}, err
+	}
+	now, docs, err := a.load(ctx, of, docLanesBlocked)
+	if err != nil || docs[0].Err != nil {
+		return Blocked{}, cmp.Or(err, docs[0].Err)
+	}
+	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(docs[0].Data)["count"]), 0)}
+	if recent == 0 || b.Count == 0 {
+		return b, nil
+	}
+	_, docs, err = a.load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
+	for _, d := range docs {
+		for second, n := range decodeFields(d.Data) {
+			if now.Unix()-number(second) <= int64(recent/time.Second) {
+				b.Recent += number(n)
+			}
+		}
+	}
+	b.Recent = min(b.Recent, b.Count)
+	return b, err
 }

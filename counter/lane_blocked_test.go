@@ -80,7 +80,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	want("two are dropped", 1, 0)
 	drop(first)
 	want("all are dropped", 0, 0)
-	if err := c.rdb.Set(t.Context(), c.opts.lanesKeys("/", "bills")[0], "no set", 0).Err(); err != nil {
+	if err := c.rdb.Set(t.Context(), c.opts.queueKey("/", "bills")+setLanes, "no set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil ||
@@ -95,7 +95,7 @@ func TestLanePage(t *testing.T) {
 		if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
 			t.Fatal(err)
 		}
-		const held = lanesListed + 10 // more than one round trip reads
+		const held = page + 10 // more than one round trip reads
 		for i := range held {
 			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LaneBlock,
 				Owner: "o", Number: 1}

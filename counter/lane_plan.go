@@ -39,7 +39,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	var plan LanePlan
 	chosen := map[int]bool{}
 	for _, n := range s.Open {
-		position := Position{s.Since, n}
+		position := Position{Since: s.Since, Number: n}
 		best, waiting, replaced := -1, true, true
 		for i, p := range s.letters {
 			if p.position != n {
@@ -66,7 +66,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	}
 	for i, p := range s.letters {
 		at, ok := is.found[i]
-		position := Position{s.Since, p.position}
+		position := Position{Since: s.Since, Number: p.position}
 		if ok {
 			plan.Found = append(plan.Found, Planned{at, position})
 		}
@@ -103,7 +103,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 		is.more[name] = lacking[name] < 0
 		for _, i := range letters {
 			p := s.letters[i]
-			if lacking[name] > 0 && (p.published || !s.IsOpen(Position{s.Since, p.position})) {
+			if lacking[name] > 0 && (p.published || !s.IsOpen(Position{Since: s.Since, Number: p.position})) {
 				lacking[name]--
 				continue
 			}
@@ -188,7 +188,7 @@ func replacedOf(sessions [][]blockedAt, n int, lost, arrived map[string]int64) (
 // sessionsOf returns the open positions of a letter that was not published again, by the sessions that blocked it.
 func (s *LaneState) sessionsOf(name string) (sessions [][]blockedAt) {
 	for _, at := range s.names[name] {
-		if at.position <= s.lastOpen() && !s.IsOpen(Position{s.Since, at.position}) || s.isPublished(name, at.position) {
+		if at.position <= s.lastOpen() && !s.IsOpen(Position{Since: s.Since, Number: at.position}) || s.isPublished(name, at.position) {
 			continue
 		}
 		if last := len(sessions) - 1; last < 0 || sessions[last][0].owner != at.owner {

@@ -42,7 +42,7 @@ func (s *LaneState) PositionOf(letter Message) (Position, bool) {
 	name := member(letter.ID, letter.Generation)
 	for _, p := range s.letters {
 		if p.name == name {
-			return Position{s.Since, p.position}, true
+			return Position{Since: s.Since, Number: p.position}, true
 		}
 	}
 	return Position{}, false
@@ -53,7 +53,7 @@ func (s *LaneState) First() Position {
 	if len(s.Open) == 0 {
 		return Position{}
 	}
-	return Position{s.Since, s.Open[0]}
+	return Position{Since: s.Since, Number: s.Open[0]}
 }
 
 // IsOpen reports whether the message at a position is neither handled nor dropped. It knows the positions of Open.

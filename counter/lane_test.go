@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -18,6 +19,7 @@ import (
 // laneSteps is what a Counter with its Admin and a Memory do with lanes.
 type laneSteps interface {
 	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
+	Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error)
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
 	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
 	Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error)
@@ -59,7 +61,7 @@ func (s *laneUnderTest) position(lane string, n int64, old bool) Position {
 	if old {
 		since = 7
 	}
-	return Position{since, n}
+	return Position{Since: since, Number: n}
 }
 
 func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
@@ -77,6 +79,8 @@ func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 			fmt.Fprintf(&b, "by %q, %d;", h.By, h.Messages)
 		}
 	}
+	behind, err := s.Blocked(t.Context(), "/", queue, time.Minute)
+	fmt.Fprint(&b, behind, err)
 	state, err := s.Lane(t.Context(), "/", queue, lane)
 	if errors.Is(err, ErrNotBlocked) {
 		return b.String() + "free"
@@ -172,7 +176,7 @@ func TestLanesModel(t *testing.T) {
 }
 
 func TestPositionText(t *testing.T) {
-	for _, p := range []Position{{1, 1}, {946684800013487, 20_000}} {
+	for _, p := range []Position{{Since: 1, Number: 1}, {Since: 946684800013487, Number: 20_000}} {
 		if got := ParsePosition(p.String()); got != p {
 			t.Errorf("%v is read as %v", p, got)
 		}
@@ -195,7 +199,7 @@ func TestLanePlan(t *testing.T) {
 		state.letters = append(state.letters, blocked{position: position, name: member(id, ""), id: id})
 	}
 	state.sort()
-	at := func(index int, n int64) Planned { return Planned{index, Position{5, n}} }
+	at := func(index int, n int64) Planned { return Planned{index, Position{Since: 5, Number: n}} }
 	for _, tt := range []struct {
 		name  string
 		found []LaneDeadLetter
@@ -316,13 +320,13 @@ func TestLanePlanForTaken(t *testing.T) {
 		letters: []blocked{{position: 2, name: member("behind", ""),
 			id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
-	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{5, 2}}}},
-		{Publish: []Planned{{1, Position{5, 2}}, {0, Position{5, 3}}}}} {
+	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{Since: 5, Number: 2}}}},
+		{Publish: []Planned{{1, Position{Since: 5, Number: 2}}, {0, Position{Since: 5, Number: 3}}}}} {
 		if diff := gocmp.Diff(want, planned((&LaneState{Since: 5}).ForTaken(int64(upTo), state), found)); diff != "" {
 			t.Errorf("up to position %d: %s", upTo, diff)
 		}
 	}
-	if first := state.ForTaken(1, state).First(); first != (Position{}) || state.First() != (Position{5, 2}) {
+	if first := state.ForTaken(1, state).First(); first != (Position{}) || state.First() != (Position{Since: 5, Number: 2}) {
 		t.Errorf("first of none is %v, of all %v", first, state.First())
 	}
 	if forgotten := (&LaneState{Since: 4}).ForTaken(3, state); len(forgotten.Open) > 0 {

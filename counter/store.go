@@ -115,8 +115,10 @@ func decodeFields(data string) map[string]string {
 	return fields
 }
 
-// isFields reports whether a document is one of fields. START, FAIL and END change single fields of these.
-func isFields(name string) bool { return name == docLimit || name == docPause || name == docTombstones }
+// isFields reports whether a document is one of fields. START, FAIL and END, and a Sum, change single fields of these.
+func isFields(name string) bool {
+	return name == docLimit || name == docPause || name == docTombstones || strings.HasPrefix(name, docLanesBlocked)
+}
 
 // The documents of a queue besides its records, and its sets.
 const (
@@ -131,11 +133,16 @@ const (
 	docAudited     = "audit:last"
 	docAudit       = "audit:" // and the number of a place in the log
 
+	docLane         = "lane:"         // and the hash of the lane; its set of places has the same name and ":places"
+	docLanesOwner   = "lanes:owner"   // the session whose steps are taken
+	docLanesBlocked = "lanes:blocked" // count; and with ":" and the number of a minute, how many messages were blocked in it
+
 	setIndex     = "index"
 	setDead      = "dead"
 	setSkips     = "skips"
 	setConsumers = "consumers"
 	setAudit     = "audit"
+	setLanes     = "lanes" // those that are blocked, longest blocked first
 )
 
 // docRecord is the name of a message's record.

@@ -245,7 +245,7 @@ func TestStoreEndsWithItsContext(t *testing.T) {
 
 // byRules is a Counter on the same store which takes every step through Load and Save.
 func byRules(c *Counter) *Counter {
-	return &Counter{&client{opts: c.opts, store: c.store, lanes: c.lanes}}
+	return &Counter{&client{opts: c.opts, store: c.store}}
 }
 
 // TestStoreRace: two clients count 800 failures of 5 messages, each once. Scripts and rules change the same records.

@@ -158,8 +158,8 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
 	control := a.opts.controlKeys(vhost, queue)
-	return []string{k.index, k.override, k.tombstones, a.opts.queueKey(vhost, queue) + docUndecodable, k.dead,
-		control[0], control[1], a.opts.lanesKeys(vhost, queue)[0]}
+	q := a.opts.queueKey(vhost, queue)
+	return []string{k.index, k.override, k.tombstones, q + docUndecodable, k.dead, control[0], control[1], q + setLanes}
 }
 
 // add adds the reply for one page, and reports whether the page was full.
@@ -230,4 +230,15 @@ func hashOf(reply any) (map[string]string, error) {
 	}
 	list, _ := reply.([]any)
 	return fieldsOf(list), nil
+}
+
+// texts are the texts of a list; empty where it has another value.
+func texts(reply any) []string {
+	list, _ := reply.([]any)
+	out := make([]string, 0, len(list))
+	for _, v := range list {
+		text, _ := v.(string)
+		out = append(out, text)
+	}
+	return out
 }

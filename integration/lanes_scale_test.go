@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -111,33 +112,31 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 	for i := range lanes {
 		name := fmt.Sprint("lane", i)
 		key, since := l.laneKey(name), begun.Add(time.Duration(i)*time.Millisecond)
-		pipe.ZAdd(ctx, q+"lanes", redis.Z{Score: float64(since.UnixMilli()), Member: counter.LaneHash(name)})
-		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "blocked", since.UnixMilli(), "owner",
-			"before", "number", messages,
-			"said", fmt.Sprint("BLOCKED ", messages))
+		pipe.ZAdd(ctx, q+"lanes", redis.Z{Score: -float64(since.UnixMilli()), Member: counter.LaneHash(name)})
+		last := rules.Position{Since: since.UnixMicro(), Number: int64(messages)}
+		lane := rules.Lane{Name: name, Since: last.Since, Last: last.Number, First: 1, Open: last.Number, By: name + ".1",
+			Blocked: since, Owner: "before", Number: last.Number, Said: rules.LaneReply{Code: rules.LaneBlocked, Position: last}}
+		pipe.Set(ctx, key, rules.EncodeLane(lane), fixtureTTL)
 		for at := 1; at <= messages; at += 100 {
-			var open, letters, names []redis.Z
+			var places []redis.Z
 			for n := at; n < at+100 && n <= messages; n++ {
-				id, kind := fmt.Sprint(name, ".", n), "b"
+				id, kind := fmt.Sprint(name, ".", n), rules.PlaceBlocked
 				if n == 1 {
-					kind = "d" // it has a tombstone
+					kind = rules.PlaceDied
 				}
-				letter := counter.LaneHash(id) + ":0"
-				open = append(open, redis.Z{Score: float64(n), Member: n})
-				letters = append(letters, redis.Z{Score: float64(n), Member: fmt.Sprintf("%s %s %d %s", kind, letter, n, id)})
-				names = append(names, redis.Z{Member: fmt.Sprintf("%s %016d before 0", letter, n)})
+				letter := rules.Place{Number: int64(n), Kind: kind, Letter: counter.LaneHash(id) + ":0", Owner: "before", ID: id}
+				open := rules.Place{Number: int64(n), Kind: rules.PlaceOpen}
+				for _, m := range append(letter.Moves(false), open.Moves(false)...) {
+					places = append(places, redis.Z{Score: float64(m.Score), Member: m.Name})
+				}
 			}
-			pipe.ZAdd(ctx, key+":open", open...)
-			pipe.ZAdd(ctx, key+":letters", letters...)
-			pipe.ZAdd(ctx, key+":names", names...)
-			if written += len(open); written >= most {
+			pipe.ZAdd(ctx, key+":places", places...)
+			if written += len(places) / 3; written >= most {
 				flush()
 				written = 0
 			}
 		}
-		for _, suffix := range []string{"", ":open", ":letters", ":names"} {
-			pipe.PExpire(ctx, key+suffix, fixtureTTL)
-		}
+		pipe.PExpire(ctx, key+":places", fixtureTTL)
 	}
 	pipe.Set(ctx, q+"lanes:owner", "before", fixtureTTL)
 	pipe.HSet(ctx, q+"lanes:blocked", "count", lanes*(messages-1))

@@ -32,7 +32,7 @@ const (
 	listsRecords = reads + " zrevrangebyscore"
 	countsDead   = listsRecords + " zcount"
 	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall " +
-		"zrevrangebyscore del hmget zremrangebyscore zcount mget zrange zcard zscore zrank zrangebylex zremrangebylex hdel"
+		"zrevrangebyscore del hmget zremrangebyscore zcount mget zrange zcard hdel"
 )
 
 // TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
