@@ -133,8 +133,11 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	if errors.Is(err, broker.ErrNotFound) {
 		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 { // a probe would prove one scratch queue, and no partition
 			need.Ordered = true
-			r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine)
-			r.Findings = append(r.Findings, c.kept(ctx, r.VHost, name)...)
+			if r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine); err != nil {
+				return r, err
+			}
+			shares, err := c.shared(ctx, name, n)
+			r.Findings = slices.Concat(r.Findings, c.kept(ctx, r.VHost, name), shares)
 			return r, err
 		}
 	}

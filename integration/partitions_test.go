@@ -452,13 +452,25 @@ func TestPartitionsDoctor(t *testing.T) {
 		return ch.QueueBind(broker.Partition(s.queue, 1), "again", chooser, false, amqp.Table{"x-match": "all", "n": "2"})
 	})
 	want("bound twice", codes(need), "partition-bindings")
-	found := []inspect.Finding{}
-	up := doctor.Checkup{Conn: conn, Need: inspect.Need{Management: managementURL(t)}, Named: true}
+	var consuming []*amqp.Channel
+	for _, name := range broker.Partitions(s.queue, s.n-1) {
+		ch, _ := subscribe(t, conn, name, 1, nil)
+		consuming = append(consuming, ch)
+	}
+	found := []string{}
+	up := doctor.Checkup{Conn: conn, Need: inspect.Need{Management: managementURL(t)}, Named: true, Store: s.store.Admin()}
 	if err := up.Queues(t.Context(), []string{s.queue}, func(r doctor.Report) error {
-		found = r.Findings
+		for _, f := range r.Findings {
+			found = append(found, f.Code+" "+f.Seen)
+		}
 		return r.Err
-	}); err != nil || !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Code == "partition-bindings" }) {
-		t.Errorf("the doctor finds %v, %v", found, err)
+	}); err != nil || !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "partition-bindings ") }) ||
+		!slices.Contains(found, "partition-idle no active consumer on "+broker.Partition(s.queue, s.n-1)+", while other "+
+			"partitions are consumed") {
+		t.Errorf("the doctor finds %q, %v", found, err)
+	}
+	for _, ch := range consuming {
+		_ = ch.Close()
 	}
 	onBroker(func(ch *amqp.Channel) error {
 		return ch.QueueUnbind(broker.Partition(s.queue, 1), "again", chooser, amqp.Table{"x-match": "all", "n": "2"})

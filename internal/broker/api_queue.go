@@ -252,6 +252,7 @@ func (c *API) State(ctx context.Context, vhost, queue string) (State, error) {
 type Consumer struct {
 	Tag       string `json:"consumer_tag"`
 	Acks      bool   `json:"ack_required"`
+	Active    *bool  `json:"active"` // it gets messages; else it waits for a single active consumer to end
 	Prefetch  int64  `json:"prefetch_count"`
 	Arguments Table  `json:"arguments"`
 	Channel   object[struct {

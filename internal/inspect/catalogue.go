@@ -390,6 +390,22 @@ var catalogue = map[string]text{
 		"routing keys change their partition, so that messages of one key overtake each other, or are returned",
 		"remove the bindings that are too many, and declare the queue again with the same number of partitions",
 	},
+	"partition-idle": {
+		Error, "no active consumer on {partitions}, while other partitions are consumed",
+		"messages of their routing keys wait",
+		"give all processes the same --partitions; if processes wait on a partition and none is active, restart the " +
+			"broker node that leads it",
+	},
+	"partition-processes": {
+		Warning, "{processes} processes share {n} partitions",
+		"{idle} of them wait without work",
+		"run fewer processes, or give the queue more partitions",
+	},
+	"partition-shares": {
+		Warning, "one process has {most} partitions and another {least}, by a deal that no process has read for {age}",
+		"some processes do more work than others, or wait",
+		"see why the processes do not reach the store, or reach another one: they log it",
+	},
 	"transient-messages": {
 		Warning, "messages that are not persistent: {n} of {of} bytes",
 		"a restart of the broker loses them, and their dead letters",
