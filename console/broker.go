@@ -207,7 +207,7 @@ func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, e
 	q := deadletter.Queue{Dial: d.opts.Dial, Records: d.opts.Store.Admin(), Returns: d.opts.Store.Admin()}
 	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
-		if q.Partitioned, _, err = ops.FindPartitions(ctx, conn, queue); err == nil {
+		if q.Partitioned, q.Partitions, err = ops.FindPartitions(ctx, conn, queue); err == nil {
 			at, err = ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -153,6 +154,7 @@ type partitionEnd struct {
 func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) error {
 	var before rooms
 	defer func() { before.close() }()
+	said := ""
 	for wait := firstWait; ; {
 		s := r.session(conn, p, before)
 		before = s.rooms
@@ -169,9 +171,19 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 			continue
 		}
 		if time.Since(began) > steady {
-			wait = firstWait
+			wait, said = firstWait, ""
 		}
-		s.Logger.Warn("the session on a partition ended; another follows", "in", wait, "error", err)
+		log, level := s.Logger, slog.LevelWarn
+		if reply := (*amqp.Error)(nil); errors.As(err, &reply) && reply.Code == amqp.NotFound {
+			log = log.With("fix", fmt.Sprintf("if the partition was deleted, declare it again: strikes declare --partitions %d %s",
+				r.s.Partitions, r.s.Queue))
+		}
+		if text := fmt.Sprint(err); text == said {
+			level = slog.LevelDebug // it may go on for long
+		} else {
+			said = text
+		}
+		log.Log(ctx, level, "the session on a partition ended; another follows", "in", wait, "error", err)
 		if !pause.For(ctx, wait) {
 			return nil
 		}

@@ -45,6 +45,8 @@ type Message struct {
 	tag    uint64 // of the delivery
 	next   string // the generation that a replay began
 	diedIn string // the generation of Record
+
+	partitions int // of Queue; 0: not known, or none
 }
 
 // Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
@@ -71,7 +73,7 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 		},
 	}
 	if m.Queue = origin.Queue; q.Partitioned != "" && broker.IsPartition(origin.Queue, q.Partitioned) {
-		m.Queue = q.Partitioned
+		m.Queue, m.partitions = q.Partitioned, q.Partitions
 	}
 	m.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	if q.Key != nil {

@@ -35,6 +35,7 @@ type Queue struct {
 	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,
 	// there is none. Such a dead letter is replayed to the exchange of that name, with its routing key.
 	Partitioned string
+	Partitions  int // of Partitioned; if zero, a replay keeps the number of them that the message was published for
 
 	// Key is that of the consumers that counted the messages; if nil, their MessageId.
 	Key func(amqp.Delivery) string

@@ -67,6 +67,10 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 	msg.Headers[GenerationHeader] = m.next
 	msg.Headers[FenceHeader] = nextFence(m, now)
 	msg.Headers[LineageHeader] = lineage(m, from, replays)
+	if _, has := msg.Headers[broker.PartitionHeader]; has && m.partitions > 0 { // the number may have changed
+		msg.Headers[broker.PartitionHeader] = broker.PartitionValue(broker.PartitionOf(m.Origin.Key, m.partitions),
+			m.partitions)
+	}
 	msg.UserId, msg.DeliveryMode = "", amqp.Persistent
 	broker.WriteFor(msg.Headers, queue, publisher.Stamp(&msg), msg.Body)
 	return msg

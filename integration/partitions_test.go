@@ -441,6 +441,13 @@ func TestPartitionsDoctor(t *testing.T) {
 	other.Partitions = 5
 	want("another number", codes(other), "partition-exchange-missing", "partition-missing")
 
+	deleteLater(s.queue + ".plain")
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue + ".plain"}); err != nil {
+		t.Fatal(err)
+	}
+	other.Queue = s.queue + ".plain"
+	want("without partitions", codes(other), "not-partitioned")
+
 	chooser := broker.HashExchange(s.queue, s.n)
 	onBroker := func(f func(*amqp.Channel) error) {
 		t.Helper()

@@ -137,27 +137,23 @@ func (s *Summary) addLanes(kept *counter.Summary, of []counter.Summary) {
 	}
 }
 
-// FindPartitions returns the partitioned queue to which a name belongs, and its partitions. For the name of a partition
-// it returns the queue and that partition. They are empty for a queue without partitions.
-func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, names []string, err error) {
+// FindPartitions returns the partitioned queue that a name is of, or whose partition has that name, and the number of
+// its partitions. Both are zero for a queue without partitions.
+func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, n int, err error) {
 	found, _, err := broker.FindQueue(ctx, conn, name)
 	if err := broker.UnlessRefused(err); err != nil {
-		return "", nil, err
+		return "", 0, err
 	}
 	of = name
 	if found != broker.No {
 		if of = name[:max(strings.LastIndexByte(name, '.'), 0)]; !broker.IsPartition(name, of) {
-			return "", nil, nil
+			return "", 0, nil
 		}
 	}
-	n, err := broker.PartitionsOf(ctx, conn, of)
-	switch {
-	case n == 0 || err != nil:
-		return "", nil, err
-	case of != name:
-		return of, []string{name}, nil
+	if n, err = broker.PartitionsOf(ctx, conn, of); n == 0 {
+		of = ""
 	}
-	return of, broker.Partitions(of, n), nil
+	return of, n, err
 }
 
 // BlockedLane is a blocked lane of a queue, or of a partition of it.

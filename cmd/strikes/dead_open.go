@@ -25,16 +25,14 @@ import (
 
 // dlq is a queue's dead-letter queue and what is known of its messages.
 type dlq struct {
-	dead  deadletter.Queue
-	api   deadletter.Management // where it was asked, or would be
-	queue string                // whose dead letters they are
-	// of the queue; each has its own lanes
-	partitions []string
-	broker     *connect.Broker
-	store      *counter.Counter // nil: not to be asked
-	ready      int              // messages that the broker counted when the queue was opened; negative: not known
-	unseen     int              // messages in the queue that were not read
-	held       error            // ErrBusy: others hold messages that were not counted
+	dead   deadletter.Queue
+	api    deadletter.Management // where it was asked, or would be
+	queue  string                // whose dead letters they are
+	broker *connect.Broker
+	store  *counter.Counter // nil: not to be asked
+	ready  int              // messages that the broker counted when the queue was opened; negative: not known
+	unseen int              // messages in the queue that were not read
+	held   error            // ErrBusy: others hold messages that were not counted
 
 	fromRecords func() // is called when the records answer because the queue could not be read; nil: is not
 
@@ -116,7 +114,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if err != nil {
 			return err
 		}
-		if q.dead.Partitioned, q.partitions, err = ops.FindPartitions(ctx, conn, q.queue); err != nil {
+		if q.dead.Partitioned, q.dead.Partitions, err = ops.FindPartitions(ctx, conn, q.queue); err != nil {
 			return err
 		}
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())

@@ -385,8 +385,8 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 
 // lanesIn names the queues that have the lanes.
 func (q *dlq) lanesIn() []string {
-	if len(q.partitions) > 0 {
-		return q.partitions
+	if q.dead.Partitioned == q.queue {
+		return broker.Partitions(q.queue, q.dead.Partitions)
 	}
 	return []string{q.queue}
 }

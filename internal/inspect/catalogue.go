@@ -370,6 +370,11 @@ var catalogue = map[string]text{
 		"if several of them fail, the broker takes the last ones back and closes the consumer's channel",
 		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
 	},
+	"not-partitioned": {
+		Error, "{queue} is a queue without partitions",
+		"consumers with partitions consume nothing of it",
+		"consume it without --partitions; or drain and delete it, and declare it with --partitions",
+	},
 	"partition-missing": {
 		Error, "the queue {partition} does not exist",
 		"messages of its routing keys are returned to their publishers, or lost if these do not ask for that",

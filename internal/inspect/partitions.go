@@ -41,8 +41,16 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	found, err := lookAtExchanges(ctx, conn, need, n)
-	return append(Merged(need.Queue, of), found...), err
+	plain, _, err := broker.FindQueue(ctx, conn, need.Queue)
+	if err := broker.UnlessRefused(err); err != nil {
+		return nil, err
+	}
+	found := Merged(need.Queue, of)
+	if plain == broker.Yes && len(found) == 1 && found[0].Code == "partition-missing" {
+		return []Finding{Say("not-partitioned", Vars{"queue": quoted(need.Queue)})}, nil
+	}
+	more, err := lookAtExchanges(ctx, conn, need, n)
+	return append(found, more...), err
 }
 
 // Partitioned returns the names of the partitions of each partitioned queue. Their number is that in the name of the

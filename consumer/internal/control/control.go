@@ -95,10 +95,10 @@ func (k *Control) read(reached bool) bool {
 	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
 	switch {
 	case err != nil && reached:
-		k.logger.Warn("reading whether the queue is paused: the store does not reply; its last reply stands",
+		k.logger.Warn("reading whether the queue is paused failed; the last reply of the store stands",
 			"queue", k.queue, "paused", paused, "error", err)
 	case err == nil && !reached:
-		k.logger.Info("the store replies again", "queue", k.queue, "paused", reply.Paused)
+		k.logger.Info("the store says again whether the queue is paused", "queue", k.queue, "paused", reply.Paused)
 	}
 	if err == nil {
 		k.take(reply)

@@ -83,8 +83,8 @@ func (f *Follower) read(ctx context.Context) error {
 		return nil
 	}
 	if time.Since(f.since) >= alone && len(f.me.Consumes) < f.me.Partitions {
-		f.log.Warn("the store has not replied for long: consuming all partitions that no other process consumes", "queue",
-			f.queue)
+		f.log.Warn("reading the deal has failed for long: consuming all partitions that no other process consumes", "queue",
+			f.queue, "error", err)
 		all := make([]int, f.me.Partitions)
 		for i := range all {
 			all[i] = i
