@@ -63,7 +63,6 @@ const (
 func (p *simPlan) audited() *audit.Plan {
 	return &audit.Plan{
 		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout,
-		Complete:  true,
 		Isolation: map[Isolation]string{IsolationOff: audit.IsolationOff}[p.isolation],
 		Mixed:     p.oldProcess,
 		Ordered:   p.ordered || !p.delayQueues && p.processes*p.consumers == 1 && p.prefetch == 1,

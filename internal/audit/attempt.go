@@ -8,14 +8,11 @@ import (
 // mostUnanswered is how often a step may be tried in vain within a second; the backoff begins at 25 ms and doubles.
 const mostUnanswered = 10
 
-// checkAttempt checks the rules answered and free, and of causes that each failed attempt has a cause.
+// checkAttempt checks the rules answered and free, and of causes that only a failed attempt is counted.
 func (m *model) checkAttempt(a *attempt) {
 	story := func() string { return m.storyOf(a) }
 	if !a.began.IsZero() && !a.first && !a.granted() {
 		m.violated("answered", "%s ran again without a START that said so: %s", a.id, story())
-	}
-	if why := m.unfounded(a); why != "" {
-		m.violated("answered", "%s: %s: %s", a.id, why, story())
 	}
 	if n := a.spun(); n > mostUnanswered {
 		m.violated("answered", "%s: one step was tried %d times in a second without an answer", a.id, n)
@@ -25,38 +22,9 @@ func (m *model) checkAttempt(a *attempt) {
 	if a.outcome == OK && a.first && !a.overdue() && asked && !failed {
 		m.violated("free", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
-	if e, ok := a.decidedAs(DeadLetter); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected {
-		if e.Failures+e.Crashes == e.Limit-1 && m.reversed(a.id) { // its tombstone was there before
-			m.report.Mistaken++
-		} else {
-			m.violated("causes", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit,
-				story())
-		}
-	}
-	if failed && !a.overdue() && !a.lateResponse() && (a.outcome == OK || a.outcome == Cancelled) {
+	if failed && !a.overdue() && (a.outcome == OK || a.outcome == Cancelled) {
 		m.violated("causes", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
 	}
-}
-
-// reversed reports whether a crash was counted for an attempt whose process turned out to live: it ended it, not
-// counted, after it had it to itself.
-func (m *model) reversed(id string) bool {
-	msg := m.message(id)
-	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
-		_, ended := a.answered(StepEnd, "")
-		return ended && a.askedIsolated() && a.outcome != OK && msg.kinds[a.token] == 'e'
-	})
-}
-
-// unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be
-// calls for giving it back.
-func (m *model) unfounded(a *attempt) string {
-	_, failed := a.answered(StepFail, ReplyRequeue)
-	_, held := a.answered(StepStart, ReplyWait)
-	if e, ok := a.decidedAs(Requeue); ok && !failed && !held && e.Held < m.plan.MostHeld-m.clocks() {
-		return "requeued without an answer"
-	}
-	return ""
 }
 
 // spun returns how often one step was tried within a second and not answered.
@@ -94,27 +62,10 @@ func (a *attempt) overdue() bool { return !a.ended.IsZero() && !a.ended.Before(a
 
 // end is when the handler of an attempt returned, or its process was gone; zero: it runs.
 func (a *attempt) end() time.Time {
-	at := a.ended
-	if at.IsZero() {
-		at = a.process.exited
+	if a.ended.IsZero() {
+		return a.process.exited
 	}
-	if over := a.over(); !over.IsZero() && before(over, at) {
-		return over
-	}
-	return at
-}
-
-// inPlace reports whether the message was to be retried at the same delivery: after a wait, and without a requeue.
-func (a *attempt) inPlace() bool {
-	_, retried := a.decidedAs(Retry)
-	_, requeued := a.decidedAs(Requeue)
-	return retried && !requeued
-}
-
-func (a *attempt) left() bool { _, ok := a.decidedAs(Leave); return ok }
-
-func (a *attempt) decidedAs(decision string) (Event, bool) {
-	return find(a.decided, func(e Event) bool { return e.Decision == decision })
+	return a.ended
 }
 
 // answered returns the first answer of the store to a step; the empty code is any.

@@ -1,10 +1,7 @@
 package audit
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -21,117 +18,10 @@ func (h *history) add(e Event) {
 	*h = append(*h, e)
 }
 
-// attempt adds a run of process 1, with the steps that a redelivery and a failure take.
-func (h *history) attempt(id, token string, redelivered bool, outcome string, counted int) {
-	base := Event{ID: id, Token: token, Process: 1, Session: 1}
-	add := func(kind Kind, change func(*Event)) {
-		e := base
-		e.Kind = kind
-		change(&e)
-		h.add(e)
-	}
-	step := func(name, code string) {
-		add(Stepped, func(e *Event) { e.Step, e.Code, e.Failures, e.Limit = name, code, counted, 4 })
-	}
-	if redelivered {
-		step("start", "run")
-	}
-	add(Began, func(e *Event) { e.Redelivered = redelivered })
-	add(Ended, func(e *Event) { e.Outcome = outcome })
-	decide := func(decision, cause string) {
-		add(Decided, func(e *Event) { e.Decision, e.Cause, e.Failures, e.Limit = decision, cause, counted, 4 })
-	}
-	switch {
-	case outcome == OK && redelivered:
-		step("end", "ended")
-		decide("ack", "")
-	case outcome == OK:
-		decide("ack", "")
-	case counted == 4:
-		step("fail", "exhausted")
-		decide("dead-letter", "failed")
-	default:
-		step("fail", "requeue")
-		decide("retry", "failed")
-		decide("requeue", "")
-	}
-}
-
-// isolated adds an isolated attempt that kills its process.
-func (h *history) isolated(id, token string, process int) {
-	base := Event{ID: id, Token: token, Process: process, Session: 1}
-	opened, started, ran := base, base, base
-	opened.Kind = Opened
-	started.Kind, started.Step, started.Code, started.Isolated = Stepped, "start", "run", true
-	ran.Kind, ran.Redelivered = Began, true
-	h.add(opened)
-	h.add(started)
-	h.add(ran)
-	h.add(Event{Kind: Exited, Process: process, Err: "signal: killed"})
-}
-
-// healthy has a message that succeeds, one that fails once, a poisonous one and a killer.
-func healthy() history {
-	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second,
-		DrainWithin: 61 * time.Second}})
-	for i, do := range []string{Succeed, Fail, Poison, Kill} {
-		h.add(Event{Kind: Published, ID: do, Do: do, Seq: i + 1, Outcome: Confirmed})
-	}
-	h.add(Event{Kind: Opened, Process: 1, Session: 1})
-	h.attempt(Succeed, "p-1", false, OK, 0)
-	h.attempt(Fail, "p-2", false, Failed, 1)
-	h.attempt(Fail, "p-3", true, OK, 1)
-	for i := range 4 {
-		h.attempt(Poison, fmt.Sprintf("p-%d", 4+i), i > 0, Failed, 1+i)
-	}
-	h.add(Event{Kind: Stopped, Process: 1})
-	h.add(Event{Kind: Exited, Process: 1})
-	for i := range 4 {
-		h.isolated(Kill, fmt.Sprintf("k%d-1", i), 2+i)
-	}
-	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Isolated: true,
-		Code: "exhausted", Crashes: 4, Limit: 4})
-	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed",
-		Unrun: true, Crashes: 4, Limit: 4})
-	h.add(Event{Kind: Stopped, Process: 6})
-	h.add(Event{Kind: Exited, Process: 6})
-	h.add(Event{Kind: Quiet})
-	h.add(Event{Kind: Drained})
-	h.add(Event{Kind: Dead, ID: Poison, Outcome: "rejected"})
-	h.add(Event{Kind: Dead, ID: Kill, Outcome: "rejected"})
-	h.add(Event{Kind: Kept, Key: "index", TTL: time.Hour})
-	h.add(Event{Kind: Kept, Key: Fail, ID: Fail, Record: &Record{State: "done", Failures: 1, Tokens: ";p-2=f;p-3=e"},
-		TTL: time.Minute})
-	h.add(Event{Kind: Kept, Key: Poison, ID: Poison, Record: &Record{State: "exhausted", Failures: 4,
-		Tokens: ";p-4=f;p-5=f;p-6=f;p-7=f"}, TTL: time.Hour})
-	h.add(Event{Kind: Kept, Key: Kill, ID: Kill, Record: &Record{State: "exhausted", Crashes: 4,
-		Tokens: ";k0-1=c;k1-1=c;k2-1=c;k3-1=c"}, TTL: time.Hour})
-	return h
-}
-
-// TestCopiesInOneSession: a message that was published twice is delivered twice, neither time as redelivered.
-func TestCopiesInOneSession(t *testing.T) {
-	twice := history{}
-	for _, e := range healthy() {
-		if e.Kind == Published && e.ID == Succeed {
-			e.Outcome = Undecided
-		}
-		e.At = time.Time{}
-		twice.add(e)
-		if e.Kind == Decided && e.ID == Succeed {
-			twice.attempt(Succeed, "p-copy", false, OK, 0)
-		}
-	}
-	if found := Check(twice).Violations; len(found["answered"].Example) > 0 {
-		t.Error(found["answered"])
-	}
-}
-
 // change applies to the events of a kind about an id or token.
 func (h history) change(kind Kind, of string, do func(*Event)) {
 	for i := range h {
-		if h[i].Kind == kind && (h[i].ID == of || h[i].Token == of || h[i].Key == of || of == "") {
+		if h[i].Kind == kind && (h[i].ID == of || h[i].Token == of || of == "") {
 			do(&h[i])
 		}
 	}
@@ -139,387 +29,216 @@ func (h history) change(kind Kind, of string, do func(*Event)) {
 
 // without drops the events of a kind about an id or token.
 func (h *history) without(kind Kind, of string) {
-	*h = slices.DeleteFunc(*h, func(e Event) bool { return e.Kind == kind && (e.ID == of || e.Token == of || of == "") })
+	*h = slices.DeleteFunc(*h, func(e Event) bool { return e.Kind == kind && (e.ID == of || e.Token == of) })
 }
 
-// TestRules changes a healthy history in one place, and wants that rule named, or none.
-func TestRules(t *testing.T) {
+// complete is a history as a simulation records it: what the broker and the store did is in it. A message succeeds, and
+// one fails until it is dead-lettered, the second time isolated.
+func complete() history {
+	h := history{}
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, Ordered: true}})
+	h.add(Event{Kind: Published, ID: "a", Copy: "a.1", Seq: 1, Outcome: Confirmed})
+	h.add(Event{Kind: Published, ID: "b", Copy: "b.1", Seq: 2, Outcome: Confirmed})
+	h.add(Event{Kind: Started, Process: 1})
+	h.add(Event{Kind: Opened, Process: 1, Session: 1})
+	h.delivery("a", 1, "p-1", false, OK)
+	h.settle("a", 1, Ack)
+	h.delivery("b", 2, "p-2", false, Failed)
+	h.write("p-2", StepFail, ReplyRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour})
+	h.settle("b", 2, Requeue)
+	once := &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour}
+	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenIsolated: true, Fence: 6, TTL: time.Hour}
+	h.write("p-3", StepStart, ReplyRun, once, open)
+	h.delivery("b", 3, "p-3", true, Failed)
+	h.write("p-3", StepFail, ReplyExhausted, open, &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f",
+		Fence: 6, TTL: time.Hour})
+	h.settle("b", 3, DeadLetter)
+	return h
+}
+
+func (h *history) delivery(id string, tag uint64, token string, redelivered bool, outcome string) {
+	e := Event{ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Redelivered: redelivered}
+	e.Kind = Delivered
+	h.add(e)
+	e.Kind, e.Token = Began, token
+	h.add(e)
+	e.Kind, e.Outcome = Ended, outcome
+	h.add(e)
+}
+
+// write adds a step at b, and its answer.
+func (h *history) write(token, step, code string, before, after *Record) {
+	e := Event{
+		Kind: Written, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code, Limit: 2,
+		Isolated: step == StepStart, Before: before, Record: after,
+	}
+	h.add(e)
+	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Code: code,
+		Isolated: e.Isolated})
+}
+
+func (h *history) settle(id string, tag uint64, decision string) {
+	h.add(Event{Kind: Settled, ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Decision: decision,
+		Accepted: true})
+}
+
+// before inserts events before the first one of a kind and token.
+func (h *history) before(kind Kind, token string, events ...Event) {
+	var out history
+	for _, e := range *h {
+		if e.Kind == kind && e.Token == token {
+			for _, x := range events {
+				x.At = e.At.Add(-time.Microsecond)
+				out = append(out, x)
+			}
+			kind = ""
+		}
+		out = append(out, e)
+	}
+	*h = out
+}
+
+func TestCompleteHistory(t *testing.T) {
+	if got := Check(complete()).Broken(); len(got) > 0 {
+		t.Errorf("violated: %q", got)
+	}
+}
+
+// TestEachViolationIsSeenWhereItHappens breaks a complete history in one place, and wants that invariant named.
+func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
+	found := map[string]bool{}
 	for _, tc := range []struct {
-		name, want string // rule; empty: none is violated
-		change     func(h *history)
+		name, want string
+		spoil      func(h *history)
 	}{
-		{"healthy", "", func(*history) {}},
-		{"a run again after a lost session", "", func(h *history) {
-			h.add(Event{Kind: Lost, Process: 1, Session: 1})
-			h.attempt(Succeed, "p-99", true, OK, 0)
+		{"acked and not handled", "lost", func(h *history) {
+			h.change(Ended, "p-1", func(e *Event) { e.Outcome = Cancelled })
 		}},
-		{"retried in place", "", func(h *history) { h.notRedelivered(true) }},
-		{"a copy, while another waits for its retry", "", func(h *history) {
-			h.add(Event{Kind: Published, ID: Fail, Do: Fail, Outcome: Undecided})
-			*h = slices.DeleteFunc(*h, func(e Event) bool {
-				return e.Token == "p-2" && e.Decision == Requeue || e.Token == "p-3" && e.Kind == Stepped
-			})
-			h.change(Began, "p-3", func(e *Event) { e.Redelivered = false })
-			h.change(Kept, Fail, func(e *Event) { e.Record.Tokens = ";p-2=f" })
+		{"neither handled nor dead-lettered", "lost", func(h *history) {
+			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
 		}},
-		{"a step at a first delivery, after a requeue", "free", func(h *history) { h.notRedelivered(false) }},
-		{"isolated, beside a handler that was abandoned", "", func(h *history) { h.abandoned(true) }},
-		{"isolated alone, beside a handler that was abandoned", "isolated", func(h *history) { h.abandoned(false) }},
-		{"an abandoned handler that was isolated itself", "", func(h *history) {
-			h.change(Began, "k0-1", func(e *Event) {
-				first := Event{ID: Poison, Token: "k0-0", Process: 2, Session: 1, Kind: Stepped, Step: StepStart,
-					Code: ReplyRun, Isolated: true, At: e.At.Add(-time.Hour)}
-				h.add(first)
-				first.Kind, first.Step, first.Code, first.Redelivered = Began, "", "", true
-				h.add(first)
-			})
-			h.change(Stepped, "k0-1", func(e *Event) { e.Isolated, e.Beside = false, true })
-			h.change(Kept, Kill, func(e *Event) {
-				e.Record.Crashes, e.Record.Tokens = 3, strings.Replace(e.Record.Tokens, ";k0-1=c", "", 1)
-			})
-			h.add(Event{Kind: Lost, Process: 1, Session: 1})
-			h.isolated(Kill, "k9-1", 9)
-			h.change(Kept, Kill, func(e *Event) { e.Record.Crashes, e.Record.Tokens = 4, e.Record.Tokens+";k9-1=c" })
+		{"counted and not failed", "causes", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
+		{"a tombstone before the limit", "causes", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
 		}},
-		{"lost", "lost", func(h *history) {
-			h.without(Began, Succeed)
-			h.without(Ended, Succeed)
-			h.without(Decided, Succeed)
+		{"too old too early", "causes", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxAge = time.Minute })
+			h.last().Cause, h.last().Age = "too-old", time.Minute
 		}},
-		{"a dead letter lost", "lost", func(h *history) { h.without(Dead, Poison) }},
-		{"acked though it failed", "lost", func(h *history) {
-			h.change(Ended, "p-1", func(e *Event) { e.Outcome = Failed })
+		{"too old and retried", "bound", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries, e.Plan.MaxAge = 2, time.Minute })
+			h.last().State, h.last().Age = "", time.Minute+1
 		}},
-		{"dead-lettered too early", "causes", func(h *history) {
-			h.change(Stepped, "p-4", func(e *Event) { e.Code = "" })
-			h.change(Kept, Poison, func(e *Event) { e.Record.Tokens, e.Record.Failures = ";p-5=f;p-6=f;p-7=f", 3 })
+		{"retried more often than its handler allowed", "bound", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
+			h.change(Ended, "p-3", func(e *Event) { e.AtMost = 2 })
+			h.last().State = ""
 		}},
-		{"dead-lettered before the limit", "causes", func(h *history) {
-			h.change(Decided, "p-7", func(e *Event) { e.Failures = 3 })
+		{"a dead letter without a cause", "causes", func(h *history) {
+			*h = (*h)[:len(*h)-1]
+			h.delivery("b", 3, "p-4", true, Failed)
+			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
+			h.add(Event{Kind: Stepped, ID: "c", Token: "p-5", Process: 1, Session: 1, Step: StepStart,
+				Code: ReplyExhausted})
+			h.settle("c", 4, DeadLetter)
 		}},
-		{"dead-lettered by the broker", "causes", func(h *history) {
-			h.change(Dead, Poison, func(e *Event) { e.Outcome = "delivery_limit" })
-		}},
-		{"counted for a stop", "causes", func(h *history) {
-			h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled })
-		}},
-		{"counted for a success", "causes", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
 		{"a run too many", "bound", func(h *history) {
-			for i := range 3 {
-				h.isolated(Kill, fmt.Sprintf("m%d-1", i), 7+i)
+			for _, token := range []string{"p-4", "p-5", "p-6"} {
+				h.delivery("b", 4, token, true, Failed)
 			}
 		}},
-		{"ran again after an ack", "bound", func(h *history) { h.attempt(Succeed, "p-99", true, OK, 0) }},
-		{"a failure counted twice", "once", func(h *history) {
-			h.change(Kept, Fail, func(e *Event) { e.Record.Failures = 2 })
+		{"counts that are not those of the tokens", "once", func(h *history) { h.last().Failures = 3 }},
+		{"beside an isolated attempt", "isolated", func(h *history) {
+			h.before(Ended, "p-3", Event{Kind: Began, ID: "a", Copy: "a.1", Token: "p-4", Process: 1, Session: 1, Tag: 9})
 		}},
-		{"a token kept twice", "once", func(h *history) {
-			h.change(Kept, Fail, func(e *Event) { e.Record.Failures, e.Record.Tokens = 2, ";p-2=f;p-2=f" })
+		{"a crash of an attempt that was not isolated", "isolated", func(h *history) { h.crash("p-2") }},
+		{"a crash counted by FAIL", "isolated", func(h *history) { h.crash("p-3") }},
+		{"handled before its predecessor was done", "order", func(h *history) {
+			h.change(Published, "b", func(e *Event) { e.Seq = 0 })
 		}},
-		{"acted on twice", "once", func(h *history) {
-			h.add(Event{Kind: Decided, ID: Fail, Token: "p-2", Process: 1, Session: 1, Decision: "retry", Cause: "failed"})
+		{"the record deleted", "own", func(h *history) {
+			h.write("p-3", StepEnd, "ended", &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"}, nil)
 		}},
-		{"failed attempts beyond the limit", "once", func(h *history) {
-			h.change(Kept, Kill, func(e *Event) { e.Record.Crashes, e.Record.Tokens = 5, e.Record.Tokens+";x-1=c" })
-		}},
-		{"a crash of a process that lives", "isolated", func(h *history) {
-			h.change(Kept, Fail, func(e *Event) {
-				e.Record.Crashes, e.Record.Tokens = 1, e.Record.Tokens+";p-3=c"
-				e.Record.Tokens = strings.Replace(e.Record.Tokens, ";p-3=e", "", 1)
+		{"the count of another changed", "own", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
+		{"the open attempt of another closed", "own", func(h *history) {
+			h.before(Written, "p-3", Event{
+				Kind: Written, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail, Before: &Record{OpenToken: "x",
+					TTL: 1}, Record: &Record{TTL: 1},
 			})
 		}},
-		{"a crash beside another run", "isolated", func(h *history) { h.besideTheKiller() }},
-		{"a crash of the next one's", "isolated", func(h *history) {
-			at := slices.IndexFunc(*h, func(e Event) bool { return e.Kind == Exited && e.Process == 2 })
-			*h = slices.Insert(*h, at,
-				Event{Kind: Ended, At: (*h)[at].At, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Outcome: OK},
-				Event{Kind: Began, At: (*h)[at].At, ID: Poison, Token: "k0-2", Process: 2, Session: 1})
-		}},
-		{"a crash not taken back", "isolated", func(h *history) {
-			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Code: "ended"})
-		}},
-		{"a crash beside an abandoned handler", "isolated", func(h *history) {
-			h.change(Stepped, "k0-1", func(e *Event) { e.Isolated, e.Beside = false, true })
-		}},
-		{"a healthy message dead-lettered", "innocents", func(h *history) {
-			h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"})
-		}},
-		{"out of order", "order", func(h *history) {
-			h.change(Setup, "", func(e *Event) { e.Plan.Ordered = true })
-			h.change(Published, Poison, func(e *Event) { e.Seq = 1 })
-			h.change(Published, Succeed, func(e *Event) { e.Seq = 3 })
-		}},
-		{"another message's token", "own", func(h *history) {
-			h.change(Kept, Fail, func(e *Event) { e.Record.Tokens += ";p-1=e" })
-		}},
-		{"a count that vanished", "own", func(h *history) {
-			h.change(Kept, Fail, func(e *Event) { e.Record.Failures, e.Record.Tokens = 0, ";p-3=e" })
-		}},
-		{"ran without an answer", "answered", func(h *history) { h.change(Stepped, "p-3", func(e *Event) { e.Code = "" }) }},
-		{"requeued without an answer", "answered", func(h *history) {
-			h.change(Stepped, "p-2", func(e *Event) { e.Code = "" })
-		}},
-		{"dead-lettered without an answer", "answered", func(h *history) {
-			h.change(Stepped, "p-7", func(e *Event) { e.Code = "" })
-		}},
-		{"spinning", "answered", func(h *history) {
-			for range mostUnanswered + 1 {
-				h.add(Event{Kind: Stepped, ID: Fail, Token: "p-2", Process: 1, Session: 1, Step: "fail"})
-			}
+		{"the fence set back", "own", func(h *history) { h.last().Fence = 4 }},
+		{"one message taken for two", "own", func(h *history) { h.last().Duplicate = true }},
+		{"ran again without leave", "answered", func(h *history) { h.without(Stepped, "p-3") }},
+		{"dead-lettered without leave", "answered", func(h *history) {
+			h.change(Stepped, "p-3", func(e *Event) {
+				if e.Step == StepFail {
+					e.Code = ""
+				}
+			})
 		}},
 		{"a step for a first success", "free", func(h *history) {
-			h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-1", Process: 1, Session: 1, Step: "end", Code: "ended"})
+			h.add(Event{Kind: Stepped, ID: "a", Token: "p-1", Process: 1, Session: 1, Step: StepEnd, Code: "ended"})
 		}},
-		{"a key without a TTL", "expiry", func(h *history) { h.change(Kept, "index", func(e *Event) { e.TTL = 0 }) }},
-		{"a record left live", "expiry", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Record.State = "" }) }},
-		{"never drained", "drained", func(h *history) { h.without(Drained, "") }},
-		{"drained too late", "drained", func(h *history) {
-			h.change(Quiet, "", func(e *Event) { e.At = e.At.Add(-62 * time.Second) })
+		{"a record without a TTL", "expiry", func(h *history) { h.last().TTL = 0 }},
+		{"spinning", "answered", func(h *history) {
+			for range mostUnanswered + 1 {
+				h.add(Event{Kind: Stepped, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail})
+			}
 		}},
-		{"not drained", "drained", func(h *history) { h.add(Event{Kind: Undrained, Err: "3 messages are ready"}) }},
-		{"acked and dead-lettered", "settled", func(h *history) {
-			h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"})
+		{"began before its BEGUN was answered", "begun", func(h *history) {
+			h.add(Event{Kind: Asked, ID: "c", Token: "p-9", Process: 1, Session: 1})
+			h.add(Event{Kind: Began, ID: "c", Token: "p-9", Process: 1, Session: 1})
 		}},
-		{"dead-lettered twice", "settled", func(h *history) { h.add(Event{Kind: Dead, ID: Poison, Outcome: "rejected"}) }},
+		{"dead-lettered twice", "settled", func(h *history) { h.settle("b", 3, DeadLetter) }},
+		{"not drained", "drained", func(h *history) { h.add(Event{Kind: Undrained, Err: "a.1 was never settled"}) }},
+		{"settled twice", "settled", func(h *history) {
+			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: Ack, Err: UnknownTag})
+		}},
+		{"settled with basic.reject", "settled", func(h *history) {
+			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: "basic.reject", Accepted: false})
+		}},
+		{"delivered after its ack", "settled", func(h *history) {
+			h.add(Event{Kind: Delivered, ID: "a", Copy: "a.1", Process: 1, Session: 1, Tag: 9})
+		}},
+		{"began after its process heard of a pause", "pause", func(h *history) {
+			h.change(Opened, "", func(e *Event) {
+				*e = Event{Kind: Heard, At: e.At.Add(-time.Minute), Process: 1, Paused: true}
+			})
+		}},
+		{"began long after a pause", "pause", func(h *history) {
+			h.change(Started, "", func(e *Event) { *e = Event{Kind: PauseBegan, At: e.At.Add(-time.Minute)} })
+		}},
+		{"a skipped message requeued", "skip", func(h *history) {
+			h.change(Written, "p-2", func(e *Event) { e.Before = &Record{State: "skip"} })
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := healthy()
-			tc.change(&h)
-			slices.SortStableFunc(h, func(a, b Event) int { return a.At.Compare(b.At) })
+			h := complete()
+			tc.spoil(&h)
 			r := Check(h)
-			if tc.want == "" && len(r.Broken()) > 0 {
-				t.Errorf("violated: %q", r.Broken())
-			}
-			if tc.want == "" {
-				return
-			}
 			if r.Violations[tc.want].Count == 0 || r.Violations[tc.want].Example == "" {
 				t.Errorf("%s was not reported, only %q", tc.want, r.Broken())
 			}
+			found[tc.want] = true
 		})
 	}
-}
-
-// notRedelivered has the retry of a message begin without the flag that it was redelivered: in place, or not.
-func (h *history) notRedelivered(inPlace bool) {
-	*h = slices.DeleteFunc(*h, func(e Event) bool { return inPlace && e.Token == "p-2" && e.Decision == Requeue })
-	h.change(Began, "p-3", func(e *Event) { e.Redelivered = false })
-	h.change(Setup, "", func(e *Event) { e.Plan.Ordered = inPlace })
-}
-
-// abandoned has an attempt run isolated while a handler of its process runs on past its deadline. The product knows of
-// that if the START says beside.
-func (h *history) abandoned(beside bool) {
-	h.add(Event{Kind: Published, ID: Deaf, Do: Deaf, Outcome: Unsent})
-	h.change(Began, "p-3", func(e *Event) {
-		h.add(Event{ID: Deaf, Token: "p-0", Process: 1, Session: 1, Kind: Began, At: e.At.Add(-time.Hour)})
-	})
-	h.change(Stepped, "p-3", func(e *Event) {
-		e.Isolated, e.Beside = e.Step == StepStart && !beside, e.Step == StepStart && beside
-	})
-}
-
-// besideTheKiller has another message run in the killer's first process when it dies.
-func (h *history) besideTheKiller() {
-	at := slices.IndexFunc(*h, func(e Event) bool { return e.Kind == Began && e.Token == "k0-1" })
-	other := (*h)[at]
-	other.ID, other.Token = Succeed, "k0-2"
-	*h = slices.Insert(*h, at, other)
-}
-
-// TestAllowances has runs that no fault of the message's took back, each more than the limit alone allows.
-func TestAllowances(t *testing.T) {
-	for name, excuse := range map[string]func(h *history){
-		"session lost": func(h *history) { h.add(Event{Kind: Lost, Process: 1, Session: 1}) },
-		"left": func(h *history) {
-			h.add(Event{Kind: Decided, ID: Succeed, Token: "p-1", Process: 1, Session: 1, Decision: "leave"})
-		},
-		"broker killed": func(h *history) { h.add(Event{Kind: Fault, Fault: BrokerKill}) },
-		"second copy":   func(h *history) { h.add(Event{Kind: Published, ID: Succeed, Do: Succeed, Outcome: Undecided}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := healthy()
-			excuse(&h)
-			h.attempt(Succeed, "p-99", true, OK, 0)
-			if f := Check(h).Violations["bound"]; f.Count > 0 {
-				t.Errorf("a run too many: %s", f.Example)
-			}
-		})
-	}
-}
-
-// TestAClusterTakesBack has one message run again during a fault of a node, and one when it was long over.
-func TestAClusterTakesBack(t *testing.T) {
-	for _, tc := range []struct {
-		cluster bool
-		after   time.Duration
-		want    bool
-	}{{true, 0, false}, {true, -2 * aftermath, true}, {false, 0, true}} {
-		h := healthy()
-		h.change(Setup, "", func(e *Event) { e.Plan.Cluster = tc.cluster })
-		h.change(Ended, "p-1", func(e *Event) {
-			h.add(Event{Kind: Fault, Fault: "partition", At: e.At.Add(tc.after)})
-			h.add(Event{Kind: FaultOver, Fault: "partition", At: e.At.Add(tc.after + time.Second)})
-		})
-		h.attempt(Succeed, "p-99", true, OK, 0)
-		for i := range h {
-			if h[i].Token == "p-99" {
-				h[i].At = began.Add(aftermath)
-			}
-		}
-		slices.SortStableFunc(h, func(a, b Event) int { return a.At.Compare(b.At) })
-		if f := Check(h).Violations["bound"]; f.Count > 0 != tc.want {
-			t.Errorf("cluster %v, a fault %v after the first run: %+v", tc.cluster, tc.after, f)
+	for _, i := range Invariants {
+		if !found[i.Name] {
+			t.Errorf("no history breaks %s", i.Name)
 		}
 	}
 }
 
-// TestOverdueDeliveriesGoBack has one requeued that waited in vain for its turn.
-func TestOverdueDeliveriesGoBack(t *testing.T) {
-	for _, tc := range []struct {
-		held time.Duration
-		want int // violations
-	}{{10 * time.Second, 0}, {10*time.Second - time.Millisecond, 0}, {9 * time.Second, 1}} {
-		// a timer of Node.js may fire a millisecond early
-		h := healthy()
-		base := Event{ID: Succeed, Token: "p-99", Process: 1, Session: 1, At: began}
-		asked, back := base, base
-		asked.Kind, asked.Step, asked.Code = Stepped, "start", "suspect"
-		back.Kind, back.Decision, back.Held = Decided, "requeue", tc.held
-		h.add(asked)
-		h.add(back)
-		if f := Check(h).Violations["answered"]; f.Count != tc.want {
-			t.Errorf("held for %v: %+v", tc.held, f)
-		}
-	}
+// last is the record after the last step.
+func (h *history) last() *Record {
+	var out *Record
+	h.change(Written, "", func(e *Event) { out = e.Record })
+	return out
 }
 
-// TestAFailureThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was
-// counted, and the store lose the record.
-func TestAFailureThatOnlyTheStoreSaw(t *testing.T) {
-	for _, tc := range []struct {
-		life time.Duration // of the process, after the handler began
-		want int           // violations
-	}{{time.Second, 0}, {time.Second / 2, 1}} {
-		h := healthy()
-		h.without(Kept, Poison)
-		h.without(Ended, "p-5")
-		h.without(Decided, "p-5")
-		h = slices.DeleteFunc(h, func(e Event) bool { return e.Token == "p-5" && e.Step == "fail" })
-		for i := range h {
-			if h[i].Token == "p-5" {
-				h[i].Process = 9
-			}
-			if h[i].Token == "p-5" && h[i].Kind == Began {
-				h.add(Event{Kind: Exited, Process: 9, Err: "signal: killed", At: h[i].At.Add(tc.life)})
-			}
-		}
-		h.add(Event{Kind: Forgot})
-		if f := Check(h).Violations["causes"]; f.Count != tc.want {
-			t.Errorf("killed after %v: %+v", tc.life, f)
-		}
-	}
-}
-
-// TestACrashThatIsReversedLate has an isolated attempt pass its deadline after its session was lost. The next START
-// counts it as a crash, which is the last; then its process ends it.
-func TestACrashThatIsReversedLate(t *testing.T) {
-	for _, tc := range []struct {
-		outcome string
-		want    int // violations
-	}{{TimedOut, 0}, {Cancelled, 1}} {
-		h := healthy()
-		h.change(Kept, Poison, func(e *Event) { e.Record.Failures, e.Record.Tokens = 3, ";p-4=f;p-5=f;p-6=f;p-7=e" })
-		h.without(Decided, "p-7")
-		h.change(Ended, "p-7", func(e *Event) { e.Outcome = tc.outcome })
-		for i := range h {
-			if h[i].Token == "p-7" && h[i].Kind == Stepped {
-				h[i].Isolated = h[i].Step == StepStart
-				if h[i].Step == StepFail {
-					h[i].Step, h[i].Code = StepEnd, "ended"
-				}
-			}
-		}
-		h.add(Event{Kind: Lost, Process: 1, Session: 1})
-		if f := Check(h).Violations["causes"]; f.Count != tc.want {
-			t.Errorf("%s: %+v", tc.outcome, f)
-		}
-	}
-}
-
-// TestAZombieMayRunLast has a process whose session was lost run what it still held, after another had handled it for
-// good.
-func TestAZombieMayRunLast(t *testing.T) {
-	h := healthy()
-	h.attempt(Succeed, "z-1", true, OK, 0)
-	for i := range h {
-		if h[i].Token == "z-1" {
-			h[i].Process = 9
-		}
-	}
-	h.add(Event{Kind: Opened, Process: 9, Session: 1})
-	if f := Check(h).Violations["bound"]; f.Count == 0 {
-		t.Error("a run in a session that was not lost was allowed")
-	}
-	h.add(Event{Kind: Lost, Process: 9, Session: 1})
-	if f := Check(h).Violations["bound"]; f.Count > 0 {
-		t.Errorf("a zombie's run: %s", f.Example)
-	}
-}
-
-// TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moments around its broker's death.
-func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
-	for _, tc := range []struct {
-		kind         string
-		killed, back time.Duration // after the dead-lettering
-		want         int           // violations
-	}{
-		{"classic", 500 * time.Millisecond, 3 * time.Second, 0},
-		{"classic", 2 * time.Second, 3 * time.Second, 1},
-		{"classic", -4 * time.Second, -time.Second, 0},
-		{"classic", -9 * time.Second, -5 * time.Second, 1},
-		{"quorum", 500 * time.Millisecond, 3 * time.Second, 1},
-	} {
-		h := healthy()
-		h.without(Dead, Poison)
-		h.change(Setup, "", func(e *Event) { e.Plan.Type = tc.kind })
-		h.change(Opened, "", func(e *Event) { e.At = began.Add(-time.Hour) })
-		h.change(Decided, "p-7", func(e *Event) {
-			h.add(Event{Kind: Fault, Fault: BrokerKill, At: e.At.Add(tc.killed)})
-			h.add(Event{Kind: FaultOver, Fault: BrokerKill, At: e.At.Add(tc.back)})
-		})
-		slices.SortStableFunc(h[1:], func(a, b Event) int { return a.At.Compare(b.At) })
-		r := Check(h)
-		if r.Violations["lost"].Count != tc.want || r.Dropped != 1-tc.want {
-			t.Errorf("%+v: %d dropped, violations %+v", tc, r.Dropped, r.Violations["lost"])
-		}
-	}
-}
-
-func TestLossesOfTheStoreRenewTheLimit(t *testing.T) {
-	h := healthy()
-	for i := range 3 {
-		h.isolated(Kill, fmt.Sprintf("m%d-1", i), 7+i)
-	}
-	if f := Check(h).Violations["bound"]; f.Count == 0 {
-		t.Fatal("seven runs were allowed")
-	}
-	killed := slices.IndexFunc(h, func(e Event) bool { return e.Kind == Exited && e.Process == 2 })
-	h = slices.Insert(h, killed+1, Event{Kind: Forgot, At: h[killed].At})
-	if f := Check(h).Violations["bound"]; f.Count > 0 {
-		t.Errorf("a loss was not allowed for: %s", f.Example)
-	}
-}
-
-func TestEveryInvariantIsReported(t *testing.T) {
-	r := Check(healthy())
-	if got, want := len(r.Violations), len(Invariants); got != want {
-		t.Errorf("%d invariants reported, want %d: %v", got, want, slices.Sorted(maps.Keys(r.Violations)))
-	}
-	if len(r.Broken()) > 0 || !slices.Equal(r.Unchecked, []string{"pause", "skip", "order"}) {
-		t.Errorf("broken %q, unchecked %v", r.Broken(), r.Unchecked)
-	}
-	if r.Runs != 11 || r.Deaths != 4 || r.DeadLetters != 2 || r.Messages != 4 || r.MostRuns != 4 {
-		t.Errorf("figures: %+v", r)
-	}
+// crash has the last step count a crash of an attempt instead of its failure.
+func (h *history) crash(token string) {
+	r := h.last()
+	r.Failures, r.Crashes = 1, 1
+	r.Tokens = map[string]string{"p-2": ";p-2=c;p-3=f", "p-3": ";p-2=f;p-3=c"}[token]
 }

@@ -17,65 +17,46 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 		{"killed after BEGUN was sent", true, false, 0, 1},
 		{"killed while its handler ran", true, true, 0, 0},
 	} {
-		for _, isComplete := range []bool{true, false} {
-			h := complete()
-			h[0].Plan.Complete = isComplete
-			of := func(kind Kind, token string, process int) Event {
-				return Event{Kind: kind, ID: "b", Token: token, Process: process, Session: 1, Limit: 2}
-			}
-			step := func(e Event, code string, before, after *Record) {
-				if e.Code, e.Before, e.Record = code, before, after; isComplete || e.Kind != Written {
-					h.add(e)
-				}
-			}
-			reserved := &Record{OpenToken: "q-1", OpenReserved: true, Fence: 7, TTL: time.Hour}
-			open := &Record{OpenToken: "q-1", OpenIsolated: true, Fence: 7, TTL: time.Hour}
-			counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true, Fence: 8, TTL: time.Hour}
-			h.add(Event{Kind: Started, Process: 2})
-			h.add(Event{Kind: Opened, Process: 2, Session: 1})
-			start := of(Written, "q-1", 2)
-			start.Step, start.Isolated = StepStart, true
-			step(start, ReplyRun, nil, reserved)
-			start.Kind = Stepped
-			step(start, ReplyRun, nil, nil)
-			if tc.asked {
-				h.add(of(Asked, "q-1", 2))
-				begun := of(Written, "q-1", 2)
-				begun.Step = StepBegun
-				step(begun, ReplyBegun, reserved, open)
-				if tc.began {
-					begun.Kind = Stepped
-					step(begun, ReplyBegun, nil, nil)
-				}
-			}
+		h := complete()
+		of := func(kind Kind, token string, process int) Event {
+			return Event{Kind: kind, ID: "b", Token: token, Process: process, Session: 1, Limit: 2}
+		}
+		step := func(e Event, code string, before, after *Record) {
+			e.Code, e.Before, e.Record = code, before, after
+			h.add(e)
+		}
+		reserved := &Record{OpenToken: "q-1", OpenReserved: true, Fence: 7, TTL: time.Hour}
+		open := &Record{OpenToken: "q-1", OpenIsolated: true, Fence: 7, TTL: time.Hour}
+		counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true, Fence: 8, TTL: time.Hour}
+		h.add(Event{Kind: Started, Process: 2})
+		h.add(Event{Kind: Opened, Process: 2, Session: 1})
+		start := of(Written, "q-1", 2)
+		start.Step, start.Isolated = StepStart, true
+		step(start, ReplyRun, nil, reserved)
+		start.Kind = Stepped
+		step(start, ReplyRun, nil, nil)
+		if tc.asked {
+			h.add(of(Asked, "q-1", 2))
+			begun := of(Written, "q-1", 2)
+			begun.Step = StepBegun
+			step(begun, ReplyBegun, reserved, open)
 			if tc.began {
-				h.add(of(Began, "q-1", 2))
-			}
-			h.add(Event{Kind: Exited, Process: 2, Err: "killed"})
-			h.add(Event{Kind: Started, Process: 3})
-			h.add(Event{Kind: Opened, Process: 3, Session: 1})
-			next := of(Written, "r-1", 3)
-			next.Step, next.Isolated = StepStart, true
-			step(next, ReplyRun, open, counted)
-			h.add(Event{Kind: Kept, ID: "b", Record: counted, TTL: time.Hour})
-			r := Check(h)
-			if f := r.Violations["begun"]; f.Count != tc.violations || len(r.Unbegun) != tc.listed {
-				t.Errorf("%s, complete %v: %d violations, want %d: %s; listed %q", tc.name, isComplete, f.Count, tc.violations,
-					f.Example, r.Unbegun)
+				begun.Kind = Stepped
+				step(begun, ReplyBegun, nil, nil)
 			}
 		}
-	}
-}
-
-// TestBeganWithoutBegun has the handler of an isolated attempt begin before its BEGUN is answered.
-func TestBeganWithoutBegun(t *testing.T) {
-	h := complete()
-	of := func(kind Kind) Event { return Event{Kind: kind, ID: "b", Token: "q-1", Process: 2, Session: 1} }
-	h.add(Event{Kind: Started, Process: 2})
-	h.add(Event{Kind: Opened, Process: 2, Session: 1})
-	h.add(of(Asked))
-	h.add(of(Began))
-	if f := Check(h).Violations["begun"]; f.Count != 1 {
-		t.Errorf("%d violations: %s", f.Count, f.Example)
+		if tc.began {
+			h.add(of(Began, "q-1", 2))
+		}
+		h.add(Event{Kind: Exited, Process: 2, Err: "killed"})
+		h.add(Event{Kind: Started, Process: 3})
+		h.add(Event{Kind: Opened, Process: 3, Session: 1})
+		next := of(Written, "r-1", 3)
+		next.Step, next.Isolated = StepStart, true
+		step(next, ReplyRun, open, counted)
+		r := Check(h)
+		if f := r.Violations["begun"]; f.Count != tc.violations || len(r.Unbegun) != tc.listed {
+			t.Errorf("%s: %d violations, want %d: %s; listed %q", tc.name, f.Count, tc.violations, f.Example, r.Unbegun)
+		}
 	}
 }

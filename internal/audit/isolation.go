@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -24,7 +23,7 @@ func (m *model) checkIsolated(a *attempt) {
 		if x.began.Before(a.began) {
 			earlier, later = x, a
 		}
-		if later.isolated() || !m.leftBehind(earlier, later.began) {
+		if later.isolated() || !earlier.leftBehind(later.began) {
 			m.violated("isolated", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id,
 				m.storyOf(later), m.storyOf(earlier))
 			return
@@ -52,6 +51,9 @@ func (m *model) checkGate(a *attempt) {
 	}
 }
 
+// span is a time.
+type span struct{ from, to time.Time }
+
 // undecided returns the times in which the store owed an answer to a step of an isolated attempt: to START, to
 // BEGUN, and to the step that closes the attempt. An answer that never came is owed until the process is gone.
 func (m *model) undecided(a *attempt) (spans []span) {
@@ -63,7 +65,7 @@ func (m *model) undecided(a *attempt) (spans []span) {
 		if !slices.ContainsFunc(a.steps, mayHaveOpened) && !opensIsolated(a.steps[i]) {
 			continue // END closes a START that was shared
 		}
-		owed := span{a.steps[i].At.Add(-a.steps[i].Took), m.now}
+		owed := span{a.steps[i].At, m.now}
 		if !a.process.exited.IsZero() {
 			owed.to = a.process.exited
 		}
@@ -138,78 +140,3 @@ func (m *model) checkBegan(a *attempt) {
 		m.violated("begun", "%s began before its BEGUN was answered: %s", a.id, m.storyOf(a))
 	}
 }
-
-// checkCrashes checks the rule isolated in what the end shows. A crash is counted against the message that killed its
-// process. If another handler ran when the process died, the kill may have been its own. The store must have left the
-// message undecided for longer than the lock is held.
-func (m *model) checkCrashes() {
-	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
-		msg := m.messages[id]
-		for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {
-			if msg.kinds[token] != 'c' {
-				continue
-			}
-			a := m.attempts[token]
-			if a != nil {
-				m.checkCrash(a)
-			} else { // its process died before it recorded a step
-				a = &attempt{token: token, id: id, process: m.owners[processPart(token)]}
-			}
-			if !a.crashedRemotely() {
-				m.checkBegun(a)
-			}
-			if a.process != nil {
-				m.checkKiller(a)
-			}
-		}
-	}
-}
-
-// checkCrash checks that a crash that stands was one of an isolated attempt.
-func (m *model) checkCrash(a *attempt) {
-	_, ended := a.answered(StepEnd, "")
-	remote := a.crashedRemotely()
-	if !m.died(a) && !ended && !remote {
-		m.report.Mistaken++
-	}
-	switch {
-	case !m.died(a) && !m.sessionLost(a) && !a.left() && !remote:
-		m.violated("isolated", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id,
-			m.storyOf(a))
-	case ended:
-		m.violated("isolated", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
-	case a.beside():
-		m.violated("isolated", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id,
-			m.storyOf(a))
-	case !a.askedIsolated() && !m.died(a):
-		m.violated("isolated", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
-	}
-}
-
-// checkKiller checks that no other handler may have been the one that killed the process.
-func (m *model) checkKiller(a *attempt) {
-	i := slices.IndexFunc(a.process.runs, func(x *attempt) bool { return x.token != a.token && x.ended.IsZero() })
-	ran := !a.began.IsZero() && a.ended.IsZero() // when the process died: checkIsolated has the rest
-	if i < 0 || ran || !m.died(a) {
-		return
-	}
-	other, died := a.process.runs[i], a.process.exited
-	left := slices.ContainsFunc(m.undecided(a), func(s span) bool {
-		return s.to.Equal(died) && died.Sub(s.from) > answerWithin-clocks
-	})
-	if left {
-		m.report.Undecided = append(m.report.Undecided, a.id+": "+m.storyOf(a)+", beside "+m.storyOf(other))
-		return
-	}
-	m.violated("isolated", "a crash was counted against %s, which did not run in the process, and %s did: %s, beside %s",
-		a.id, other.id, m.storyOf(a), m.storyOf(other))
-}
-
-// checkHarmless checks that a message whose handler always succeeds is not dead-lettered for the kills of others.
-func (m *model) checkHarmless(msg *message) {
-	if len(msg.dead) > 0 && msg.harmless() {
-		m.violated("innocents", "%s was to %s, and was dead-lettered: %s", msg.id, msg.do, m.story(msg))
-	}
-}
-
-func (msg *message) harmless() bool { return msg.do == Succeed || msg.do == Slow }

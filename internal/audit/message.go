@@ -70,47 +70,20 @@ func (m *model) checkSettled(e Event, attempts []*attempt) {
 			m.violated("lost", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
 		}
 	case DeadLetter:
-		excused := msg.id == "" || e.Cause == Rejected || e.Kind == Settled && (msg.rejected || msg.mistaken)
+		excused := msg.id == "" || msg.rejected || msg.mistaken
 		if !excused && !slices.ContainsFunc(attempts, (*attempt).exhausted) {
 			m.violated("answered", "%s was dead-lettered without an answer: %s", e.ID, m.story(msg))
 		}
 	}
 }
 
-// checkLoss checks the rule lost. One loss is the broker's: a classic queue hands its dead letters over without waiting
-// for a confirm. One that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six
-// kills of 4.0.5, decided on 8 ms before). So may one that follows the broker's start before the dead-letter queue has
-// a leader (20 of 8,183 in 13 starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until
-// the other has them.
+// checkLoss checks that what was confirmed was handled or dead-lettered.
 func (m *model) checkLoss(msg *message) {
 	handled := slices.ContainsFunc(msg.runs, func(a *attempt) bool { return a.outcome == OK })
-	switch {
-	case !msg.confirmed || handled || len(msg.dead) > 0:
-	case m.dropped(msg):
-		m.report.Dropped++
-	default:
+	if msg.confirmed && !handled && len(msg.dead) == 0 {
 		m.violated("lost", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do,
 			len(msg.runs))
 	}
-}
-
-func (m *model) dropped(msg *message) bool {
-	return m.plan.Type == "classic" && slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
-		e, ok := a.decidedAs(DeadLetter)
-		return ok && slices.ContainsFunc(m.deaf, func(s span) bool { return !e.At.Before(s.from) && !e.At.After(s.to) })
-	})
-}
-
-// checkDeadLetters checks what was found in the dead-letter queue.
-func (m *model) checkDeadLetters(msg *message) {
-	if len(msg.dead) == 0 || m.plan.Complete { // then each was checked when it was settled
-		return
-	}
-	if reason := msg.dead[0].Outcome; reason != Rejected {
-		m.violated("causes", "%s was dead-lettered by the broker itself: %s", msg.id, reason)
-		return
-	}
-	m.checkCauses(msg, m.now)
 }
 
 // checkCauses checks that a dead letter has as many failed attempts as the limit: those of the store's replies, and
@@ -122,12 +95,7 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 	causes := 0
 	for _, a := range msg.attempts {
 		reversed := a.crashed && (msg.copies > 1 || m.failing(a) || a.countable) // after the tombstone was written
-		if a.counted() || a.times(StepFail) > 0 || reversed || m.reversedLate(msg, a) || m.lostTrace(a, at) {
-			causes++
-		}
-	}
-	for token, kind := range msg.kinds {
-		if kind == 'c' && m.attempts[token] == nil { // killed between START and what it recorded
+		if a.counted() || a.times(StepFail) > 0 || reversed || m.lostTrace(a, at) {
 			causes++
 		}
 	}
@@ -137,17 +105,9 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 	}
 }
 
-// reversedLate is what a.crashed knows of a history that is complete: the attempt was counted as a crash when its
-// session was lost, maybe as the last, and its process ended it after that. It had failed, so the count was right but
-// for its cause.
-func (m *model) reversedLate(msg *message, a *attempt) bool {
-	_, ended := a.answered(StepEnd, "")
-	return !m.plan.Complete && ended && m.failing(a) && a.askedIsolated() && m.sessionLost(a) && msg.kinds[a.token] == 'e'
-}
-
 // lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process
 // lived to write that down: it failed and its process died before the answer; or it was to run isolated, and its
-// process died, or stopped without reaching the store.
+// process died.
 func (m *model) lostTrace(a *attempt, at time.Time) bool {
 	if m.lossesBetween(a.began, at) == 0 {
 		return false
@@ -155,7 +115,7 @@ func (m *model) lostTrace(a *attempt, at time.Time) bool {
 	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool {
 		return e.Step == StepFail && e.Code == ""
 	})
-	return unheard && m.failing(a) || a.askedIsolated() && (m.died(a) || a.left()) || a.isolated() && a.countable
+	return unheard && m.failing(a) || a.askedIsolated() && m.died(a) || a.isolated() && a.countable
 }
 
 // counted reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.
@@ -172,14 +132,10 @@ func (m *model) checkRuns(msg *message) {
 		return
 	}
 	returned, unexplained := 0, 0
-	for i, a := range msg.runs {
-		until := m.now
-		if i < len(msg.runs)-1 {
-			until = msg.runs[i+1].began
-		}
-		n := m.returns(a, until)
+	for _, a := range msg.runs {
+		n := m.returns(a)
 		returned += n
-		if n == 0 && !a.counted() && !m.died(a) && !a.crashedRemotely() {
+		if n == 0 && !a.counted() && !m.died(a) {
 			unexplained++
 		}
 	}
@@ -206,47 +162,23 @@ func (m *model) bound(msg *message, returned int) int {
 }
 
 // returns is the number of runs that an attempt allows beyond the limit, because it went back to the queue uncounted.
-// Until is when the next one began.
-func (m *model) returns(a *attempt, until time.Time) int {
+func (m *model) returns(a *attempt) int {
 	if a.id == "" && a.outcome != NotCounted {
 		return 0
 	}
-	lost, died := m.sessionLost(a), m.died(a)
+	lost, died := a.sessionLost(), m.died(a)
 	ended := slices.ContainsFunc(a.written, func(e Event) bool { return e.Step == StepEnd && !e.Succeeded })
 	switch {
 	case a.beside() && died: // its FAIL may arrive after the next run began, and its crash is not counted
 		return 1
-	case m.plan.Complete && a.kind != 0, !m.plan.Complete && a.counted():
+	case a.kind != 0:
 		return 0
 	case a.outcome == OK && (lost || died):
 		return 2 // its ack was lost, and the suspicion forgotten
-	case lost, ended, a.left(), m.upset(a.began, until):
-		return 1
-	case a.outcome == NotCounted, a.takenBack() && !a.crashedRemotely(), a.outcome == Crashed && a.beside():
+	case lost, ended, a.outcome == NotCounted, a.outcome == Crashed && a.beside():
 		return 1
 	case (died || a.outcome == Crashed) && m.plan.Isolation == IsolationOff:
 		return 1
 	}
 	return 0
-}
-
-// checkOnce checks the rule settled. An ack counts if its session did not end before the broker had surely taken it.
-func (m *model) checkOnce(msg *message) {
-	if len(msg.dead) == 0 || msg.copies > 1 {
-		return
-	}
-	sent := 0
-	for _, a := range msg.attempts {
-		forGood := !m.sessionLost(a) && !m.died(a)
-		if _, ok := a.decidedAs(DeadLetter); ok && forGood {
-			sent++
-		}
-		if e, ok := a.decidedAs(Ack); ok && forGood && !m.upset(e.At, m.now) {
-			m.violated("settled", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
-		}
-	}
-	if len(msg.dead) > 1 && msg.moves == 0 && (sent > 1 || len(m.upsets) == 0 &&
-		m.report.FaultsByKind[BrokerRestart] == 0) {
-		m.violated("settled", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
-	}
 }

@@ -15,20 +15,14 @@ type model struct {
 	copies    map[string]*published // by name
 	attempts  map[string]*attempt
 	processes map[int]*process
-	owners    map[string]*process // of the tokens that begin so
-	kept      []Event
-	quiet     []Event              // Quiet, Drained, Undrained
-	begun     map[string]time.Time // when each kind of fault last was
-	upsets    []span               // of the broker
-	deaf      []span               // in which a dead-letter queue may not hear
-	losses    []time.Time          // of the store
-	paused    time.Time            // since when the queue is; zero: it is not
+	losses    []time.Time // of the store
+	paused    time.Time   // since when the queue is; zero: it is not
 }
 
 func newModel(r *Report) *model {
 	return &model{
 		report: r, messages: map[string]*message{}, copies: map[string]*published{}, attempts: map[string]*attempt{},
-		processes: map[int]*process{}, owners: map[string]*process{}, begun: map[string]time.Time{},
+		processes: map[int]*process{},
 	}
 }
 
@@ -36,11 +30,11 @@ func newModel(r *Report) *model {
 func (m *model) add(e Event) {
 	m.now = e.At
 	switch e.Kind {
-	case Began, Ended, Asked, Stepped, Decided, Written:
+	case Began, Ended, Asked, Stepped, Written:
 		m.addAttempt(e)
-	case Opened, Lost, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
+	case Opened, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
 		m.addProcess(e)
-	case Published, Dead, Kept, Skipped, Forgetful, Delivered, Settled, Copied:
+	case Published, Skipped, Forgetful, Delivered, Settled, Copied:
 		m.addMessage(e)
 	default:
 		m.addRun(e)
@@ -51,19 +45,6 @@ func (m *model) addRun(e Event) {
 	switch e.Kind {
 	case Setup:
 		m.plan = *e.Plan
-	case Fault:
-		m.report.FaultsByKind[e.Fault]++
-		m.begun[e.Fault] = e.At
-		if e.Fault == BrokerKill {
-			m.upsets = append(m.upsets, span{e.At, e.At})
-		}
-	case FaultOver:
-		if e.Fault == BrokerKill || e.Fault == BrokerRestart {
-			m.deaf = append(m.deaf, span{m.begun[e.Fault].Add(-underway), e.At.Add(election)})
-		}
-		if m.plan.Cluster {
-			m.upsets = append(m.upsets, span{m.begun[e.Fault], e.At.Add(aftermath)})
-		}
 	case Forgot:
 		m.losses = append(m.losses, e.At)
 		m.paused = time.Time{}
@@ -75,15 +56,14 @@ func (m *model) addRun(e Event) {
 		for _, p := range m.processes {
 			p.unsure = e.At.Add(time.Minute)
 		}
-	case Quiet, Drained, Undrained:
-		m.quiet = append(m.quiet, e)
+	case Undrained:
+		m.violated("drained", "not drained: %s", e.Err)
 	default:
 	}
 }
 
 func (m *model) addAttempt(e Event) {
 	a := m.attempt(e)
-	a.last, a.remote = e.At, a.remote || e.Remote
 	switch e.Kind {
 	case Began:
 		m.begin(a, e)
@@ -99,12 +79,6 @@ func (m *model) addAttempt(e Event) {
 		a.asked = true
 	case Stepped:
 		a.steps = append(a.steps, e)
-	case Decided:
-		a.decided = append(a.decided, e)
-		if c := m.copies[a.copy]; c != nil && e.Decision == DeadLetter {
-			c.finish(e.At)
-		}
-		m.checkSettled(e, []*attempt{a})
 	case Written:
 		m.checkWritten(a, e)
 	default:
@@ -117,12 +91,11 @@ func (m *model) attempt(e Event) *attempt {
 		return a
 	}
 	p := m.process(e.Process)
-	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At, last: e.At}
+	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At}
 	a.innocent = m.died(a) && p.killer != nil && p.killer.id != a.id
 	// its START was on its way, under the lock if it was isolated
 	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero()
 	m.attempts[e.Token] = a
-	m.owners[processPart(e.Token)] = p
 	p.attempts = append(p.attempts, a)
 	msg := m.message(e.ID)
 	msg.attempts = append(msg.attempts, a)
@@ -132,12 +105,8 @@ func (m *model) attempt(e Event) *attempt {
 func (m *model) begin(a *attempt, e Event) {
 	msg := m.message(a.id)
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
-		if e.Tag == 0 {
-			return m.plan.Ordered && msg.copies < 2 && x.session == a.session && x.inPlace()
-		}
 		return x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
-	again = again || e.Remote && a.again(msg)
 	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
 	if a.until.IsZero() {
 		a.until = e.At.Add(m.plan.HandlerTimeout)
@@ -157,18 +126,8 @@ func (m *model) begin(a *attempt, e Event) {
 }
 
 func (m *model) addMessage(e Event) {
-	if e.Kind == Kept {
-		m.kept = append(m.kept, e)
-		if e.ID == "" {
-			return
-		}
-	}
 	msg := m.message(e.ID)
 	switch e.Kind {
-	case Kept:
-		msg.keep(e.Record)
-	case Dead:
-		msg.dead = append(msg.dead, e)
 	case Skipped:
 		msg.skipped = true
 	case Forgetful:
@@ -187,15 +146,9 @@ func (m *model) addMessage(e Event) {
 
 func (m *model) publish(msg *message, e Event) {
 	msg.do = e.Do
-	if e.Outcome != Unsent {
-		msg.copies++
-	}
+	msg.copies++
 	msg.confirmed = msg.confirmed || e.Outcome == Confirmed
-	name := e.ID
-	if e.Copy != "" {
-		name = e.Copy
-	}
-	m.copies[name] = &published{name: name, lane: e.Lane, seq: e.Seq, of: msg}
+	m.copies[e.Copy] = &published{name: e.Copy, lane: e.Lane, seq: e.Seq, of: msg}
 }
 
 func (m *model) message(id string) *message {

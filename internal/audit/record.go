@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// handledMark is how long the store keeps a record after a success; what is older than most of it may be gone.
-const handledMark = 9 * time.Minute
-
 // checkWritten takes in a step that the store took, and compares what it changed with what it may change.
 func (m *model) checkWritten(a *attempt, e Event) {
 	a.written = append(a.written, e)
@@ -164,71 +161,4 @@ func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 			a.kind = 0 // reversed
 		}
 	}
-}
-
-// checkTrace checks that a failure that was counted is in the record.
-func (m *model) checkTrace(msg *message) {
-	for _, a := range msg.attempts {
-		n := 0
-		for _, e := range a.decided {
-			if e.Decision == Retry || e.Decision == DeadLetter && !e.Unrun {
-				n++
-			}
-		}
-		if n > 1 {
-			m.violated("once", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
-		}
-		if e, ok := a.answered(StepFail, ReplyRequeue); ok && m.remembered(msg, e.At) && !msg.has(a.token) {
-			m.violated("own", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
-		}
-	}
-}
-
-// remembered reports whether what the store was told at a time has to be there in the end.
-func (m *model) remembered(msg *message, at time.Time) bool {
-	lost := slices.ContainsFunc(m.losses, func(l time.Time) bool { return l.After(at.Add(-time.Second)) })
-	return !lost && len(m.kept) > 0 && (msg.record != nil || m.now.Sub(at) < handledMark)
-}
-
-// has reports whether the record knows a token as a failure. A second copy of a message begins anew, and makes history
-// of the first one's.
-func (msg *message) has(token string) bool {
-	kind := msg.kinds[token]
-	return kind == 'f' || kind == 'e' && msg.copies > 1
-}
-
-// checkKept checks the rules once and expiry in what the end shows. What is left undecided must come from an attempt
-// that could not know: its session was lost, its process died, or the store did not answer it.
-func (m *model) checkKept() {
-	for _, e := range m.kept {
-		if e.ID == "" {
-			if e.TTL <= 0 {
-				m.violated("expiry", "key %q does not expire", e.Key)
-			}
-			continue
-		}
-		msg := m.messages[e.ID]
-		m.checkRecord(msg, e.TTL, "the end")
-		if counted := e.Record.Failures + e.Record.Crashes; counted > m.limit() {
-			m.violated("once", "%s has %d failed attempts, and the limit is %d: %s", msg.id, counted, m.limit(), m.story(msg))
-		}
-		for token, kind := range msg.kinds {
-			if a := m.attempts[token]; a != nil && (kind == 'f' || kind == 'c') {
-				a.kind = kind
-			}
-		}
-		if e.Record.State == ReplyExhausted || e.Record.State == "done" {
-			continue
-		}
-		open := e.Record.OpenToken
-		ofTheDead := open != "" && m.attempts[open] == nil // killed between START and what it recorded
-		if msg.copies < 2 && !ofTheDead && !slices.ContainsFunc(msg.attempts, m.unsure) {
-			m.violated("expiry", "%s is decided, and its record is live: %s", e.ID, m.story(msg))
-		}
-	}
-}
-
-func (m *model) unsure(a *attempt) bool {
-	unanswered := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Code == "" })
-	return unanswered || m.sessionLost(a) || m.died(a)
 }

@@ -20,9 +20,6 @@ func (m *model) story(msg *message) string {
 // storyOf tells one attempt in a line.
 func (m *model) storyOf(a *attempt) string {
 	token := a.token[max(0, len(a.token)-8):]
-	if a.session == nil {
-		return token + ", of which nothing was recorded"
-	}
 	parts := []string{fmt.Sprintf("p%d.%d %s", a.process.number, a.session.number, token)}
 	for _, e := range a.steps {
 		parts = append(parts, e.stepStory())
@@ -34,10 +31,7 @@ func (m *model) storyOf(a *attempt) string {
 	default:
 		parts = append(parts, "ran: "+a.outcome)
 	}
-	for _, e := range a.decided {
-		parts = append(parts, e.Decision)
-	}
-	if m.sessionLost(a) {
+	if a.sessionLost() {
 		parts = append(parts, "session lost")
 	}
 	if m.died(a) {
@@ -57,7 +51,7 @@ func (e Event) stepStory() string {
 	if e.Code == "" {
 		return name + "=no answer"
 	}
-	return fmt.Sprintf("%s=%s(%d+%d)", name, e.Code, e.Failures, e.Crashes)
+	return name + "=" + e.Code
 }
 
 // Story prints a history, an event a line, with short names for tokens.

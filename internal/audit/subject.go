@@ -26,7 +26,7 @@ type message struct {
 	renewals int       // by the step of a first delivery, on a message that had been dead-lettered or handled
 }
 
-// published is one publication of a message; all of them, if they cannot be told apart.
+// published is one publication of a message.
 type published struct {
 	name, lane string
 	seq        int
@@ -46,15 +46,13 @@ type attempt struct {
 	began       time.Time // the handler; zero: not recorded
 	until       time.Time // its deadline
 	ended       time.Time // zero: not recorded
-	heard, last time.Time // the first and last event of it
+	heard       time.Time // its first event
 	outcome     string
 	atMost      int  // failed attempts that its handler allowed, if it said so in time
 	first       bool // neither redelivered nor in place
 	redelivered bool
-	remote      bool    // the handler is a request to another process
 	steps       []Event // as its process saw them
 	written     []Event // as the store took them
-	decided     []Event
 
 	asked     bool // its BEGUN was sent, so its handler is about to be called
 	kind      byte // as what it was counted: f, c; 0: it was not, or that was reversed
@@ -66,7 +64,6 @@ type attempt struct {
 type process struct {
 	number   int
 	sessions map[int]*session
-	last     int  // number of its newest session
 	clean    bool // stopped, and was sure of its acks
 	exited   time.Time
 	killer   *attempt // whose handler did it, if that is known
@@ -120,12 +117,4 @@ func (p *process) session(n int) *session {
 		p.sessions[n] = s
 	}
 	return s
-}
-
-// processPart is what the tokens of one process have in common.
-func processPart(token string) string {
-	if i := strings.LastIndexByte(token, '-'); i >= 0 {
-		return token[:i]
-	}
-	return token
 }

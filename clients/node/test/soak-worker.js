@@ -21,32 +21,14 @@ function write(kind, fields = {}) {
   writeSync(log, JSON.stringify(event) + '\n')
 }
 
-/** Has a counter write down each step, and what the store replied. */
-function record(counter) {
-  const recording = (step, take) => async (attempt, ...rest) => {
-    const of = { step, id: String(attempt.id), token: attempt.token, session: sessions }
-    if (step === 'begun') write('asked', of) // the process may die before the reply
-    const began = performance.now()
-    let reply
-    let error
-    try {
-      reply = await take.call(counter, attempt, ...rest)
-      return reply
-    } catch (err) {
-      error = err
-      throw err
-    } finally {
-      const mode = step === 'start' ? rest[0] : ''
-      const alone = mode === 'isolated' || mode === 'beside-abandoned'
-      if (alone && reply?.code === 'RUN') isolating.add(attempt.token)
-      const counts = step === 'end' ? {} : { failures: reply?.failures, crashes: reply?.crashes, limit: reply?.limit }
-      write('stepped', {
-        ...of, isolated: mode === 'isolated', beside: mode === 'beside-abandoned',
-        took: Math.round((performance.now() - began) * MS), code: reply?.code.toLowerCase(), err: error && String(error.message), ...counts,
-      })
-    }
+/** Has a counter note which attempts run isolated. */
+function watch(counter) {
+  const start = counter.start
+  counter.start = async (attempt, mode, ...rest) => {
+    const reply = await start.call(counter, attempt, mode, ...rest)
+    if (reply?.code === 'RUN' && (mode === 'isolated' || mode === 'beside-abandoned')) isolating.add(attempt.token)
+    return reply
   }
-  for (const step of ['start', 'begun', 'fail', 'end']) counter[step] = recording(step, counter[step])
   return counter
 }
 
@@ -70,7 +52,7 @@ class JobError extends Error {}
 
 async function handle(message, attempt) {
   const job = JSON.parse(message.content)
-  const run = { id: message.properties.messageId, token: attempt.token, session: sessions, redelivered: message.fields.redelivered }
+  const run = { id: message.properties.messageId, token: attempt.token, session: sessions }
   write('began', run)
   const deadline = performance.now() + spec.HandlerTimeout / MS - EARLY
   if (isolating.delete(attempt.token)) {
@@ -126,26 +108,20 @@ function kill() {
 }
 
 function observe(e) {
-  write('decided', {
-    session: sessions, id: e.message?.properties.messageId, token: e.token, redelivered: e.message?.fields.redelivered, decision: e.outcome,
-    held: Math.round((e.elapsed ?? 0) * MS), cause: ['retry', 'dead-letter'].includes(e.outcome) ? e.cause : '', unrun: !e.number,
-    failures: e.failures, crashes: e.crashes, limit: e.limit, err: e.error && String(e.error.message ?? e.error),
-  })
+  if (e.outcome === 'dead-letter') write('decided', { id: e.message?.properties.messageId, token: e.token })
 }
 
 process.stdin.on('end', () => process.exit(3)).resume() // its parent is gone
 process.on('SIGINT', () => {})
 process.on('SIGTERM', () => stop.abort())
 
-const counter = record(dial(spec.Redis))
+const counter = watch(dial(spec.Redis))
 const url = new URL(spec.AMQP[0])
 const consumer = new Consumer({
   connect, queue: spec.Queue, vhost: decodeURIComponent(url.pathname.slice(1)) || '/', counter, handler: handle, observer: observe,
   maxRetries: spec.MaxRetries, concurrency: spec.Concurrency, ...spec.Prefetch && { prefetch: spec.Prefetch },
   backoff: (failed) => Math.min(spec.FirstBackoff / MS * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
   handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000,
-  // A session may end before its connection: what it cancels is abandoned from here on.
-  consuming: (yes) => { if (!yes && !stop.signal.aborted) write('told', { session: sessions }) },
   ...spec.Verbose && { logger: console },
 })
 let failed
@@ -155,6 +131,5 @@ try {
   failed = err
   console.error('worker:', err.message)
 }
-write('stopped', { err: failed && String(failed.message) })
 closeSync(log)
 process.exit(failed ? 1 : 0)

@@ -21,7 +21,6 @@ import pika  # noqa: E402
 
 import strikes.pika  # noqa: E402
 from strikes import Counter, Delivery, Event, Reject  # noqa: E402
-from strikes.errors import StoreError  # noqa: E402
 from strikes.steps import Call, Mode, ReplyCode  # noqa: E402
 
 SECOND = 1e9  # durations come in nanoseconds
@@ -55,32 +54,14 @@ def write(kind: str, **fields: Any) -> None:
     os.write(log, json.dumps(event).encode() + b"\n")
 
 
-class Recorder(Counter):
-    """A Counter that writes down each step, and what the store replied."""
+class Watching(Counter):
+    """A Counter that notes which attempts run isolated."""
 
     def run(self, call: Call) -> Any:
-        if not call.several:
-            return super().run(call)
-        if call.name == "begun":  # the process may die before the reply
-            write("asked", step=call.name, id=text(call.args[2]), token=str(call.args[1]), session=sessions.number)
-        began = time.monotonic()
-        reply, error = None, None
-        try:
-            reply = super().run(call)
-            return reply
-        except StoreError as err:
-            error = err
-            raise
-        finally:
-            token, mode = str(call.args[1]), Mode(call.args[7]) if call.name == "start" else None
-            if reply and reply.code is ReplyCode.RUN and mode in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
-                isolating.add(token)
-            write(
-                "stepped", step=call.name, id=text(call.args[2]), token=token, session=sessions.number,
-                isolated=mode is Mode.ISOLATED, beside=mode is Mode.BESIDE_ABANDONED, took=int((time.monotonic() - began) * SECOND),
-                code=reply.code.value.lower() if reply else "", err=str(error or ""),
-                **({"failures": reply.failures, "crashes": reply.crashes, "limit": reply.limit} if reply and call.name != "end" else {}),
-            )
+        reply = super().run(call)
+        if call.name == "start" and reply.code is ReplyCode.RUN and Mode(call.args[7]) in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
+            isolating.add(str(call.args[1]))
+        return reply
 
 
 class Wire(strikes.pika.Wire):
@@ -118,7 +99,7 @@ def text(value: Any) -> str:
 def handle(delivery: Delivery) -> None:
     attempt = delivery.attempt
     job: Mapping[str, Any] = json.loads(delivery.body)
-    run = {"id": text(delivery.id), "token": attempt.token, "session": sessions.number, "redelivered": delivery.redelivered}
+    run = {"id": text(delivery.id), "token": attempt.token, "session": sessions.number}
     write("began", **run)
     deadline = time.monotonic() + spec["HandlerTimeout"] / SECOND - EARLY
     if attempt.token in isolating:
@@ -193,17 +174,8 @@ def kill() -> None:
 
 
 def observe(event: Event) -> None:
-    write(
-        "decided", session=sessions.number, id=text(event.id), token=event.token, redelivered=event.redelivered, decision=event.outcome.value,
-        held=int(event.elapsed * SECOND), cause=event.cause, unrun=event.attempt == 0, failures=event.failures, crashes=event.crashes, limit=event.limit,
-        err=str(event.error or ""),
-    )
-
-
-def told(consuming: bool) -> None:
-    """Write down that a session has ended, before its handlers are cancelled: the connection is closed only after them."""
-    if not (consuming or sessions.stopping):
-        write("told", session=sessions.number)
+    if event.outcome.value == "dead-letter":
+        write("decided", id=text(event.id), token=event.token)
 
 
 def die_with_parent() -> None:
@@ -218,9 +190,9 @@ def main() -> None:
     first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND
     nodes = Nodes(spec["AMQP"], spec["Number"] + random.randrange(len(spec["AMQP"])))
     consumer = strikes.pika.Consumer(
-        spec["Queue"], handle, amqp=nodes.parameters(), counter=Recorder.from_url(spec["Redis"]), max_retries=spec["MaxRetries"],
+        spec["Queue"], handle, amqp=nodes.parameters(), counter=Watching.from_url(spec["Redis"]), max_retries=spec["MaxRetries"],
         concurrency=spec["Concurrency"], prefetch=spec["Prefetch"], backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
-        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe, consuming=told,
+        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe,
     )
 
     def stop(*_: Any) -> None:
@@ -234,7 +206,6 @@ def main() -> None:
         consumer.run()
     except Exception as err:
         error = err
-    write("stopped", err=str(error or ""))
     if error:
         print(f"worker: {error}", file=sys.stderr)
         os._exit(1)

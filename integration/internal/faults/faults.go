@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // Heartbeat is that of the connections to the broker.
@@ -55,7 +55,7 @@ func Schedule(kinds []Kind, n, messages, seats int, rnd *rand.Rand) []Fault {
 
 // Injector injects faults.
 type Injector struct {
-	Log      *audit.Log
+	Log      *ledger.Log
 	Fleet    *fleet.Fleet
 	Broker   *rig.Broker
 	Queues   []string // that the broker serves again when a fault of it is over
@@ -114,11 +114,11 @@ func (in *Injector) Finish() error {
 func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	defer in.lock(f.needs)()
 	in.Say("fault: %s", f.Name)
-	in.Log.Write(audit.Event{Kind: audit.Fault, Fault: f.Name})
+	in.Log.Write(ledger.Event{Kind: ledger.Fault, Fault: f.Name})
 	err := f.Do(in, ctx, in.Fleet.Seats[f.Seat], in.lasts(f.Kind))
 	if f.needs == "broker" {
 		err = errors.Join(err, in.Broker.Recovered(ctx, in.Queues...))
-		in.Log.Write(audit.Event{Kind: audit.FaultOver, Fault: f.Name})
+		in.Log.Write(ledger.Event{Kind: ledger.FaultOver, Fault: f.Name})
 	}
 	if err == nil || err == fleet.ErrNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -62,7 +62,7 @@ var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second
 	})}
 
 // BrokerKill kills a node of the broker and starts it again.
-var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
+var BrokerKill = Kind{Name: ledger.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
 	func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
 		if err := n.Kill(ctx); err != nil {
 			return err
@@ -73,7 +73,7 @@ var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Se
 
 // ofPrivateNodes are for nodes that are this program's own.
 var ofPrivateNodes = []Kind{
-	{Name: audit.BrokerRestart, needs: "broker", Do: ofNode(
+	{Name: ledger.BrokerRestart, needs: "broker", Do: ofNode(
 		func(_ *Injector, ctx context.Context, n *rig.Node, _ time.Duration) error { return n.Restart(ctx) })},
 	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: ofNode(
 		func(_ *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
@@ -222,7 +222,7 @@ func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Dura
 	return errors.Join(r.Start(ctx), in.Store.Recovered(ctx))
 }
 
-func (in *Injector) forgot() { in.Log.Write(audit.Event{Kind: audit.Forgot}) }
+func (in *Injector) forgot() { in.Log.Write(ledger.Event{Kind: ledger.Forgot}) }
 
 // mayForget is for what costs a Cluster records, and one server none.
 func (in *Injector) mayForget() {

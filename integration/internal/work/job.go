@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -56,27 +56,27 @@ func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func
 		return ctx.Err()
 	}
 	switch j.Do {
-	case audit.Succeed, audit.Slow:
+	case ledger.Succeed, ledger.Slow:
 		return nil
-	case audit.Fail:
+	case ledger.Fail:
 		number, err := attempt()
 		if err == nil && number > j.Times {
 			return nil
 		}
 		return errors.Join(fmt.Errorf("attempt %d of %d to fail: %w", number, j.Times, ErrJob), err)
-	case audit.Reject:
+	case ledger.Reject:
 		return consumer.Reject(ErrJob)
-	case audit.Hang:
+	case ledger.Hang:
 		<-ctx.Done()
 		return ctx.Err()
-	case audit.Deaf:
+	case ledger.Deaf:
 		<-ctx.Done()
 		pause.For(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
-	case audit.Abandon:
+	case ledger.Abandon:
 		<-ctx.Done()
 		return j.outlive(ctx, isolated)
-	case audit.Kill:
+	case ledger.Kill:
 		kill()
 	}
 	return ErrJob // Poison; Panic is left to the caller

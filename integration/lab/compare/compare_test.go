@@ -16,10 +16,10 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -88,7 +88,7 @@ func TestRotation(t *testing.T) {
 		}
 		broker := 0
 		for _, k := range kinds {
-			if k.Name == audit.BrokerKill {
+			if k.Name == ledger.BrokerKill {
 				broker++
 			}
 		}
@@ -104,11 +104,11 @@ func TestPlan(t *testing.T) {
 	n := map[string]int{}
 	for i, j := range jobs {
 		n[j.Do]++
-		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == audit.Fail) != (j.Times >= 1 && j.Times <= ways.Retries) {
+		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == ledger.Fail) != (j.Times >= 1 && j.Times <= ways.Retries) {
 			t.Errorf("message %d: %+v", i+1, j)
 		}
 	}
-	if n[audit.Kill] != 1 || n[audit.Fail] < 150 || n[audit.Fail] > 250 || n[audit.Poison] < 60 || n[audit.Poison] > 140 {
+	if n[ledger.Kill] != 1 || n[ledger.Fail] < 150 || n[ledger.Fail] > 250 || n[ledger.Poison] < 60 || n[ledger.Poison] > 140 {
 		t.Errorf("%v", n)
 	}
 }
@@ -116,7 +116,7 @@ func TestPlan(t *testing.T) {
 func TestFlakyJobsSucceedAtLast(t *testing.T) {
 	servertest.Long(t)
 	dir := t.TempDir()
-	j := work.Job{Seq: 1, Do: audit.Fail, Times: 2}
+	j := work.Job{Seq: 1, Do: ledger.Fail, Times: 2}
 	for i, want := range []bool{false, false, true, true} {
 		if got := do(j, dir) == nil; got != want {
 			t.Errorf("attempt %d: succeeded %v, want %v", i+1, got, want)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 )
 
 // verdict is what became of the messages of a part.
@@ -43,36 +43,36 @@ type story struct {
 }
 
 // judge judges a history by itself. limit is how many attempts the way allows a message.
-func judge(events []audit.Event, limit int) verdict {
+func judge(events []ledger.Event, limit int) verdict {
 	stories, v := map[string]*story{}, verdict{killerDead: true}
 	var first, last, gone time.Time
 	var away time.Duration
 	for _, e := range events {
 		s := stories[e.ID]
 		switch {
-		case e.Kind == audit.Published:
+		case e.Kind == ledger.Published:
 			stories[e.ID] = &story{
 				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{},
 				lastSeen: map[string]time.Time{},
 			}
-		case e.Kind == audit.Drained:
+		case e.Kind == ledger.Drained:
 			v.drained = true
-		case e.Kind == audit.Fault && e.Fault == audit.BrokerKill:
+		case e.Kind == ledger.Fault && e.Fault == ledger.BrokerKill:
 			gone = e.At
-		case e.Kind == audit.FaultOver && e.Fault == audit.BrokerKill:
+		case e.Kind == ledger.FaultOver && e.Fault == ledger.BrokerKill:
 			away += e.At.Sub(gone)
 		case s == nil:
-		case e.Kind == audit.Began:
+		case e.Kind == ledger.Began:
 			if first.IsZero() {
 				first = e.At
 			}
 			s.begin(e)
-		case e.Kind == audit.Ended:
+		case e.Kind == ledger.Ended:
 			last = e.At
 			s.end(e)
-		case e.Kind == audit.Copied:
+		case e.Kind == ledger.Copied:
 			s.copiedFrom[e.Copy], s.copiedAt[e.Copy] = e.Token, e.At
-		case e.Kind == audit.Dead:
+		case e.Kind == ledger.Dead:
 			s.dead = true
 			s.find(e)
 		case e.Kind == left:
@@ -91,7 +91,7 @@ func judge(events []audit.Event, limit int) verdict {
 	return v
 }
 
-func (s *story) find(e audit.Event) {
+func (s *story) find(e ledger.Event) {
 	s.lastSeen[e.Copy] = e.At
 	s.found++
 }
@@ -107,7 +107,7 @@ func (s *story) copies() bool {
 	return s.found > 1
 }
 
-func (s *story) begin(e audit.Event) {
+func (s *story) begin(e ledger.Event) {
 	s.lastSeen[e.Copy] = e.At
 	s.began = append(s.began, e.At)
 	if s.failed > 0 && s.succeeded.IsZero() {
@@ -115,9 +115,9 @@ func (s *story) begin(e audit.Event) {
 	}
 }
 
-func (s *story) end(e audit.Event) {
+func (s *story) end(e ledger.Event) {
 	s.lastEnd = e.At
-	if e.Outcome != audit.OK {
+	if e.Outcome != ledger.OK {
 		s.failed++
 	} else if s.succeeded.IsZero() {
 		s.succeeded = e.At
@@ -139,17 +139,17 @@ func (v *verdict) count(s *story, limit int) {
 		v.twice++
 	}
 	switch s.do {
-	case audit.Succeed:
+	case ledger.Succeed:
 		if s.dead {
 			v.innocents++
 		}
-	case audit.Kill:
+	case ledger.Kill:
 		v.killed += len(s.began)
 		v.killerDead = v.killerDead && s.dead
-	case audit.Poison:
+	case ledger.Poison:
 		v.tooMany += max(0, s.failed-limit)
 	}
-	if (s.do == audit.Poison || s.do == audit.Fail) && s.dead && (ok || s.failed < limit) {
+	if (s.do == ledger.Poison || s.do == ledger.Fail) && s.dead && (ok || s.failed < limit) {
 		v.tooEarly++
 	}
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -81,16 +81,16 @@ type mix struct {
 func plan(n int, m mix, rnd *rand.Rand) []work.Job {
 	jobs := make([]work.Job, n)
 	for i := range jobs {
-		jobs[i] = work.Job{Seq: i + 1, Do: audit.Succeed, Ms: m.fastest + rnd.IntN(m.spread+1)}
+		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: m.fastest + rnd.IntN(m.spread+1)}
 		switch at := rnd.Float64(); {
 		case at < m.poison:
-			jobs[i].Do = audit.Poison
+			jobs[i].Do = ledger.Poison
 		case at < m.poison+m.fail:
-			jobs[i].Do, jobs[i].Times = audit.Fail, 1+rnd.IntN(ways.Retries)
+			jobs[i].Do, jobs[i].Times = ledger.Fail, 1+rnd.IntN(ways.Retries)
 		}
 	}
 	for _, i := range rnd.Perm(n / 2)[:min(m.killers, n/2)] { // with neighbours behind them
-		jobs[i].Do, jobs[i].Times = audit.Kill, 0
+		jobs[i].Do, jobs[i].Times = ledger.Kill, 0
 	}
 	return jobs
 }
@@ -102,16 +102,16 @@ type run struct {
 	queues   *ways.Queues
 	fleet    *fleet.Fleet
 	faults   *faults.Injector
-	log      *audit.Log
+	log      *ledger.Log
 	dir      string
-	progress *audit.Progress
+	progress *ledger.Progress
 
 	jobs      []work.Job
 	published int
 }
 
 // left is the kind of event for a message that was still in a queue at the end.
-const left audit.Kind = "left"
+const left ledger.Kind = "left"
 
 // play runs a part and returns what the judge sees.
 func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v verdict, err error) {
@@ -123,7 +123,7 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 		return v, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{lab: l, part: p, dir: dir, progress: audit.NewProgress(dir),
+	r := &run{lab: l, part: p, dir: dir, progress: ledger.NewProgress(dir),
 		queues: ways.NewQueues(l.broker, w, kind, "compare-"+p.name, retryWait)}
 	if p.order {
 		r.queues.Main["x-single-active-consumer"] = true
@@ -131,7 +131,7 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 	rnd := rand.New(rand.NewPCG(l.seed, 1)) //nolint:gosec // to be repeated
 	r.jobs = plan(p.messages, p.mix, rnd)
 	due := faults.Schedule(p.kinds, p.faults, p.messages, p.processes, rnd)
-	if r.log, err = audit.Append(dir, 0); err != nil {
+	if r.log, err = ledger.Append(dir, 0); err != nil {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, r.log.Close()) }()
@@ -151,7 +151,7 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 	if err := r.all(ctx, due); err != nil {
 		return v, errors.Join(err, context.Cause(ctx))
 	}
-	events, err := audit.Read(dir)
+	events, err := ledger.Read(dir)
 	if err != nil {
 		return v, err
 	}
@@ -185,12 +185,12 @@ func (r *run) seat(ctx context.Context, w *ways.Way) error {
 func (r *run) all(ctx context.Context, due []faults.Fault) error {
 	declared := time.Now()
 	for _, j := range r.jobs {
-		r.log.Write(audit.Event{Kind: audit.Published, ID: j.ID(), Seq: j.Seq, Do: j.Do, Outcome: audit.Confirmed})
+		r.log.Write(ledger.Event{Kind: ledger.Published, ID: j.ID(), Seq: j.Seq, Do: j.Do, Outcome: ledger.Confirmed})
 	}
 	if err := r.publishUpTo(ctx, len(r.jobs)/(len(due)+1)); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(due, func(f faults.Fault) bool { return f.Name == audit.BrokerKill }) {
+	if slices.ContainsFunc(due, func(f faults.Fault) bool { return f.Name == ledger.BrokerKill }) {
 		pause.For(ctx, settled-time.Since(declared))
 	}
 	r.fleet.Start(ctx)
@@ -205,7 +205,7 @@ func (r *run) all(ctx context.Context, due []faults.Fault) error {
 	}
 	_ = r.fleet.Stop() // one that hangs was killed
 	if drained {
-		r.log.Write(audit.Event{Kind: audit.Drained})
+		r.log.Write(ledger.Event{Kind: ledger.Drained})
 	}
 	return r.collect(ctx)
 }
@@ -274,9 +274,9 @@ func (r *run) drained() (bool, error) {
 func (r *run) take() (n int, err error) {
 	return n, r.queues.Take(func(d *amqp.Delivery, dead bool) {
 		n++
-		e := audit.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
+		e := ledger.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
 		if dead {
-			e.Kind = audit.Dead
+			e.Kind = ledger.Dead
 		}
 		r.log.Write(e)
 	})

@@ -9,9 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -67,9 +67,9 @@ func (l *lab) rate(ctx context.Context, w *ways.Way, kind string, messages, fail
 	}()
 	all := make([]publisher.Message, messages)
 	for i := range all {
-		j := work.Job{Seq: i + 1, Do: audit.Succeed}
+		j := work.Job{Seq: i + 1, Do: ledger.Succeed}
 		if failing > 0 && i%(100/failing) == 0 {
-			j.Do = audit.Fail
+			j.Do = ledger.Fail
 		}
 		all[i] = publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: j.ID(), Body: j.Body()}}
 	}
@@ -113,7 +113,7 @@ func (m *meter) handle(d *amqp.Delivery) error {
 	if m.began.IsZero() {
 		m.began = time.Now()
 	}
-	fails := j.Do == audit.Fail && !m.tried[j.Seq]
+	fails := j.Do == ledger.Fail && !m.tried[j.Seq]
 	m.tried[j.Seq] = true
 	if (!fails || m.acksAll) && !m.done[j.Seq] {
 		m.done[j.Seq] = true

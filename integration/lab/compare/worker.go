@@ -9,9 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // spec is what a consumer process is told.
@@ -27,29 +27,29 @@ func runWorker(ctx context.Context, s spec) error {
 	if way == nil {
 		return fmt.Errorf("no way %q", s.Way)
 	}
-	log, err := audit.Append(s.History, s.Number)
+	log, err := ledger.Append(s.History, s.Number)
 	if err != nil {
 		return err
 	}
 	c := &ways.Client{
 		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) },
 		Copies: func(d *amqp.Delivery, copied string) {
-			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
+			log.Write(ledger.Event{Kind: ledger.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
 		},
 	}
 	return errors.Join(way.Work(ctx, c), log.Close())
 }
 
-func handle(log *audit.Log, dir string, d *amqp.Delivery) error {
+func handle(log *ledger.Log, dir string, d *amqp.Delivery) error {
 	j, err := work.Read(d.Body)
 	if err != nil {
 		return err
 	}
-	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
+	log.Write(ledger.Event{Kind: ledger.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
 	err = do(j, dir)
-	e := audit.Event{Kind: audit.Ended, ID: d.MessageId, Outcome: audit.OK}
+	e := ledger.Event{Kind: ledger.Ended, ID: d.MessageId, Outcome: ledger.OK}
 	if err != nil {
-		e.Outcome = audit.Failed
+		e.Outcome = ledger.Failed
 	}
 	log.Write(e)
 	return err

@@ -21,9 +21,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -193,7 +193,7 @@ func (s *setup) publish(ctx context.Context, p *publisher.Publisher, bodies ...s
 		for _, body := range some {
 			s.published++
 			msgs = append(msgs, publisher.Message{
-				Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprintf("m%07d", s.published), Body: []byte(body)},
+				Key: queue, Publishing: amqp.Publishing{MessageId: id(s.published), Body: []byte(body)},
 			})
 		}
 		if err := p.PublishAll(ctx, msgs); err != nil {
@@ -225,17 +225,23 @@ func (s *setup) count(ctx context.Context) (k kept, err error) {
 	if k.dead, err = s.broker.Depth(deadLetters); err != nil {
 		return k, err
 	}
-	all, err := s.store.Kept(ctx)
-	for _, e := range all {
-		k.add(e.Record)
+	counts, err := counter.Dial(s.store.URL, nil)
+	if err != nil {
+		return k, err
+	}
+	defer counts.Close()
+	at, err := amqp.ParseURI(s.broker.URL)
+	for n := 1; err == nil && n <= s.published; n++ {
+		var records []counter.Record
+		records, err = counts.Admin().Get(ctx, at.Vhost, queue, id(n))
+		for _, r := range records {
+			k.add(r)
+		}
 	}
 	return k, err
 }
 
-func (k *kept) add(r *audit.Record) {
-	if r == nil {
-		return // another key
-	}
+func (k *kept) add(r counter.Record) {
 	k.Records++
 	k.Failures += r.Failures
 	k.Crashes += r.Crashes
@@ -244,6 +250,9 @@ func (k *kept) add(r *audit.Record) {
 		k.Open++
 	}
 }
+
+// id is that of the n-th message, from 1.
+func id(n int) string { return fmt.Sprintf("m%07d", n) }
 
 // seconds of a duration, to the millisecond.
 func seconds(d time.Duration) float64 { return ratio(d.Seconds(), 1) }

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -212,7 +212,7 @@ func TestMedian(t *testing.T) {
 func TestKept(t *testing.T) {
 	servertest.Long(t)
 	var k kept
-	for _, r := range []*audit.Record{{Failures: 2, Crashes: 1, OpenToken: "p-4"}, {Failures: 1}, {State: "done"}, nil} {
+	for _, r := range []counter.Record{{Failures: 2, Crashes: 1, OpenToken: "p-4"}, {Failures: 1}, {State: counter.StateDone}} {
 		k.add(r)
 	}
 	if k != (kept{Records: 3, Failures: 3, Crashes: 1, Most: 3, Open: 1}) {

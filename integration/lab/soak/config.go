@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -22,7 +21,6 @@ type config struct {
 	handlerTimeout        time.Duration
 	storeFaults           string
 	drops                 int
-	connecting            bool
 	kind                  string
 	seed                  uint64
 	only                  string
@@ -34,7 +32,7 @@ type config struct {
 	ordered               bool
 	lanes                 int
 	broker                rig.Options
-	keep, check           string
+	keep                  string
 	verbose               bool
 }
 
@@ -60,8 +58,6 @@ func parseFlags(args []string) (config, error) {
 	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until "+
 		"the queue is drained; one of: "+describeStoreFaults())
 	f.IntVar(&c.drops, "drops", 5, "with -store-faults start or end: how often the step is lost")
-	f.BoolVar(&c.connecting, "connecting", false,
-		"with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
 	f.StringVar(&c.kind, "type", string(topology.Quorum),
 		"of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
@@ -82,7 +78,6 @@ func parseFlags(args []string) (config, error) {
 	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
 		"a time and are cut off from each other")
 	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
-	f.StringVar(&c.check, "check", "", "run nothing: check the history in this `directory` again")
 	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")
 	if err := f.Parse(args); err != nil {
 		return c, err
@@ -179,7 +174,7 @@ func (c config) treat() func(words []string) proxy.Treatment {
 	if !ok {
 		return nil
 	}
-	return fault.treat(c.seed, c.drops, c.connecting)
+	return fault.treat(c.seed, c.drops)
 }
 
 // drainWithin is how long the queue may take to drain once all is published and no fault begins any more.
@@ -190,9 +185,7 @@ func (c config) drainWithin() time.Duration {
 	return time.Minute + mostBackoff
 }
 
-func (c config) plan() *audit.Plan {
-	return &audit.Plan{
-		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: c.handlerTimeout,
-		MostHeld: consumerTimeout / 2, DrainWithin: c.drainWithin(), Ordered: c.ordered, Cluster: c.broker.Cluster,
-	}
+func (c config) promise() promise {
+	return promise{kind: c.kind, limit: c.maxRetries + 1, handlerTimeout: c.handlerTimeout, drainWithin: c.drainWithin(),
+		cluster: c.broker.Cluster, ordered: c.ordered}
 }

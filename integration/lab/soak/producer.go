@@ -11,9 +11,9 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -25,7 +25,7 @@ const batch = 100
 type producer struct {
 	jobs    []work.Job
 	broker  *rig.Broker
-	log     *audit.Log
+	log     *ledger.Log
 	link    fleet.Links
 	backlog int // at which it waits; 0: never
 
@@ -76,8 +76,8 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 		var again []publisher.Message
 		for i, m := range left {
 			j := of[m.MessageId]
-			p.log.Write(audit.Event{
-				Kind: audit.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do,
+			p.log.Write(ledger.Event{
+				Kind: ledger.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do,
 				Outcome: published(errs[i]), Err: text(errs[i]),
 			})
 			if errs[i] != nil {
@@ -93,11 +93,11 @@ func published(err error) string {
 	var e *publisher.Error
 	switch {
 	case err == nil:
-		return audit.Confirmed
+		return ledger.Confirmed
 	case errors.As(err, &e) && !e.Undecided:
-		return audit.Unsent
+		return ledger.Unsent
 	}
-	return audit.Undecided
+	return ledger.Undecided
 }
 
 // waitForRoom waits until the backlog is worked off, or a broker that is away has come back to say so.

@@ -15,45 +15,38 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
-// released. It records nothing, so this program records what it sees of it: sessions and steps on the wire, decisions
-// on its stdout, and what the endpoint does. The auditor judges it by the rules of the other languages, but for what
-// audit.Event.Remote says.
+// released. It records nothing, so this program records what it sees of it: sessions on the wire, dead letters on its
+// standard output, and what the endpoint does.
 const inHTTP = "http"
 
 // pusher is what a seat of that language has beside its process.
 type pusher struct {
-	log           *audit.Log
-	binary        string
-	broker, store *proxy.Proxy // that the consumer connects to
-	endpoint      *fleet.Fleet // of one seat
-	address       string       // of the endpoint
+	log      *ledger.Log
+	binary   string
+	broker   *proxy.Proxy // that the consumer connects to
+	endpoint *fleet.Fleet // of one seat
+	address  string       // of the endpoint
 
 	mu       sync.Mutex
-	number   int                    // of the consumer process
-	sessions map[int][]time.Time    // when those of each process began
-	lost     time.Time              // when the newest session of this process ended, as long as that may be its own doing
-	stopped  time.Time              // when this process was told to stop
-	running  map[string]audit.Event // by token: requests under way
+	number   int                 // of the consumer process
+	sessions map[int][]time.Time // when those of each process began
+	lost     time.Time           // when the newest session of this process ended, as long as that may be its own doing
+	stopped  time.Time           // when this process was told to stop
 }
 
-func newPusher(ctx context.Context, log *audit.Log, binary, broker, store string) (_ *pusher, err error) {
-	p := &pusher{log: log, binary: binary, sessions: map[int][]time.Time{}, running: map[string]audit.Event{}}
+func newPusher(ctx context.Context, log *ledger.Log, binary, broker string) (_ *pusher, err error) {
+	p := &pusher{log: log, binary: binary, sessions: map[int][]time.Time{}}
 	if p.broker, err = proxy.NewWatched(ctx, broker, p.joined); err != nil {
-		return nil, err
-	}
-	if p.store, err = proxy.NewStore(ctx, store, p.watchSteps); err != nil {
-		p.broker.Close()
 		return nil, err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		p.broker.Close()
-		p.store.Close()
 		return nil, fmt.Errorf("an address for the endpoint: %w", err)
 	}
 	p.address = listener.Addr().String()
@@ -63,7 +56,6 @@ func newPusher(ctx context.Context, log *audit.Log, binary, broker, store string
 func (p *pusher) close() {
 	p.endpoint.Close()
 	p.broker.Close()
-	p.store.Close()
 }
 
 // push makes a seat one of the language http.
@@ -73,14 +65,14 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 			return err
 		}
 	}
-	p, err := newPusher(ctx, k.log, k.binary, s.Broker[0].Addr(), s.Store.Addr())
+	p, err := newPusher(ctx, k.log, k.binary, s.Broker[0].Addr())
 	if err != nil {
 		return err
 	}
 	p.endpoint = endpoint(p.address, k.cfg.handlerTimeout, p.hear, p.endpointDied, k.fail)
 	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
-	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, k.store.Through(p.store)
+	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, s.Redis
 	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 		of := spec
 		of.Number = number
@@ -141,7 +133,7 @@ func (p *pusher) joined() (left func()) {
 	number := p.number
 	p.lose(number)
 	p.sessions[number] = append(p.sessions[number], time.Now())
-	p.log.Forward(audit.Event{Kind: audit.Opened, Process: number, Session: len(p.sessions[number])})
+	p.log.Forward(ledger.Event{Kind: ledger.Opened, Process: number, Session: len(p.sessions[number])})
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -154,7 +146,7 @@ func (p *pusher) joined() (left func()) {
 // lose records that the newest session was lost, if it has ended.
 func (p *pusher) lose(number int) {
 	if !p.lost.IsZero() {
-		p.log.Forward(audit.Event{Kind: audit.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]),
+		p.log.Forward(ledger.Event{Kind: ledger.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]),
 			Err: "its connection ended"})
 	}
 	p.lost = time.Time{}
@@ -176,9 +168,6 @@ func (p *pusher) exited(number int, err error) {
 	if err != nil || p.stopped.IsZero() || p.lost.Before(p.stopped) {
 		p.lose(number)
 	}
-	if err == nil {
-		p.log.Forward(audit.Event{Kind: audit.Stopped, Process: number})
-	}
 }
 
 // sessionAt returns the number of a process's newest session at a time.
@@ -192,60 +181,30 @@ func (p *pusher) sessionAt(process int, at time.Time) int {
 	return max(n, 1)
 }
 
-// decided records a decision, as consume --json prints it.
+// decided records a dead letter, as consume --json prints it.
 func (p *pusher) decided(process int, line []byte) {
-	var d struct {
-		Time        time.Time `json:"time"`
-		Decision    string    `json:"decision"`
-		ID          string    `json:"id"`
-		Token       string    `json:"token"`
-		Attempt     int       `json:"attempt"`
-		Of          int       `json:"of"`
-		Failures    int       `json:"failures"`
-		Crashes     int       `json:"crashes"`
-		Redelivered bool      `json:"redelivered"`
-		ElapsedMS   int64     `json:"elapsed_ms"`
-		Cause       string    `json:"cause"`
-		Error       string    `json:"error"`
-	}
+	var d struct{ Decision, ID, Token string }
 	if err := json.Unmarshal(line, &d); err != nil {
 		panic(fmt.Sprintf("consume --json printed %q: %v", line, err))
 	}
-	p.log.Forward(audit.Event{
-		Kind: audit.Decided, At: d.Time, Process: process, Session: p.sessionAt(process, d.Time), ID: d.ID, Token: d.Token,
-		Redelivered: d.Redelivered,
-		Decision:    d.Decision, Held: time.Duration(d.ElapsedMS) * time.Millisecond, Cause: d.Cause, Unrun: d.Attempt == 0,
-		Failures: d.Failures,
-		Crashes:  d.Crashes, Limit: d.Of, Err: d.Error, Remote: true,
-	})
+	if d.Decision == "dead-letter" {
+		p.log.Forward(ledger.Event{Kind: ledger.Decided, Process: process, ID: d.ID, Token: d.Token})
+	}
 }
 
 // hear records an event of the endpoint.
 func (p *pusher) hear(line []byte) {
-	var e audit.Event
+	var e ledger.Event
 	if err := json.Unmarshal(line, &e); err != nil {
 		panic(fmt.Sprintf("the endpoint printed %q: %v", line, err))
 	}
 	e.Session = p.sessionAt(e.Process, e.At)
-	p.mu.Lock()
-	if e.Kind == audit.Began {
-		p.running[e.Token] = e
-	} else {
-		delete(p.running, e.Token)
-	}
-	p.mu.Unlock()
 	p.log.Forward(e)
 }
 
 // endpointDied records the end of the requests that ran.
 func (p *pusher) endpointDied() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for token, e := range p.running {
-		e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), audit.Crashed
-		p.log.Forward(e)
-		delete(p.running, token)
-	}
+	p.log.Forward(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
 }
 
 // lines is a writer that hands over each line.

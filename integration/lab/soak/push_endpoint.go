@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // runEndpoint is the endpoint's process. It prints each event before it goes on.
@@ -50,16 +50,13 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	process, _ := strconv.Atoi(path.Base(r.URL.Path))
 	number, _ := strconv.Atoi(r.Header.Get("Strikes-Attempt"))
 	began := time.Now()
-	e := audit.Event{
-		Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
-		Token:       r.Header.Get("Strikes-Token"),
-		Redelivered: r.Header.Get("Strikes-Redelivered") == "true", Remote: true,
-	}
+	e := ledger.Event{Kind: ledger.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
+		Token: r.Header.Get("Strikes-Token"), Remote: true}
 	emit(e)
 	var once sync.Once
 	end := func(outcome string) {
 		once.Do(func() {
-			e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), outcome
+			e.Kind, e.At, e.Outcome = ledger.Ended, time.Now(), outcome
 			emit(e)
 		})
 	}
@@ -79,26 +76,26 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // request came, or because it stops or lost its session.
 func hungUp(after, timeout time.Duration) string {
 	if after >= timeout/2 {
-		return audit.TimedOut
+		return ledger.TimedOut
 	}
-	return audit.Cancelled
+	return ledger.Cancelled
 }
 
 // answer is the outcome of a job, and the response that says so. A panic is a 500, as with most servers of HTTP.
 func answer(j work.Job, err error) (outcome string, status int) {
 	switch {
 	case err == nil:
-		return audit.OK, http.StatusNoContent
-	case j.Do == audit.Reject:
-		return audit.Rejected, http.StatusUnprocessableEntity
-	case j.Do == audit.Panic:
-		return audit.Panicked, http.StatusInternalServerError
+		return ledger.OK, http.StatusNoContent
+	case j.Do == ledger.Reject:
+		return ledger.Rejected, http.StatusUnprocessableEntity
+	case j.Do == ledger.Panic:
+		return ledger.Panicked, http.StatusInternalServerError
 	}
-	return audit.Failed, http.StatusInternalServerError
+	return ledger.Failed, http.StatusInternalServerError
 }
 
 // emit writes an event to the standard output, in one write.
-func emit(e audit.Event) {
+func emit(e ledger.Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = os.Stdout.Write(append(line, '\n'))

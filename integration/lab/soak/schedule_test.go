@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 func TestPlanHasEachKind(t *testing.T) {
@@ -16,20 +16,20 @@ func TestPlanHasEachKind(t *testing.T) {
 	count := map[string]int{}
 	for _, j := range plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))) {
 		count[j.Do]++
-		if j.Do == audit.Fail && (j.Times < 1 || j.Times > cfg.maxRetries) {
+		if j.Do == ledger.Fail && (j.Times < 1 || j.Times > cfg.maxRetries) {
 			t.Errorf("fails %d times of %d", j.Times, cfg.maxRetries+1)
 		}
 	}
 	for _, do := range []string{
-		audit.Succeed, audit.Slow, audit.Fail, audit.Poison, audit.Reject, audit.Panic, audit.Hang, audit.Deaf, audit.Kill,
-		audit.Abandon,
+		ledger.Succeed, ledger.Slow, ledger.Fail, ledger.Poison, ledger.Reject, ledger.Panic, ledger.Hang, ledger.Deaf, ledger.Kill,
+		ledger.Abandon,
 	} {
 		if count[do] == 0 {
 			t.Errorf("no message is to %s: %v", do, count)
 		}
 	}
-	if count[audit.Succeed] < 3000 {
-		t.Errorf("%d of 4000 succeed", count[audit.Succeed])
+	if count[ledger.Succeed] < 3000 {
+		t.Errorf("%d of 4000 succeed", count[ledger.Succeed])
 	}
 }
 

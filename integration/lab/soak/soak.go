@@ -5,10 +5,10 @@
 // It publishes messages whose handlers succeed, fail, panic, hang, or kill their process, and meanwhile kills, stops
 // and freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers, on a
 // RabbitMQ of its own (or at -amqp) and a Redis of its own; with -cluster, on three RabbitMQ nodes and a Redis Cluster.
-// Then it lets the queue drain and audits the histories.
+// Then it lets the queue drain and checks what became of each message.
 //
 // Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
-// invariant, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.
+// rule, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.
 package soak
 
 import (
@@ -26,8 +26,8 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -47,62 +47,55 @@ const (
 // Worker makes this process a consumer if it was started as one.
 func Worker() { fleet.Main(runWorker) }
 
-// Run runs the soak, or only the audit, and prints the report. It returns an error if an invariant was violated.
+// Run runs the soak and prints the report. It returns an error if a rule was violated.
 func Run(ctx context.Context, args []string) (err error) {
 	cfg, err := parseFlags(args)
 	if err != nil {
 		return rig.Usage(err)
 	}
-	history, began := cfg.check, time.Now()
-	if history == "" {
-		if history, err = newHistory(cfg.keep); err != nil {
-			return err
-		}
-		if cfg.keep == "" {
-			defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
-		}
-		if err := runSoak(ctx, cfg, history); err != nil {
-			return err
-		}
+	history, began := cfg.keep, time.Now()
+	if history != "" {
+		err = os.Mkdir(history, 0o700)
+	} else if history, err = os.MkdirTemp("", "strikes-soak-"); err == nil {
+		defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
 	}
-	events, err := audit.Read(history)
 	if err != nil {
 		return err
 	}
-	report := audit.Check(events)
-	line, err := json.Marshal(struct {
+	if err := runSoak(ctx, cfg, history); err != nil {
+		return err
+	}
+	events, err := ledger.Read(history)
+	if err != nil {
+		return err
+	}
+	found := check(cfg.promise(), events)
+	err = json.NewEncoder(os.Stdout).Encode(struct {
 		Seconds float64 `json:"seconds"`
-		*audit.Report
-	}{time.Since(began).Round(time.Second / 10).Seconds(), report})
+		Type    string  `json:"type"`
+		Seed    uint64  `json:"seed"`
+		*report
+	}{time.Since(began).Round(time.Second / 10).Seconds(), cfg.kind, cfg.seed, found})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(os.Stdout, string(line)); err != nil {
-		return err
-	}
-	if broken := report.Broken(); len(broken) > 0 {
+	if broken := found.broken(); len(broken) > 0 {
 		return fmt.Errorf("violated: %s", strings.Join(broken, "\n"))
 	}
 	return nil
-}
-
-func newHistory(keep string) (string, error) {
-	if keep == "" {
-		return os.MkdirTemp("", "strikes-soak-")
-	}
-	return keep, os.Mkdir(keep, 0o700)
 }
 
 // soak is one run: servers, consumers, a producer, and what goes wrong with them.
 type soak struct {
 	cfg      config
 	history  string // its directory
-	log      *audit.Log
+	log      *ledger.Log
 	broker   *rig.Broker
 	store    *rig.Store
 	fleet    *fleet.Fleet
 	link     fleet.Links // of the producer
-	progress *audit.Progress
+	progress *ledger.Progress
+	found    map[string]bool // ids in the dead-letter queue
 	began    time.Time
 	fail     func(error)
 
@@ -113,13 +106,12 @@ type soak struct {
 func runSoak(ctx context.Context, cfg config, history string) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	k := &soak{cfg: cfg, history: history, progress: audit.NewProgress(history), began: time.Now(), fail: fail,
+	k := &soak{cfg: cfg, history: history, progress: ledger.NewProgress(history), found: map[string]bool{}, began: time.Now(), fail: fail,
 		fleet: &fleet.Fleet{Fail: fail}}
-	if k.log, err = audit.Append(history, 0); err != nil {
+	if k.log, err = ledger.Append(history, 0); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.close()) }()
-	k.log.Write(audit.Event{Kind: audit.Setup, Plan: cfg.plan()})
 	if err := k.open(ctx); err != nil {
 		return err
 	}
@@ -130,14 +122,7 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 	if err := k.drain(ctx); err != nil {
 		return err
 	}
-	if err := k.collectDead(ctx); err != nil {
-		return err
-	}
-	kept, err := k.store.Kept(ctx)
-	for _, e := range kept {
-		k.log.Write(e)
-	}
-	return err
+	return k.collectDead(ctx)
 }
 
 // open starts what the soak runs on.
@@ -236,7 +221,7 @@ func (k *soak) say(format string, args ...any) {
 // comes back; else it starts it again.
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
-	k.log.Write(audit.Event{Kind: audit.Quiet})
+	k.log.Write(ledger.Event{Kind: ledger.Quiet})
 	within := k.cfg.drainWithin()
 	for {
 		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
@@ -245,12 +230,12 @@ func (k *soak) drain(ctx context.Context) error {
 			err = stopped
 		}
 		if err != nil {
-			k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
+			k.log.Write(ledger.Event{Kind: ledger.Undrained, Err: err.Error()})
 			return ctx.Err()
 		}
 		n, err := k.broker.Depth(queue)
 		if err == nil && n == 0 {
-			k.log.Write(audit.Event{Kind: audit.Drained})
+			k.log.Write(ledger.Event{Kind: ledger.Drained})
 			return nil
 		}
 		k.say("%d messages came back when the consumers stopped", n)
@@ -259,7 +244,7 @@ func (k *soak) drain(ctx context.Context) error {
 }
 
 func (k *soak) drained() error {
-	if err := k.progress.Update(); err != nil {
+	if err := k.takeDead(); err != nil {
 		return err
 	}
 	n, err := k.broker.Depth(queue)
@@ -272,31 +257,35 @@ func (k *soak) drained() error {
 	return nil
 }
 
+// takeDead writes down what is in the dead-letter queue, and takes it out.
+func (k *soak) takeDead() error {
+	for taken := 1; taken > 0; {
+		taken = 0
+		err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
+			taken++
+			k.found[d.MessageId] = true
+			k.log.Write(ledger.Event{Kind: ledger.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return k.progress.Update()
+}
+
 // collectDead reads the dead-letter queue until everything is there that was sent to it.
 func (k *soak) collectDead(ctx context.Context) error {
-	if err := k.progress.Update(); err != nil {
-		return err
-	}
 	within := arrival
 	if k.cfg.broker.Cluster {
 		within = clusterArrival
 	}
-	found := map[string]bool{}
 	err := poll.Until(ctx, within, "the dead letters", func() error {
-		for taken := 1; taken > 0; {
-			taken = 0
-			err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
-				taken++
-				found[d.MessageId] = true
-				k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
-			})
-			if err != nil {
-				return err
-			}
+		if err := k.takeDead(); err != nil {
+			return err
 		}
 		missing := 0
 		for id := range k.progress.Dead {
-			if !found[id] {
+			if !k.found[id] {
 				missing++
 			}
 		}
@@ -306,7 +295,7 @@ func (k *soak) collectDead(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		k.say("%v", err) // some may have been acked after all; the audit knows
+		k.say("%v", err) // some may have been acked after all; the rules know
 	}
 	return ctx.Err()
 }

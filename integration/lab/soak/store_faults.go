@@ -46,10 +46,6 @@ var storeFaults = []storeFault{
 		},
 	},
 	{
-		name: "begun", says: "one healthy message and four killers: replies to its BEGUN are lost", drain: time.Minute,
-		directed: func(words []string) proxy.Part { return lostIf(proxy.Reply, words, stepArgs.isBegun) },
-	},
-	{
 		name: "end", says: "one healthy message and four killers: its END is lost", drain: time.Minute,
 		directed: func(words []string) proxy.Part {
 			return lostIf(proxy.Request, words, func(s stepArgs) bool { return s.mode() == "" && !s.isBegun() })
@@ -74,13 +70,12 @@ func describeStoreFaults() string {
 	return strings.Join(all, ", ")
 }
 
-// treat returns what a proxy of the store asks. By odds it treats steps, and with connecting also the requests that
-// open a connection. These are three, so each odds are then drawn four times before a step is answered.
-func (f storeFault) treat(seed uint64, drops int, connecting bool) func(words []string) proxy.Treatment {
+// treat returns what a proxy of the store asks. It treats steps alone, and not the requests that open a connection.
+func (f storeFault) treat(seed uint64, drops int) func(words []string) proxy.Treatment {
 	if f.directed == nil {
 		treat := f.odds.Treat(seed)
 		return func(words []string) proxy.Treatment {
-			if !connecting && len(steps(words)) == 0 {
+			if len(steps(words)) == 0 {
 				return proxy.Treatment{}
 			}
 			return treat(words)

@@ -38,9 +38,6 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 		{"start", call(other, step(victim, "isolated")), proxy.Reply},
 		{"start", call(other, step(victim, "shared")), 0},
 		{"start", call(step(victim, "1", "600000")), 0},
-		{"begun", call(step(victim)), proxy.Reply},
-		{"begun", call(step("m000002")), 0},
-		{"begun", call(step(victim, "isolated")), 0},
 		{"end", call(step(victim)), 0},
 		{"end", call(step("m000002", "0", "600000"), step(victim, "1", "600000")), proxy.Request},
 		{"end", call(step(victim, "isolated")), 0},
@@ -53,7 +50,7 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 		if !ok {
 			t.Fatalf("no store fault %q", tc.fault)
 		}
-		treat := fault.treat(1, 2, false)
+		treat := fault.treat(1, 2)
 		for i := range 3 {
 			want := proxy.Treatment{Lose: tc.want}
 			if i == 2 { // it is lost so often, and no more
@@ -66,16 +63,15 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 	}
 }
 
-func TestOddsAreForStepsUnlessConnecting(t *testing.T) {
+func TestOddsAreForSteps(t *testing.T) {
 	sure := storeFault{odds: proxy.Odds{Lose: 1}}
 	step := call([]string{"p-1", "m000001", "", "consumer", "4", "-1", "shared"})
 	for _, tc := range []struct {
-		words      []string
-		connecting bool
-		want       proxy.Part
-	}{{step, false, proxy.Reply}, {[]string{"hello", "2"}, false, 0}, {[]string{"hello", "2"}, true, proxy.Reply}} {
-		if got := sure.treat(1, 0, tc.connecting)(tc.words); got.Lose != tc.want {
-			t.Errorf("%q, connecting %v: got %+v, want part %d lost", tc.words, tc.connecting, got, tc.want)
+		words []string
+		want  proxy.Part
+	}{{step, proxy.Reply}, {[]string{"hello", "2"}, 0}} {
+		if got := sure.treat(1, 0)(tc.words); got.Lose != tc.want {
+			t.Errorf("%q: got %+v, want part %d lost", tc.words, got, tc.want)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // workerSpec is what one consumer process is told.
@@ -40,13 +40,11 @@ type workerSpec struct {
 // member is that process. It writes down what it does before it does it, and what it learns as soon as it has.
 type member struct {
 	workerSpec
-	log     *audit.Log
-	nodes   fleet.Dialler
-	session atomic.Int64
-	watches sync.WaitGroup
-
-	isolating sync.Map     // tokens of attempts that START let run isolated
-	isolated  atomic.Int64 // handlers of theirs that run, and are within their deadline
+	log      *ledger.Log
+	nodes    fleet.Dialler
+	session  atomic.Int64
+	watches  sync.WaitGroup
+	isolated atomic.Int64 // isolated handlers that run, and are within their deadline
 }
 
 func runWorker(ctx context.Context, spec workerSpec) error {
@@ -57,7 +55,7 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 	// the processes begin at different nodes
 	w.nodes = fleet.Dialler{URLs: w.AMQP, Dialer: consumer.Dialer, Next: w.Number}
 	var err error
-	if w.log, err = audit.Append(w.History, w.Number); err != nil {
+	if w.log, err = ledger.Append(w.History, w.Number); err != nil {
 		return err
 	}
 	counts, err := counter.Dial(w.Redis, nil)
@@ -65,14 +63,13 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 		return err
 	}
 	err = w.consumer(counts).Run(ctx, func(context.Context) (*amqp.Connection, error) { return w.dial(ctx) })
-	w.log.Write(audit.Event{Kind: audit.Stopped, Err: text(err)})
 	w.watches.Wait()
 	return errors.Join(err, counts.Close(), w.log.Close())
 }
 
 func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
-		Queue: w.Queue, Handler: w.handle, Counter: recorder{counts, w}, MaxRetries: w.MaxRetries,
+		Queue: w.Queue, Handler: w.handle, Counter: counts, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
 	}
@@ -104,15 +101,15 @@ func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 		return nil, err
 	}
 	session := int(w.session.Add(1))
-	w.log.Write(audit.Event{Kind: audit.Opened, Session: session})
+	w.log.Write(ledger.Event{Kind: ledger.Opened, Session: session})
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	w.watches.Go(func() {
 		reason, broken := <-closed
 		switch {
 		case broken:
-			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: reason.Error()})
+			w.log.Write(ledger.Event{Kind: ledger.Lost, Session: session, Err: reason.Error()})
 		case ctx.Err() == nil: // the consumer gave up the session
-			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: "hung up"})
+			w.log.Write(ledger.Event{Kind: ledger.Lost, Session: session, Err: "hung up"})
 		}
 	})
 	return conn, nil
@@ -124,14 +121,18 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	if err != nil {
 		return consumer.Reject(err)
 	}
-	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()),
-		Redelivered: d.Redelivered}
+	e := ledger.Event{Kind: ledger.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load())}
 	w.log.Write(e)
-	defer w.isolate(ctx, attempt.Token)()
+	if attempt.Isolated {
+		w.isolated.Add(1)
+		over := sync.OnceFunc(func() { w.isolated.Add(-1) })
+		context.AfterFunc(ctx, over) // at its deadline
+		defer over()
+	}
 	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil }, func() bool { return w.isolated.Load() > 0 })
-	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
-	if j.Do == audit.Panic && errors.Is(err, work.ErrJob) {
-		e.Outcome = audit.Panicked
+	e.Kind, e.Outcome = ledger.Ended, outcome(ctx, j, err)
+	if j.Do == ledger.Panic && errors.Is(err, work.ErrJob) {
+		e.Outcome = ledger.Panicked
 		w.log.Write(e)
 		panic(err)
 	}
@@ -139,24 +140,11 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	return err
 }
 
-// isolate counts the handler among those that run isolated, if it does, until its deadline or until over is called.
-func (w *member) isolate(ctx context.Context, token string) (over func()) {
-	if _, ok := w.isolating.LoadAndDelete(token); !ok {
-		return func() {}
-	}
-	w.isolated.Add(1)
-	over = sync.OnceFunc(func() { w.isolated.Add(-1) })
-	context.AfterFunc(ctx, over)
-	return over
-}
-
-// Observe writes down what was settled a delivery.
+// Observe writes down that a message is about to be dead-lettered.
 func (w *member) Observe(_ context.Context, e consumer.Event) {
-	w.log.Write(audit.Event{
-		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
-		Decision: string(e.Outcome), Held: e.Elapsed, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures,
-		Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
-	})
+	if e.Outcome == consumer.OutcomeDeadLetter {
+		w.log.Write(ledger.Event{Kind: ledger.Decided, ID: e.ID, Token: e.Token})
+	}
 }
 
 func text(err error) string {

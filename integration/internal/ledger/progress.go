@@ -1,4 +1,4 @@
-package audit
+package ledger
 
 import "time"
 
@@ -28,9 +28,9 @@ func (p *Progress) Update() error {
 			p.Confirmed[e.ID] = true
 		case e.Kind == Began:
 			p.Begun[e.ID], p.Last = true, time.Now()
-		case e.Kind == Stepped && e.Code == ReplyExhausted, e.Kind == Decided && e.Decision == DeadLetter:
+		case e.Kind == Decided:
 			p.Dead[e.ID], p.Done[e.ID] = true, true
-		case e.Kind == Ended && e.Outcome == OK:
+		case e.Kind == Dead, e.Kind == Ended && e.Outcome == OK:
 			p.Done[e.ID] = true
 		}
 	}

@@ -1,4 +1,4 @@
-package audit
+package ledger
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ func Append(dir string, process int) (*Log, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
 		0o600) //nolint:gosec // the history's own directory
 	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
+		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	return &Log{file: file, process: process}, nil
 }
@@ -46,7 +46,7 @@ func (l *Log) Forward(e Event) {
 		_, err = l.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		panic(fmt.Sprintf("audit: writing an event: %v", err))
+		panic(fmt.Sprintf("ledger: writing an event: %v", err))
 	}
 }
 
@@ -84,13 +84,13 @@ func NewTail(dir string) *Tail { return &Tail{dir: dir, read: map[string]int64{}
 func (t *Tail) Next() ([]Event, error) {
 	names, err := filepath.Glob(filepath.Join(t.dir, "*.ndjson"))
 	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
+		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	var all []Event
 	for _, name := range names {
 		some, n, err := readFrom(name, t.read[name])
 		if err != nil {
-			return nil, fmt.Errorf("audit: %s: %w", filepath.Base(name), err)
+			return nil, fmt.Errorf("ledger: %s: %w", filepath.Base(name), err)
 		}
 		t.read[name] += n
 		all = append(all, some...)

@@ -1,0 +1,343 @@
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/ledger"
+)
+
+// history is written by tests, a tick an event.
+type history []ledger.Event
+
+const tick = 400 * time.Millisecond
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func (h *history) add(e ledger.Event) {
+	if e.At.IsZero() {
+		e.At = noon.Add(time.Duration(len(*h)) * tick)
+	}
+	*h = append(*h, e)
+}
+
+// run adds a run that ends.
+func (h *history) run(id string, process int, outcome string) {
+	e := ledger.Event{Kind: ledger.Began, ID: id, Token: fmt.Sprintf("t%d", len(*h)), Process: process, Session: 1}
+	h.add(e)
+	e.Kind, e.Outcome = ledger.Ended, outcome
+	h.add(e)
+}
+
+// kill adds a run that kills its process.
+func (h *history) kill(id string, process int) {
+	h.add(ledger.Event{Kind: ledger.Opened, Process: process, Session: 1})
+	h.run(id, process, "")
+	*h = (*h)[:len(*h)-1]
+	h.add(ledger.Event{Kind: ledger.Exited, Process: process, Err: "signal: killed"})
+}
+
+func (h *history) dead(id string) {
+	h.add(ledger.Event{Kind: ledger.Decided, ID: id, Process: 1})
+	h.add(ledger.Event{Kind: ledger.Dead, ID: id, Outcome: ledger.Rejected})
+}
+
+func (h *history) without(kind ledger.Kind, id string) {
+	*h = slices.DeleteFunc(*h, func(e ledger.Event) bool { return e.Kind == kind && (id == "" || e.ID == id) })
+}
+
+// variant says what is wrong with a consumer.
+type variant struct {
+	loses     bool // what fails
+	acksEarly bool // before the handler runs
+	tooOften  bool // it never counts
+	twice     bool // it counts each failure twice
+	again     bool // it runs again what was handled
+	blames    bool // it counts a kill against the message beside it
+	reorders  bool
+	stuck     bool // the queue is never drained
+}
+
+// play is the history of a consumer with some of these defects, without faults. One message succeeds, one fails three
+// times, one always fails, one kills its process, and the last one succeeds.
+func play(v variant) history {
+	h := history{}
+	const last = "last"
+	for i, do := range []string{ledger.Succeed, ledger.Fail, ledger.Poison, ledger.Kill, last} {
+		e := ledger.Event{Kind: ledger.Published, ID: do, Do: do, Seq: i + 1, Outcome: ledger.Confirmed}
+		if do == last {
+			e.Do = ledger.Succeed
+		}
+		h.add(e)
+	}
+	h.add(ledger.Event{Kind: ledger.Opened, Process: 1, Session: 1})
+	if v.reorders {
+		h.run(last, 1, ledger.OK)
+	}
+	h.run(ledger.Succeed, 1, ledger.OK)
+	if v.again {
+		h.run(ledger.Succeed, 1, ledger.OK)
+	}
+	limit := 4
+	switch {
+	case v.loses:
+		limit = 1
+	case v.twice:
+		limit = 2
+	case v.tooOften:
+		limit = 7
+	}
+	for range min(limit, 3) {
+		h.run(ledger.Fail, 1, ledger.Failed)
+	}
+	switch {
+	case v.twice:
+		h.dead(ledger.Fail)
+	case !v.loses:
+		h.run(ledger.Fail, 1, ledger.OK)
+	}
+	for range limit {
+		h.run(ledger.Poison, 1, ledger.Failed)
+	}
+	if !v.loses {
+		h.dead(ledger.Poison)
+	}
+	for i := range 4 {
+		if h.kill(ledger.Kill, 2+i); v.acksEarly {
+			break
+		}
+	}
+	if !v.acksEarly {
+		h.dead(ledger.Kill)
+	}
+	switch {
+	case v.blames:
+		for i := range 4 {
+			h.kill(last, 6+i)
+		}
+		h.dead(last)
+	case !v.reorders:
+		h.run(last, 1, ledger.OK)
+	}
+	h.add(ledger.Event{Kind: ledger.Quiet})
+	if !v.stuck {
+		h.add(ledger.Event{Kind: ledger.Drained})
+	}
+	return h
+}
+
+var strict = promise{kind: "quorum", limit: 4, handlerTimeout: time.Second, drainWithin: time.Minute, ordered: true}
+
+// TestBrokenConsumersAreFound has each rule find the consumers that break it, and no rule find one that works.
+func TestBrokenConsumersAreFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of   variant
+		want string // rules, in their order
+	}{
+		"works":                         {variant{}, ""},
+		"loses what fails":              {variant{loses: true}, "lost"},
+		"acks early":                    {variant{acksEarly: true}, "lost"},
+		"never counts":                  {variant{tooOften: true}, "bound"},
+		"counts twice":                  {variant{twice: true}, "bound"},
+		"runs again what was handled":   {variant{again: true}, "bound"},
+		"counts the kills of others":    {variant{blames: true}, "innocents"},
+		"reorders":                      {variant{reorders: true}, "order"},
+		"never drains":                  {variant{stuck: true}, "drained"},
+		"loses, reorders, never drains": {variant{loses: true, reorders: true, stuck: true}, "lost order drained"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := check(strict, play(tc.of))
+			var got []string
+			for _, rule := range rules {
+				if f := r.Violations[rule.name]; f.Count > 0 && f.Example != "" {
+					got = append(got, rule.name)
+				}
+			}
+			// What is lost is never done, so all that comes after it is out of order too.
+			if want := strings.Fields(tc.want); !slices.Equal(got, want) &&
+				!slices.Equal(slices.DeleteFunc(got, func(name string) bool { return name == "order" }), want) {
+				t.Errorf("found %q, want %q: %q", got, want, r.broken())
+			}
+		})
+	}
+}
+
+// TestRules changes the history of a consumer that works in one place.
+func TestRules(t *testing.T) {
+	killed := func(h *history) { h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.BrokerKill}) }
+	again := func(h *history) { h.run(ledger.Succeed, 1, ledger.OK) }
+	for name, tc := range map[string]struct {
+		want   string // rule; empty: none is violated
+		change func(h *history)
+	}{
+		"a dead letter lost": {"lost", func(h *history) {
+			h.without(ledger.Dead, ledger.Poison)
+		}},
+		"published and never delivered": {"lost", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Succeed, Seq: 9, Outcome: ledger.Confirmed})
+		}},
+		"published and perhaps not in the queue": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Succeed, Seq: 9, Outcome: ledger.Undecided})
+		}},
+		"dead-lettered by the broker": {"bound", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Dead, ID: ledger.Poison, Outcome: "delivery_limit"})
+		}},
+		"rejected at its first run": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Reject, Seq: 9, Outcome: ledger.Confirmed})
+			h.run("x", 1, ledger.Rejected)
+			h.dead("x")
+		}},
+		"dead-lettered early, a process having died": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Poison, Seq: 9, Outcome: ledger.Confirmed})
+			for range 3 {
+				h.run("x", 1, ledger.Failed)
+			}
+			h.add(ledger.Event{Kind: ledger.Exited, Process: 2, Err: "signal: killed"})
+			h.dead("x")
+		}},
+		"a kill too many": {"bound", func(h *history) {
+			for i := range 3 {
+				h.kill(ledger.Kill, 12+i)
+			}
+		}},
+		"the store forgot before": {"", func(h *history) {
+			at := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Exited })
+			*h = slices.Insert(*h, at+1, ledger.Event{Kind: ledger.Forgot, At: (*h)[at].At})
+			for i := range 3 {
+				h.kill(ledger.Kill, 12+i)
+			}
+		}},
+		"beside an abandoned handler": {"", func(h *history) {
+			for i := range 3 {
+				h.add(ledger.Event{Kind: ledger.Began, ID: ledger.Poison, Token: fmt.Sprint("a", i), Process: 12 + i, Session: 1,
+					At: noon.Add(-time.Minute)})
+				h.kill(ledger.Kill, 12+i)
+			}
+			for i := range 3 { // they are of this message alone
+				h.add(ledger.Event{Kind: ledger.Ended, Token: fmt.Sprint("a", i), Outcome: ledger.Cancelled})
+			}
+		}},
+		"a session lost": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Lost, Process: 1, Session: 1})
+			again(h)
+		}},
+		"a session that another follows": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Opened, Process: 1, Session: 2})
+			again(h)
+		}},
+		"a handler cancelled": {"", func(h *history) {
+			h.run(ledger.Succeed, 1, ledger.Cancelled)
+		}},
+		"a clean stop": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Exited, Process: 1})
+			again(h)
+		}},
+		"the broker killed": {"", func(h *history) { killed(h); again(h) }},
+		"a second copy": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Published, ID: ledger.Succeed, Do: ledger.Succeed, Outcome: ledger.Undecided})
+			again(h)
+		}},
+		"a request whose endpoint died": {"", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
+			again(h)
+			for i := range *h {
+				(*h)[i].Remote = true
+			}
+		}},
+		"a success after the deadline": {"", func(h *history) {
+			again(h)
+			i := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Ended && e.ID == ledger.Succeed })
+			(*h)[i].At = (*h)[i].At.Add(time.Second)
+		}},
+		"drained too late": {"drained", func(h *history) {
+			i := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Drained })
+			(*h)[i].At = (*h)[i].At.Add(2 * time.Minute)
+		}},
+		"not drained": {"drained", func(h *history) {
+			h.add(ledger.Event{Kind: ledger.Undrained, Err: "3 messages are ready"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := play(variant{})
+			tc.change(&h)
+			slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+			of := strict
+			of.ordered = false
+			r := check(of, h)
+			if tc.want == "" && len(r.broken()) > 0 {
+				t.Errorf("found %q", r.broken())
+			}
+			if tc.want != "" && r.Violations[tc.want].Count == 0 {
+				t.Errorf("%s is not found, only %q", tc.want, r.broken())
+			}
+		})
+	}
+}
+
+// TestAClusterTakesBack has one message run again during a fault of a node, and one when it was long over.
+func TestAClusterTakesBack(t *testing.T) {
+	for _, tc := range []struct {
+		cluster bool
+		before  time.Duration // the fault, the first run
+		want    int
+	}{{true, 0, 0}, {true, 2 * aftermath, 1}, {false, 0, 1}} {
+		h := play(variant{again: true})
+		for i, kind := range []ledger.Kind{ledger.Fault, ledger.FaultOver} {
+			h.add(ledger.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
+		}
+		slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+		of := strict
+		of.ordered, of.cluster = false, tc.cluster
+		if f := check(of, h).Violations["bound"]; f.Count != tc.want {
+			t.Errorf("%+v: %+v", tc, f)
+		}
+	}
+}
+
+// TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moments around its broker's death.
+func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
+	for _, tc := range []struct {
+		kind         string
+		killed, back time.Duration // after the dead-lettering
+		want         int           // violations
+	}{
+		{"classic", 500 * time.Millisecond, 3 * time.Second, 0},
+		{"classic", 2 * time.Second, 3 * time.Second, 1},
+		{"classic", -4 * time.Second, -time.Second, 0},
+		{"classic", -9 * time.Second, -5 * time.Second, 1},
+		{"quorum", 500 * time.Millisecond, 3 * time.Second, 1},
+	} {
+		h := play(variant{})
+		h.without(ledger.Dead, ledger.Poison)
+		for i, e := range h {
+			switch {
+			case e.Kind == ledger.Opened:
+				h[i].At = noon.Add(-time.Hour)
+			case e.Kind == ledger.Decided && e.ID == ledger.Poison:
+				h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.BrokerKill, At: e.At.Add(tc.killed)})
+				h.add(ledger.Event{Kind: ledger.FaultOver, Fault: ledger.BrokerKill, At: e.At.Add(tc.back)})
+			}
+		}
+		slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+		of := strict
+		of.ordered, of.kind = false, tc.kind
+		r := check(of, h)
+		if r.Violations["lost"].Count != tc.want || r.Dropped != 1-tc.want {
+			t.Errorf("%+v: %d dropped, violations %+v", tc, r.Dropped, r.Violations["lost"])
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	r := check(strict, play(variant{}))
+	if len(r.Violations) != len(rules) || len(r.broken()) > 0 {
+		t.Errorf("rules %q, broken %q", slices.Sorted(maps.Keys(r.Violations)), r.broken())
+	}
+	if r.Messages != 5 || r.Runs != 14 || r.MostRuns != 4 || r.DeadLetters != 2 || r.Deaths != 4 || r.Sessions != 5 {
+		t.Errorf("figures: %+v", r)
+	}
+}
