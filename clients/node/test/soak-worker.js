@@ -21,9 +21,13 @@ function write(kind, fields = {}) {
   writeSync(log, JSON.stringify(event) + '\n')
 }
 
-/** Has a counter note which attempts run isolated. */
+/** Has a counter note which attempts run isolated, and write down that BEGUN is sent. */
 function watch(counter) {
-  const start = counter.start
+  const { begun, start } = counter
+  counter.begun = (attempt, ...rest) => {
+    write('asked', { id: String(attempt.id), token: attempt.token }) // the process may die before the handler begins
+    return begun.call(counter, attempt, ...rest)
+  }
   counter.start = async (attempt, mode, ...rest) => {
     const reply = await start.call(counter, attempt, mode, ...rest)
     if (reply?.code === 'RUN' && (mode === 'isolated' || mode === 'beside-abandoned')) isolating.add(attempt.token)

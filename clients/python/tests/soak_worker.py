@@ -55,9 +55,11 @@ def write(kind: str, **fields: Any) -> None:
 
 
 class Watching(Counter):
-    """A Counter that notes which attempts run isolated."""
+    """A Counter that notes which attempts run isolated, and writes down that BEGUN is sent."""
 
     def run(self, call: Call) -> Any:
+        if call.name == "begun":  # the process may die before the handler begins
+            write("asked", id=text(call.args[2]), token=str(call.args[1]))
         reply = super().run(call)
         if call.name == "start" and reply.code is ReplyCode.RUN and Mode(call.args[7]) in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
             isolating.add(str(call.args[1]))

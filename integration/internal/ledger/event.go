@@ -10,6 +10,7 @@ type Kind string
 const (
 	Opened  Kind = "opened"  // a session; Session numbers it
 	Lost    Kind = "lost"    // that session is gone, and this process did not close it
+	Asked   Kind = "asked"   // the step BEGUN is about to be sent: from here on the attempt may be counted
 	Began   Kind = "began"   // a run of the handler
 	Ended   Kind = "ended"   // it returned; Outcome says what
 	Decided Kind = "decided" // a delivery was dead-lettered, or is about to be

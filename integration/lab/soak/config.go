@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/rig"
@@ -187,5 +188,5 @@ func (c config) drainWithin() time.Duration {
 
 func (c config) promise() promise {
 	return promise{kind: c.kind, limit: c.maxRetries + 1, handlerTimeout: c.handlerTimeout, drainWithin: c.drainWithin(),
-		cluster: c.broker.Cluster, ordered: c.ordered}
+		cluster: c.broker.Cluster, ordered: c.ordered, blind: slices.Contains(c.languages, inHTTP)}
 }

@@ -29,6 +29,7 @@ type promise struct {
 	drainWithin    time.Duration
 	cluster        bool // the broker has several nodes, of which one at a time may fail
 	ordered        bool // in each lane
+	blind          bool // some consumers do not tell when they send BEGUN
 }
 
 // finding is what was seen against one rule.
@@ -75,9 +76,10 @@ type message struct {
 	id, do, lane string
 	seq, copies  int // copies that may have reached the queue
 	confirmed    bool
-	runs         []*run      // in the order in which they began
-	dead         int         // letters of it
-	decided      []time.Time // when a consumer was about to dead-letter it
+	runs         []*run          // in the order in which they began
+	attempts     map[string]bool // tokens of those that may have been counted
+	dead         int             // letters of it
+	decided      []time.Time     // when a consumer was about to dead-letter it
 }
 
 // given is when it was first given to the dead-letter queue, as far as its consumer had time to write that down.
@@ -206,7 +208,10 @@ func (j *judge) add(e ledger.Event) {
 		p.lose(e.Session, e.At.Add(-unaware))
 	case ledger.Exited:
 		p.exited, p.killed = e.At, e.Err != ""
+	case ledger.Asked:
+		m.attempts[e.Token] = true
 	case ledger.Began:
+		m.attempts[e.Token] = true
 		r := &run{process: p, session: e.Session, remote: e.Remote, began: e.At}
 		m.runs, p.runs, j.runs[e.Token] = append(m.runs, r), append(p.runs, r), r
 	case ledger.Ended:
@@ -253,7 +258,7 @@ func (j *judge) addFault(e ledger.Event) {
 
 func (j *judge) message(id string) *message {
 	if j.messages[id] == nil && id != "" {
-		j.messages[id] = &message{id: id}
+		j.messages[id] = &message{id: id, attempts: map[string]bool{}}
 	}
 	return j.messages[id]
 }
@@ -320,8 +325,9 @@ func (j *judge) checkBound(m *message) {
 			len(m.runs), most, returned, losses, m.copies, m)
 	case handled > copies:
 		j.report.violated("bound", "%s ran again after it was handled: %s", m.id, m)
-	case m.dead > 0 && m.do != ledger.Reject && len(m.runs)+j.ends(first, m.given()) < j.limit:
-		j.report.violated("bound", "%s was dead-lettered after %d runs, and its limit is %d: %s", m.id, len(m.runs), j.limit, m)
+	case m.dead > 0 && m.do != ledger.Reject && len(m.attempts)+j.untold(first, m.given()) < j.limit:
+		j.report.violated("bound", "%s was dead-lettered after %d attempts, and its limit is %d: %s", m.id, len(m.attempts),
+			j.limit, m)
 	}
 }
 
@@ -368,9 +374,12 @@ func (j *judge) upset(from, to time.Time) bool {
 	})
 }
 
-// ends is the number of processes and sessions that ended in a time. A crash may be counted for each although no handler
-// began: its process may have sent BEGUN and got no reply.
-func (j *judge) ends(from, to time.Time) (n int) {
+// untold is the number of attempts that may have been counted in a time, though their handler did not begin: their
+// process or session ended after it had sent BEGUN, and before it had the reply. Those that are told need no guess.
+func (j *judge) untold(from, to time.Time) (n int) {
+	if !j.blind {
+		return 0
+	}
 	all := slices.Clone(j.endpoint)
 	for _, p := range j.processes {
 		all = slices.AppendSeq(append(all, p.exited), maps.Values(p.gone))

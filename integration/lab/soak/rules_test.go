@@ -191,11 +191,12 @@ func TestRules(t *testing.T) {
 			h.run("x", 1, ledger.Rejected)
 			h.dead("x")
 		}},
-		"dead-lettered early, a process having died": {"", func(h *history) {
+		"dead-lettered before its handler began": {"", func(h *history) {
 			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Poison, Seq: 9, Outcome: ledger.Confirmed})
 			for range 3 {
 				h.run("x", 1, ledger.Failed)
 			}
+			h.add(ledger.Event{Kind: ledger.Asked, ID: "x", Token: "asked", Process: 2})
 			h.add(ledger.Event{Kind: ledger.Exited, Process: 2, Err: "signal: killed"})
 			h.dead("x")
 		}},
@@ -275,6 +276,24 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s is not found, only %q", tc.want, r.broken())
 			}
 		})
+	}
+}
+
+// TestAttemptsThatAreNotTold allows for an attempt of a process that died, if not all tell when they send BEGUN.
+func TestAttemptsThatAreNotTold(t *testing.T) {
+	for _, blind := range []bool{true, false} {
+		h := play(variant{})
+		h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Poison, Seq: 9, Outcome: ledger.Confirmed})
+		for range 3 {
+			h.run("x", 1, ledger.Failed)
+		}
+		h.add(ledger.Event{Kind: ledger.Exited, Process: 2, Err: "signal: killed"})
+		h.dead("x")
+		of := strict
+		of.ordered, of.blind = false, blind
+		if f := check(of, h).Violations["bound"]; f.Count > 0 == blind {
+			t.Errorf("blind %v: %+v", blind, f)
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 
 func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
-		Queue: w.Queue, Handler: w.handle, Counter: counts, MaxRetries: w.MaxRetries,
+		Queue: w.Queue, Handler: w.handle, Counter: asking{counts, w.log}, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
 	}
@@ -80,6 +80,18 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.Number)
 	}
 	return c
+}
+
+// asking writes down that BEGUN is sent, before it is: the process may die before the handler begins.
+type asking struct {
+	*counter.Counter
+	log *ledger.Log
+}
+
+// Begun takes the step BEGUN.
+func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	c.log.Write(ledger.Event{Kind: ledger.Asked, ID: a.ID, Token: a.Token})
+	return c.Counter.Begun(ctx, a)
 }
 
 func lane(d amqp.Delivery) string {
