@@ -49,20 +49,11 @@ func (b *bench) run(ctx context.Context) (_ *result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &population{bench: b, until: began.Add(b.time)}
 	b.steps = (b.rounds + 1) * len(all)
-	if slices.Contains(b.only, steps) {
-		b.steps += p.steps()
-	}
-	if err := b.play(ctx, all, began.Add(b.time*6/10)); err != nil {
+	if err := b.play(ctx, all, began.Add(b.time)); err != nil {
 		return nil, err
 	}
 	r := b.result(all)
-	if slices.Contains(b.only, steps) {
-		if err := p.measure(ctx, r); err != nil {
-			return nil, err
-		}
-	}
 	r.Seconds = time.Since(began).Seconds()
 	return r, nil
 }
@@ -161,7 +152,7 @@ func (b *bench) queueName() string {
 	return b.name + "-" + strconv.Itoa(b.queues)
 }
 
-// cleanUp bounds the removal of the keys; there may be millions.
+// cleanUp bounds the removal of the keys.
 const cleanUp = time.Minute
 
 func (b *bench) close(ctx context.Context) error {

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -34,17 +33,9 @@ func benchOf(t *testing.T, flags ...string) *bench {
 func TestQuick(t *testing.T) {
 	servertest.Long(t)
 	b := benchOf(t, "-quick", "-failing", "0,10")
-	measured, err := b.run(t.Context())
+	r, err := b.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
-	}
-	text, err := json.Marshal(measured)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r result
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatalf("%v\n%s", err, text)
 	}
 	if r.Messages != 100 || r.Rounds != 1 || r.Seconds <= 0 || !strings.HasPrefix(r.Broker, "RabbitMQ ") ||
 		!strings.HasPrefix(r.Store, "Redis ") {
@@ -55,7 +46,7 @@ func TestQuick(t *testing.T) {
 		met[c.Contest]++
 		checkCase(t, c)
 	}
-	want := map[string]int{success: 6, failing: 22, ordered: 10, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
+	want := map[string]int{success: 6, failing: 22, ordered: 10, orderedFailing: 4, pushing: 8, publishing: 4}
 	if slices.ContainsFunc(r.Cases, func(c *Case) bool { return c.Name == withDelay }) { // the virtual host has the lane
 		want[success] += 2
 		want[failing] += 2
@@ -69,9 +60,6 @@ func TestQuick(t *testing.T) {
 		if x.Median <= 0 || x.Least > x.Median || x.Most < x.Median {
 			t.Errorf("%+v", x)
 		}
-	}
-	if len(r.Memory) != 2 || r.Memory[0].Bytes < 100 || r.Memory[0].Bytes > 5000 {
-		t.Errorf("memory: %+v", r.Memory)
 	}
 	wantGone(t, b)
 }
@@ -189,26 +177,21 @@ func TestPrint(t *testing.T) {
 	servertest.Long(t)
 	var out bytes.Buffer
 	err := (&result{
-		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Machine: "linux/amd64", CPUs: 2, Messages: 3000, BodySize: 256,
-		Prefetch: 100, Rounds: 5,
+		Broker: "RabbitMQ 4.0\x1b[31m", Store: "Redis 7", Messages: 3000, Rounds: 5,
 		Ratios: []ratio{
 			{Contest: failing, Of: strikes, To: "by hand", Queue: "quorum", Failing: 10, OfRate: 9000, ToRate: 6000,
-				Unit: unitRate, Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
-			{Contest: steps, Of: "FAIL, many", To: "FAIL, few", OfRate: 9, ToRate: 10, Unit: unitTime, Median: 1.11, Least: 1,
-				Most: 1.2, Goal: 1.2},
+				Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
 		},
 		Cases: []*Case{
 			{Contest: failing, Name: "by hand", Queue: "quorum", Failing: 10, Cost: &cost{Broker: 50.4, Store: 3, Client: 20}},
-			{Contest: steps, Name: "of servers elsewhere"},
+			{Contest: success, Name: "of servers elsewhere"},
 		},
-		Memory: []memory{{What: strikes, Counters: 10, Bytes: 555.4}},
 	}).print(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"failing                    quorum  10%", "9000", "by hand", "1.50   1.40-1.60  >= 2.00 missed\n",
-		"counter: FAIL, many, time  -       -", "1.11   1.00-1.20  <= 1.20\n", "strikes: 555 bytes a counter (10 counters)\n",
+		"failing  quorum  10%", "9000", "by hand", "1.50   1.40-1.60  >= 2.00 missed\n",
 		"failing  quorum  10%      by hand     50      3      20      73\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -228,7 +211,7 @@ func TestFlagsAreChecked(t *testing.T) {
 	for _, args := range []string{
 		"-only speed", "-only ,", "-type stream", "-failing some", "-failing -1", "-failing 101", "-messages 0",
 		"-messages 10", "-messages -1",
-		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s", "-live 10",
+		"-rounds -1", "-rounds 1000", "-concurrency 101", "-time 0s", "-time -1s",
 		"-only ordered-failing -failing 0", "more",
 	} {
 		if _, err := parseFlags(strings.Fields(args)); err == nil {
@@ -241,7 +224,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		}
 	}
 	c, err := parseFlags([]string{"-quick", "-rounds", "2"})
-	if err != nil || c.messages != 100 || c.rounds != 2 || c.live != 2000 {
+	if err != nil || c.messages != 100 || c.rounds != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -11,18 +11,17 @@ import (
 
 // Case is one contestant on one kind of queue, and its results. Rates holds an entry for each round.
 type Case struct {
-	Contest string        `json:"contest"`
-	Name    string        `json:"name"`
-	Queue   topology.Type `json:"queue,omitempty"`
-	Failing int           `json:"failing_percent"`
-	Live    int           `json:"live_counters,omitempty"` // in the queue, before the measurement
+	Contest string
+	Name    string
+	Queue   topology.Type
+	Failing int // percent
 
-	Messages     int       `json:"messages"` // accounted for, or steps taken, in each round
-	DeadLettered int       `json:"dead_lettered"`
-	Attempts     int       `json:"attempts"` // in each round
-	Rates        []float64 `json:"rates"`    // messages, or steps, a second
-	Median       float64   `json:"median"`
-	Cost         *cost     `json:"cpu_us,omitempty"` // of a message, over all rounds; nil: not known
+	Messages     int // accounted for, in each round
+	DeadLettered int
+	Attempts     int       // in each round
+	Rates        []float64 // messages a second
+	Median       float64
+	Cost         *cost // of a message, over all rounds; nil: not known
 
 	row
 	used    cpu // in all rounds
@@ -47,10 +46,7 @@ func (c *Case) add(s sample) {
 }
 
 func (c *Case) String() string {
-	s := c.Contest + ", " + c.Name
-	if c.Queue != "" {
-		s += ", " + string(c.Queue)
-	}
+	s := c.Contest + ", " + c.Name + ", " + string(c.Queue)
 	if mayFail(c.Contest) {
 		s += fmt.Sprintf(", %d %% failing", c.Failing)
 	}
@@ -88,12 +84,8 @@ func (c cpu) plus(more cpu) cpu {
 	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
 }
 
-// cost is CPU time of a message, or a step, in µs.
-type cost struct {
-	Broker float64 `json:"broker"`
-	Store  float64 `json:"store"`
-	Client float64 `json:"client"`
-}
+// cost is CPU time of a message, in µs.
+type cost struct{ Broker, Store, Client float64 }
 
 // per spreads CPU time over messages; nil if it is not known.
 func (c cpu) per(messages int) *cost {

@@ -28,9 +28,9 @@ type config struct {
 	types             []topology.Type
 	failing           []int // percent
 	messages, rounds  int
-	concurrency, live int
+	concurrency       int
 	time              time.Duration
-	quick, json       bool
+	quick             bool
 }
 
 func parseFlags(args []string) (config, error) {
@@ -44,11 +44,8 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
 	f.IntVar(&c.concurrency, "concurrency", 8, "`NUMBER` of handlers in parallel where messages fail")
-	f.IntVar(&c.live, "live", 1_000_000, "`NUMBER` of counters to fill the store with")
-	f.DurationVar(&c.time, "time", 3*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds and counters "+
-		"to keep it")
+	f.DurationVar(&c.time, "time", 2*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds to keep it")
 	f.BoolVar(&c.quick, "quick", false, "one short round of each: whether it works, not how fast")
-	f.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
@@ -64,9 +61,7 @@ func parseFlags(args []string) (config, error) {
 
 // hurry shortens what no flag sets.
 func (c *config) hurry(f *flag.FlagSet) {
-	quick := map[string]func(){"messages": func() {
-		c.messages = 100
-	}, "rounds": func() { c.rounds = 1 }, "live": func() { c.live = 2000 }}
+	quick := map[string]func(){"messages": func() { c.messages = 100 }, "rounds": func() { c.rounds = 1 }}
 	f.Visit(func(set *flag.Flag) { delete(quick, set.Name) })
 	for _, shorten := range quick {
 		shorten()
@@ -117,7 +112,6 @@ func (c config) validate(f *flag.FlagSet) error {
 		value, least, most int
 	}{
 		{"messages", c.messages, 100, 1_000_000}, {"rounds", c.rounds, 1, 100}, {"concurrency", c.concurrency, 1, prefetch},
-		{"live", c.live, few, 10_000_000},
 	} {
 		if limit.value < limit.least || limit.value > limit.most {
 			return fmt.Errorf("-%s must be %d to %d, got %d", limit.flag, limit.least, limit.most, limit.value)

@@ -16,18 +16,16 @@ const (
 	// strikes consume --http and messages that always fail, compared with a loop that posts
 	pushing    = "push"
 	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
-	steps      = "counter" // steps on the store
 )
 
 func contests() []string {
-	return []string{success, failing, ordered, orderedFailing, pushing, publishing, steps}
+	return []string{success, failing, ordered, orderedFailing, pushing, publishing}
 }
 
 // The names of contestants that code refers to.
 const (
 	strikes   = "strikes"
 	handINCR  = "INCR+EXPIRE by hand"
-	plainINCR = "plain INCR"
 	withDelay = "strikes, DelayAbove"
 )
 
@@ -88,23 +86,14 @@ func table() []row {
 
 		{contest: publishing, name: strikes, measure: publish(publishStrikes)},
 		{contest: publishing, name: "bare, pipelined", measure: publish(publishBare), goal: both(.9, 0)},
-
-		{contest: steps, name: "FAIL", measure: stepping(nil, fail)},
-		{contest: steps, name: "START", measure: stepping(nil, start)},
-		{contest: steps, name: "END", measure: stepping(start, end)},
-		{contest: steps, name: plainINCR, measure: stepping(nil, incr), goal: both(1, 0)},
 	}
 }
 
 // cases lists the cases of a round.
 func cases(c config) (all []*Case) {
-	kinds := slices.Clone(c.types)
-	if slices.Contains(c.only, steps) {
-		kinds = append(kinds, "") // after those with queues
-	}
-	for _, kind := range kinds {
+	for _, kind := range c.types {
 		for _, r := range table() {
-			if !slices.Contains(c.only, r.contest) || (r.contest == steps) != (kind == "") || r.only != "" && r.only != kind {
+			if !slices.Contains(c.only, r.contest) || r.only != "" && r.only != kind {
 				continue
 			}
 			for _, percent := range c.percentages(r.contest) {
