@@ -103,7 +103,27 @@ type lines struct {
 	all  bool // not only the troublesome ones
 	json bool
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	waits  map[string]time.Time // until when a decision is only counted
+	others map[string]int       // so many were, of each
+}
+
+// rare reports whether a decision is shown, and how many others like it were not: of those that come by the hundred in
+// an outage, one a second is.
+func (l *lines) rare(d decision) (others int, shown bool) {
+	if o := consumer.Outcome(d.Decision); o != consumer.OutcomeNotCounted && o != consumer.OutcomeHold {
+		return 0, true
+	}
+	if l.waits == nil {
+		l.waits, l.others = map[string]time.Time{}, map[string]int{}
+	}
+	if time.Now().Before(l.waits[d.Decision]) {
+		l.others[d.Decision]++
+		return 0, false
+	}
+	others = l.others[d.Decision]
+	l.waits[d.Decision], l.others[d.Decision] = time.Now().Add(time.Second), 0
+	return others, true
 }
 
 // Observe is called by many goroutines.
@@ -112,13 +132,22 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	if !l.all && !d.troublesome() {
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	line := []byte(d.String())
+	if !l.all {
+		others, shown := l.rare(d)
+		if !shown {
+			return
+		}
+		if others > 0 {
+			line = fmt.Appendf(line, "; %d others meanwhile", others)
+		}
+	}
 	if l.json {
 		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
 		line = jsonl.Escape(line)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	_, _ = l.to.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
 }
 

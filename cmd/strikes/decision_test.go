@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,4 +78,22 @@ func TestLinesJSON(t *testing.T) {
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestLinesOfAnOutage: of the decisions that come by the hundred, one a second is shown, with the number of the others.
+func TestLinesOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got strings.Builder
+		l := lines{to: &got}
+		for n := range 250 {
+			l.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeNotCounted, ID: fmt.Sprint("m", n),
+				Err: errors.New("refused")})
+			time.Sleep(10 * time.Millisecond)
+		}
+		want := "not-counted m0: refused\nnot-counted m100: refused; 99 others meanwhile\n" +
+			"not-counted m200: refused; 99 others meanwhile\n"
+		if got.String() != want {
+			t.Errorf("got %s, want %s", got.String(), want)
+		}
+	})
 }
