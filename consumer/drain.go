@@ -37,7 +37,7 @@ func (s *session) closeChannel(l *link) error {
 	var err error
 	late := bound.Within(closeTimeout, func() {
 		switch {
-		case s.Prefetch <= pendingAcks && !s.acks.IsApart():
+		case s.Prefetch <= pendingAcks && s.more == nil:
 		case s.Ordered:
 			err = l.confirmAcks(s.source)
 		default:

@@ -22,9 +22,8 @@ const freshPrefetch = 50
 // breakerRoom lets attempts wait while no message succeeds.
 type breakerRoom struct {
 	noRoom
-	s     *session
-	gate  *breaker.Gate
-	fetch chan struct{} // asks for fresh messages
+	s    *session
+	gate *breaker.Gate // of all sessions on the queue
 }
 
 func refuseBreaker(c *Consumer) error {
@@ -43,24 +42,21 @@ func newBreakerRoom(s *session, before rooms) room {
 	if s.Breaker == 0 {
 		return nil
 	}
-	r := &breakerRoom{s: s, fetch: make(chan struct{}, 1)}
-	o := breaker.Options{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
-		Patience: s.Patience, Logger: s.Logger}
-	if !s.Ordered {
-		o.Fetch = func() {
-			select {
-			case r.fetch <- struct{}{}:
-			default:
-			}
-		}
-	}
-	r.gate = breaker.New(o)
+	r := &breakerRoom{s: s}
 	if last := find[*breakerRoom](before); last != nil {
-		r.gate.Follow(last.gate)
+		r.gate = last.gate
+	} else {
+		r.gate = breaker.New(breaker.Options{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
+			Patience: s.Patience, Fresh: !s.Ordered, Logger: s.Logger})
 	}
-	s.reports, s.failed, s.more = true, r.failed, make(chan amqp.Delivery)
+	s.reports, s.failed = true, r.failed
+	if !s.Ordered {
+		s.more = make(chan amqp.Delivery)
+	}
 	return r
 }
+
+func (r *breakerRoom) shares() bool { return true }
 
 func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 	a.Progress = r.gate.Progress(d.outcome.began)
@@ -125,7 +121,7 @@ func (r *breakerRoom) beside(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.fetch:
+		case <-r.gate.Fetch():
 			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
 			if err := r.fresh(ctx); err != nil && ctx.Err() == nil {
 				r.s.fail(fmt.Errorf("consumer: queue %q: fetching messages beyond the prefetch: %w", r.s.Queue, err))
@@ -140,7 +136,6 @@ func (r *breakerRoom) beside(ctx context.Context) {
 // the cancel.
 func (r *breakerRoom) fresh(ctx context.Context) error {
 	channel, tag := r.s.link.channel, "strikes-"+token(tokens.Add(1)).String()
-	r.s.acks.Apart()
 	more, err := bound.Await(ctx, openTimeout, func() (<-chan amqp.Delivery, error) {
 		if err := channel.Qos(freshPrefetch, 0, false); err != nil {
 			return nil, err

@@ -93,12 +93,11 @@ func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error
 	return s.reply(s.Memory.End(ctx, a, ok))
 }
 
-func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress,
-	wants bool) (counter.BreakerState, error) {
+func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error) {
 	if s.down.Load() {
 		return counter.BreakerState{}, errDown
 	}
-	b, err := s.Memory.AskBreaker(ctx, vhost, queue, p, wants)
+	b, err := s.Memory.AskBreaker(ctx, vhost, queue, a)
 	return b, s.reply(err)
 }
 

@@ -152,7 +152,7 @@ type partitionEnd struct {
 // keep runs sessions on a partition, one after the other, until ctx is done. It returns an error only if that ends the
 // sessions on all partitions. After an error of one partition it begins another session.
 func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) error {
-	var before rooms
+	before := r.s.rooms.shared()
 	defer func() { before.close() }()
 	said := ""
 	for wait := firstWait; ; {

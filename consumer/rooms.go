@@ -36,6 +36,9 @@ type room interface {
 
 	// close is called after the last session.
 	close()
+
+	// shares reports whether the room follows one of another session on the queue that goes on.
+	shares() bool
 }
 
 // feature makes rooms.
@@ -74,6 +77,16 @@ func (rs rooms) beforeSettlement(ctx context.Context, d *delivery, next step) (s
 		}
 	}
 	return next, nil
+}
+
+// shared returns the rooms that a session beside this one may follow.
+func (rs rooms) shared() (shared rooms) {
+	for _, r := range rs {
+		if r.shares() {
+			shared = append(shared, r)
+		}
+	}
+	return shared
 }
 
 func (rs rooms) mark(d *delivery, a *counter.Attempt) {
@@ -131,3 +144,4 @@ func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(conte
 func (noRoom) beside(context.Context) {}
 func (noRoom) leave()                 {}
 func (noRoom) close()                 {}
+func (noRoom) shares() bool           { return false }

@@ -96,7 +96,9 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	}
 	for _, e := range r.of.Events {
 		if e.Event == "permit" {
+			r.mu.Lock()
 			r.permit = append(r.permit, e.At)
+			r.mu.Unlock()
 		}
 		time.AfterFunc(time.Duration(e.At)*time.Millisecond, func() {
 			if change := breakerEvents[e.Event]; change != nil {
@@ -387,8 +389,7 @@ func (r *conductRun) since(at time.Time) *int64 {
 }
 
 // AskBreaker returns the breaker of the case's events. It gives each permit once.
-func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, _ counter.Progress, wants bool) (counter.BreakerState,
-	error) {
+func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
 	if kind := r.outage("ASK"); kind == "lost" {
 		<-ctx.Done()
 		return counter.BreakerState{}, ctx.Err()
@@ -398,7 +399,7 @@ func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, _ counter.Prog
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, now := r.state, r.now()
-	b.Permitted = wants && len(r.permit) > 0 && r.permit[0] <= now
+	b.Permitted = a.Wants && len(r.permit) > 0 && r.permit[0] <= now
 	if b.Permitted {
 		r.permit = r.permit[1:]
 	}

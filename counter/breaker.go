@@ -22,17 +22,11 @@ type BreakerState struct {
 
 // AskBreaker reports the successes of a process that has a breaker, and returns the breaker of its queue. A process
 // that has a message to run while it is open asks for a permit. After an error the last state stays in force.
-func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progress, wants bool) (BreakerState, error) {
-	return c.changeBreaker(ctx, vhost, queue, askBreaker(p, wants))
-}
-
-// askBreaker is the change of a breaker by Counter.AskBreaker.
-func askBreaker(p Progress, wants bool) func(*BreakerState) bool {
-	return func(b *BreakerState) bool {
-		changed := b.Learn(p.At(b.Now), b.Now)
-		b.Permitted = wants && b.Permit(b.Now)
-		return p.Failing && b.Await(b.Now) || changed || b.Permitted
-	}
+func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, a Ask) (BreakerState, error) {
+	return c.changeBreaker(ctx, vhost, queue, func(b *BreakerState) (changed bool) {
+		b.Permitted, changed = b.Answer(a, b.Now)
+		return changed
+	})
 }
 
 // Breaker returns the breaker of a queue. The zero Breaker is closed.

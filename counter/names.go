@@ -24,6 +24,7 @@ type (
 	Holding     = rules.Holding
 	Tombstones  = rules.Tombstones
 	Progress    = rules.Progress
+	Ask         = rules.Ask
 	Breaker     = rules.Breaker
 )
 

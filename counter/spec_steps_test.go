@@ -459,7 +459,7 @@ func (r *specRun) operate(at int, s specStep) {
 		err = admin.ResumeBreaker(r.t.Context(), "/", "orders", time.Duration(s.Count)*time.Millisecond)
 	case s.Step == "ASK":
 		var b BreakerState
-		if b, err = r.AskBreaker(r.t.Context(), "/", "orders", s.progress(), s.Wants); err == nil && !b.Permitted {
+		if b, err = r.AskBreaker(r.t.Context(), "/", "orders", Ask{Progress: s.progress(), Wants: s.Wants}); err == nil && !b.Permitted {
 			err = ErrBreakerClosed
 		}
 	default:

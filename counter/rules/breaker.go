@@ -35,6 +35,13 @@ type Progress struct {
 	Failing  bool          // Breaker messages failed in this process since its last success
 }
 
+// Ask is the report of a process with a breaker, once a second, and its question.
+type Ask struct {
+	Progress
+	Wants bool    // it has a message to run, if there is a permit
+	Seen  Breaker // the breaker as the process saw it last; an open one is put back into a store that was emptied
+}
+
 // Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
 type Breaker struct {
 	Streak  []FirstFailure // first failures of messages; a success that began after one removes it
@@ -90,6 +97,16 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 		b.Open, b.Next, b.Permits, changed = now, now.Add(FirstPermit), 0, true
 	}
 	return changed
+}
+
+// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written.
+func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
+	if changed = b.Open.IsZero() && !a.Seen.Open.IsZero() && b.Closed.Before(a.Seen.Open); changed {
+		*b = a.Seen
+	}
+	changed = b.Learn(a.At(now), now) || changed
+	permitted = a.Wants && b.Permit(now)
+	return permitted, a.Failing && b.Await(now) || changed || permitted
 }
 
 // Permit gives a permit for Probes attempts, and reports whether it did.

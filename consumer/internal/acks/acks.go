@@ -77,10 +77,11 @@ type Batcher[D any] struct {
 	mu             sync.Mutex
 	oldest, newest *Entry[D] // a delivery that is left unsettled stays, because no run may cover it
 	unsettled      int
-	decided        int  // of them, with a method
-	run            int  // how many of those are worth one request
-	ticks          int  // so far
-	apart          bool // Apart was called
+	decided        int // of them, with a method
+	run            int // how many of those are worth one request
+	ticks          int // so far
+	opened         uint64
+	highest        uint64 // of the tags that were opened; they begin at 1
 	armed          bool
 
 	due     []settlement[D] // taken out of the list
@@ -119,33 +120,28 @@ func (b *Batcher[D]) arm() {
 	}
 }
 
-// Apart settles each delivery on its own from now on. Call it before a second consumer of the channel gets deliveries:
-// they may be taken in another order than that of their tags, so one request for several could settle one that was not
-// taken yet.
-func (b *Batcher[D]) Apart() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.apart = true
-}
-
-// IsApart reports whether Apart was called.
-func (b *Batcher[D]) IsApart() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.apart
-}
-
-// Open takes in a delivery, in the order of the channel.
+// Open takes in a delivery. If a channel has two consumers, deliveries may come in another order than that of their
+// tags. While one with a lower tag has not come, each is settled on its own: one request for several would settle it
+// too. One that a cancelled consumer brings too late never comes.
 func (b *Batcher[D]) Open(e *Entry[D]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e.older = b.newest; e.older == nil {
+	for e.older = b.newest; e.older != nil && e.older.Tag > e.Tag; e.older = e.older.older {
+		e.newer = e.older
+	}
+	if e.older == nil {
 		b.oldest = e
 	} else {
 		e.older.newer = e
 	}
-	b.newest = e
+	if e.newer == nil {
+		b.newest = e
+	} else {
+		e.newer.older = e
+	}
 	b.unsettled++
+	b.opened++
+	b.highest = max(b.highest, e.Tag)
 }
 
 // Settle gives a delivery its method. The delivery belongs to the Batcher from then on. An urgent one is settled

@@ -61,10 +61,13 @@ func opened(run, n int) *fixture {
 }
 
 func (f *fixture) open() {
-	tag := uint64(len(f.entries))
-	e := &Entry[uint64]{Delivery: tag, Channel: f.recorder, Tag: tag}
-	f.entries = append(f.entries, e)
-	f.Open(e)
+	f.entries = append(f.entries, nil)
+	f.openTag(uint64(len(f.entries) - 1))
+}
+
+func (f *fixture) openTag(tag uint64) {
+	f.entries[tag] = &Entry[uint64]{Delivery: tag, Channel: f.recorder, Tag: tag}
+	f.Open(f.entries[tag])
 }
 
 // settle gives the method of "3", "3r" or "3d".
@@ -308,4 +311,25 @@ func TestBatcherTimerRunsWhileOneSends(t *testing.T) {
 		synctest.Wait()
 		f.expect(t, "after 500 ms", "2 4 5")
 	})
+}
+
+// TestBatcherOfTwoConsumers: deliveries that come in another order than that of their tags are settled in runs once all
+// have come, and singly as long as one is missing.
+func TestBatcherOfTwoConsumers(t *testing.T) {
+	f := opened(5, 0)
+	f.entries = make([]*Entry[uint64], 8)
+	for _, tag := range []uint64{1, 4, 3, 2} {
+		f.openTag(tag)
+	}
+	for _, tag := range []string{"4", "1", "2", "3"} {
+		f.settle(tag, false)
+	}
+	f.Flush()
+	f.expect(t, "all have come", "..4")
+	for _, tag := range []uint64{7, 5} {
+		f.openTag(tag)
+		f.settle(fmt.Sprint(tag), false)
+	}
+	f.Flush()
+	f.expect(t, "6 has not come", "..4 5 7")
 }

@@ -24,7 +24,7 @@ func (b *Batcher[D]) take() {
 		}
 		e = newer
 	}
-	if b.Each || b.apart {
+	if b.Each || b.opened != b.highest { // a tag is missing
 		b.singly(run)
 	} else {
 		b.inRuns(run)

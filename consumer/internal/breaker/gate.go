@@ -25,7 +25,7 @@ const (
 
 // Store keeps the breaker of a queue.
 type Store interface {
-	AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress, wants bool) (counter.BreakerState, error)
+	AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error)
 }
 
 // Options are the settings of a Gate.
@@ -35,11 +35,8 @@ type Options struct {
 	Queue    string
 	Breaker  int
 	Patience time.Duration
+	Fresh    bool // messages beyond the prefetch can be fetched
 	Logger   *slog.Logger
-
-	// Fetch asks for fresh messages, and returns immediately. It is called when a permit is left and all messages here
-	// have failed. If nil, there are no fresh messages.
-	Fetch func()
 }
 
 // Pass is how a wait at a Gate ended.
@@ -72,6 +69,8 @@ type Gate struct {
 	shut         atomic.Bool
 	began, ended atomic.Int64 // the latest begin and end of the successes here, as since returns them
 	again        chan struct{}
+	fetches      chan struct{}
+	running      chan struct{} // taken while Run reads the breaker
 
 	mu      sync.Mutex
 	state   counter.BreakerState
@@ -94,8 +93,8 @@ type Gate struct {
 
 // New returns a Gate that is open.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, again: make(chan struct{}, 1), calm: make(chan struct{}), isCalm: true, heard: time.Now(),
-		origin: time.Now()}
+	g := &Gate{Options: o, again: make(chan struct{}, 1), fetches: make(chan struct{}, 1), running: make(chan struct{}, 1),
+		calm: make(chan struct{}), isCalm: true, heard: time.Now(), origin: time.Now()}
 	close(g.calm)
 	return g
 }
@@ -113,6 +112,10 @@ func (g *Gate) atOf(n int64) time.Time {
 
 // Shut reports whether attempts must wait.
 func (g *Gate) Shut() bool { return g.shut.Load() }
+
+// Fetch returns a channel that asks for fresh messages. It does so once, until Calm, when a permit is left and all
+// messages here have failed.
+func (g *Gate) Fetch() <-chan struct{} { return g.fetches }
 
 // Calm returns a channel that is closed once no fresh messages are needed.
 func (g *Gate) Calm() <-chan struct{} {
@@ -207,8 +210,18 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	return TooLong
 }
 
-// Run reads the breaker once a second, and when a permit may be due, until ctx is done.
+// Run reads the breaker once a second, and when a permit may be due, until ctx is done. Each session calls it. One of
+// them reads at a time.
 func (g *Gate) Run(ctx context.Context) {
+	select {
+	case g.running <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-g.running }()
+	g.mu.Lock()
+	g.fetching = false // those of the session before have returned to the queue
+	g.mu.Unlock()
 	for {
 		g.ask(ctx)
 		g.mu.Lock()
@@ -249,11 +262,11 @@ func (g *Gate) wake() {
 
 func (g *Gate) ask(ctx context.Context) {
 	g.mu.Lock()
-	p, wants := g.progress(time.Time{}), len(g.waiting) > 0
+	a := counter.Ask{Progress: g.progress(time.Time{}), Wants: len(g.waiting) > 0, Seen: g.state.Breaker}
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, p, wants)
+	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, a)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
@@ -317,9 +330,13 @@ func (g *Gate) update() {
 
 // fetch asks for fresh messages once, until all is calm. The caller has locked g.mu.
 func (g *Gate) fetch() {
-	if g.Fetch != nil && !g.fetching {
-		g.fetching = true
-		g.Fetch()
+	if !g.Fresh || g.fetching {
+		return
+	}
+	g.fetching = true
+	select {
+	case g.fetches <- struct{}{}:
+	default:
 	}
 }
 
@@ -355,7 +372,7 @@ func (g *Gate) spend(all bool) {
 		switch {
 		case g.blind && w.First:
 			w.passes <- Open
-		case g.permits > 0 && (all || w.fresh() || g.Fetch == nil):
+		case g.permits > 0 && (all || w.fresh() || !g.Fresh):
 			g.permits--
 			w.passes <- Permit
 		default:
@@ -376,18 +393,4 @@ func (g *Gate) open() {
 		}
 	}
 	g.waiting = nil
-}
-
-// Follow takes over the state of the gate of the session before.
-func (g *Gate) Follow(last *Gate) {
-	last.mu.Lock()
-	defer last.mu.Unlock()
-	g.origin = last.origin
-	g.began.Store(last.began.Load())
-	g.ended.Store(last.ended.Load())
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state, g.heard, g.failed, g.alone, g.stopped, g.next = last.state, last.heard, last.failed, last.alone,
-		last.stopped, last.next
-	g.update()
 }

@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ type countingStore struct {
 	until time.Time
 }
 
-func (s countingStore) AskBreaker(context.Context, string, string, counter.Progress, bool) (counter.BreakerState, error) {
+func (s countingStore) AskBreaker(context.Context, string, string, counter.Ask) (counter.BreakerState, error) {
 	return counter.BreakerState{Now: time.Now(), Breaker: rules.Breaker{Count: s.until}}, nil
 }
 
@@ -37,6 +38,59 @@ func TestCountedProcessGoesOn(t *testing.T) {
 				}
 				if want := counted == 0; shut != want {
 					t.Errorf("the process stopped: %t, want %t", shut, want)
+				}
+			})
+		})
+	}
+}
+
+// memoryStore has the breaker of a queue.
+type memoryStore struct {
+	mu sync.Mutex
+	b  rules.Breaker
+}
+
+func (s *memoryStore) AskBreaker(_ context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	permitted, _ := s.b.Answer(a, time.Now())
+	return counter.BreakerState{Now: time.Now(), Breaker: s.b, Permitted: permitted}, nil
+}
+
+func (s *memoryStore) set(b rules.Breaker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.b = b
+}
+
+// TestEmptiedStore: a store that is emptied gets its open breaker back. An operator or a success closes it.
+func TestEmptiedStore(t *testing.T) {
+	for name, closes := range map[string]func(*memoryStore, *Gate){
+		"a success": func(_ *memoryStore, g *Gate) { g.Succeeded(time.Now(), time.Now()) },
+		"an operator": func(s *memoryStore, _ *Gate) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.b.Resume(0, time.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &memoryStore{b: rules.Breaker{Doubt: time.Now(), Open: time.Now(), Reason: "refused"}}
+				g := New(Options{Store: store, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+				for range 2 { // two sessions
+					go g.Run(t.Context())
+				}
+				time.Sleep(10 * time.Second)
+				store.set(rules.Breaker{})
+				time.Sleep(10 * time.Second)
+				b, _ := store.AskBreaker(t.Context(), "", "", counter.Ask{})
+				if !g.Shut() || b.Open.IsZero() || b.Reason != "refused" {
+					t.Errorf("after the store was emptied: shut %t, %+v", g.Shut(), b)
+				}
+				closes(store, g)
+				time.Sleep(2 * time.Second)
+				if g.Shut() {
+					t.Error("the gate stays shut")
 				}
 			})
 		})
