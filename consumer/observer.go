@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/fingerprint"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the
@@ -151,7 +151,7 @@ func (s *settings) log(ctx context.Context, level slog.Level, d *delivery, e Eve
 	attrs := e.attrs(why)
 	if e.ID == "" {
 		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == "id" })
-		attrs[i] = slog.String("fingerprint", fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body))
+		attrs[i] = slog.String("fingerprint", broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body))
 	}
 	s.Logger.LogAttrs(ctx, level, text, attrs...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/fingerprint"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // trapError panics when it is read a second time.
@@ -125,7 +125,7 @@ func TestUnrecordedReasonIsLogged(t *testing.T) {
 			}
 			continue
 		}
-		for _, want := range []string{"level=WARN", "queue=orders", "limit=1", fingerprint.Of("", "", "", d.Body), tc.want} {
+		for _, want := range []string{"level=WARN", "queue=orders", "limit=1", broker.Fingerprint("", "", "", d.Body), tc.want} {
 			if !strings.Contains(line, want) || strings.Contains(line, "secret") {
 				t.Errorf("%s: %q lacks %q, or has the body", name, line, want)
 			}

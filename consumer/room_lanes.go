@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
 // PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets
@@ -167,7 +166,7 @@ func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (s
 		in.step = &counter.LaneStep{Message: of, Lane: d.lane, Act: act, Position: *in.carried,
 			Redelivered: d.Redelivered}
 		if d.message.ID == "" {
-			in.step.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
+			in.step.ID = broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body)
 		}
 	}
 	reply, err := r.blocked.Step(ctx, in.step)

@@ -28,14 +28,8 @@ type Handling struct {
 	Denied bool
 }
 
-const (
-	// enoughReturns allow reading a queue, however often its messages were returned before: a message brings its
-	// count along from the queue in which it died (RabbitMQ 4.3), so the counts of a queue are never known for
-	// certain.
-	enoughReturns = 1_000_000
-	// fewestReturns allow a replay to be interrupted a few times without a loss.
-	fewestReturns = 5
-)
+// fewestReturns allow a replay to be interrupted a few times without a loss.
+const fewestReturns = 5
 
 // handlingOf returns what is safe, and names what could not be read where that limits it.
 func handlingOf(d broker.Description) Handling {
@@ -82,12 +76,12 @@ func safeFor(q broker.Queue) Handling {
 	}
 	limit, limited := q.ReturnLimit()
 	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: q.PolicyKnown &&
-		(!limited || limit >= enoughReturns)}
+		(!limited || limit >= broker.EnoughReturns)}
 	switch {
-	case limited && limit < enoughReturns:
+	case limited && limit < broker.EnoughReturns:
 		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each read returns all messages once, and the "+
 			"broker deletes a message above the limit; how often they were returned before is not known, and reading is safe "+
-			"from %d on", limit, enoughReturns)
+			"from %d on", limit, broker.EnoughReturns)
 	case !h.Hold:
 		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API " +
 			"shows policies"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/fingerprint"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -75,7 +74,7 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 	if m.Queue = origin.Queue; q.Partitioned != "" && broker.IsPartition(origin.Queue, q.Partitioned) {
 		m.Queue, m.partitions = q.Partitioned, q.Partitions
 	}
-	m.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
+	m.Fingerprint = broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	if q.Key != nil {
 		m.ID = q.Key(*d)
 	}

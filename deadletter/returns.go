@@ -3,6 +3,8 @@ package deadletter
 import (
 	"context"
 	"fmt"
+
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. A
@@ -26,7 +28,7 @@ type wear struct {
 // mostReturns is how often a message may have been returned when the queue is read. Where only force reads the queue,
 // it is the limit itself: one more return deletes the message.
 func (h Handling) mostReturns() int64 {
-	if h.Limit >= enoughReturns {
+	if h.Limit >= broker.EnoughReturns {
 		return h.Limit / 2
 	}
 	return h.Limit
@@ -39,7 +41,7 @@ func (w *wear) begin(ctx context.Context, vhost string, ready int) error {
 	if w.q.Returns == nil || w.q.Handling.Limit == 0 {
 		return nil
 	}
-	forced := w.q.Handling.Limit < enoughReturns
+	forced := w.q.Handling.Limit < broker.EnoughReturns
 	asking, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
 	var err error

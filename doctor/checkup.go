@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -215,4 +218,189 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 		return nil, nil
 	}
 	return []string{owner}, nil
+}
+
+const (
+	// storeTimeout bounds the questions about one queue.
+	storeTimeout = 5 * time.Second
+	// maxJudged is how many records of a queue are read: those that were written last.
+	maxJudged = 1000
+)
+
+// kept judges what the store keeps of a queue. A store that does not reply is not asked about the next queue: that is a
+// finding about the store.
+func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Finding {
+	if c.Store == nil || c.mute.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var found []inspect.Finding
+	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.limits} {
+		more, err := judge(ctx, vhost, queue)
+		if err != nil {
+			c.mute.Store(true)
+			return found
+		}
+		found = append(found, more...)
+	}
+	return found
+}
+
+// paused reports a queue that an operator paused.
+func (c *Checkup) paused(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
+	note, err := c.Store.Paused(ctx, vhost, queue)
+	if note == nil || err != nil {
+		return nil, err
+	}
+	return []inspect.Finding{judgePause(*note, queue)}, nil
+}
+
+func judgePause(note counter.Note, queue string) inspect.Finding {
+	by := ""
+	if note.By != "" {
+		by = ", by " + printable.Line(note.By, 80)
+	}
+	return inspect.Say("paused", inspect.Vars{
+		"at": note.At.Format(time.RFC3339), "by": by, "why": printable.Line(note.Why, 200), "queue": shell.Operands(queue),
+	})
+}
+
+// limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in
+// force on all.
+func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
+	if set, err := c.Store.Limit(ctx, vhost, queue); set != nil || err != nil {
+		return nil, err
+	}
+	now, err := c.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []counter.Record
+	for r, err := range c.Store.List(ctx, vhost, queue) {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, r); len(all) == maxJudged {
+			break
+		}
+	}
+	seen := Disagreement(slices.Values(all), now)
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	return []inspect.Finding{inspect.Say("limits-differ", inspect.Vars{"limits": LimitsText(seen),
+		"queue": shell.Operands(queue)})}, nil
+}
+
+// delayQueues examines the delay queues that all queues of the virtual host share. Without a lane it finds nothing.
+// Only the management API shows policies.
+func (c *Checkup) delayQueues(ctx context.Context) ([]inspect.Finding, error) {
+	found, wrong, unread, err := broker.BucketsOf(ctx, c.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("examining the delay queues: %w", err)
+	}
+	if found != broker.Yes {
+		return nil, nil
+	}
+	var all []inspect.Finding
+	for _, one := range wrong {
+		all = append(all, inspect.Say("delay-queue-broken", inspect.Vars{"seen": one}))
+	}
+	for _, one := range unread {
+		all = append(all, inspect.Say("delay-queue-unread", inspect.Vars{"seen": one}))
+	}
+	policies, err := c.delayPolicies(ctx)
+	if err != nil {
+		policies = append(policies, inspect.Say("management-unreachable", inspect.Vars{"reason": err}))
+	}
+	return append(all, policies...), ctx.Err()
+}
+
+// delayPolicies examines the policies of the buckets.
+func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) {
+	api, err := c.Need.API()
+	if err != nil || api == nil {
+		return nil, err
+	}
+	var all []inspect.Finding
+	for _, b := range broker.Buckets {
+		q, err := api.Queue(ctx, c.Conn.Config.Vhost, b.Name)
+		switch {
+		case errors.Is(err, broker.ErrNoObject):
+			continue
+		case err != nil:
+			return all, fmt.Errorf("examining the delay queues, queue %q: %w", b.Name, err)
+		}
+		for _, key := range changedByPolicy(b, q.Policy) {
+			all = append(all, inspect.Say("delay-queue-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key,
+				"value": q.Policy[key]}))
+		}
+	}
+	return all, nil
+}
+
+// changedByPolicy returns the keys of a policy that change what a bucket does. Other keys do nothing, because the
+// bucket's arguments have precedence. Of two TTLs the shorter one applies.
+func changedByPolicy(b broker.Bucket, policy amqp.Table) (keys []string) {
+	for _, argument := range []string{
+		broker.ArgDeadLetterKey, broker.ArgExpires, broker.ArgMaxLength, broker.ArgMaxLengthBytes,
+	} {
+		key := broker.PolicyKey(argument)
+		if _, set := policy[key]; set {
+			keys = append(keys, key)
+		}
+	}
+	key := broker.PolicyKey(broker.ArgTTL)
+	if ttl, set := policy[key]; set && broker.Integer(ttl) < b.TTL.Milliseconds() {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// recent is how old a step may be that says how a consumer is configured now.
+const recent = 5 * time.Minute
+
+// ConsumerLimit is a limit that consumers, not an operator, gave a message.
+type ConsumerLimit struct {
+	Attempts int    `json:"limit"`
+	Consumer string `json:"consumer"` // a process that gave it
+}
+
+// Disagreement returns the limits that consumers gave the messages of a queue
+// in the last minutes, the lowest first; none if all are the same.
+func Disagreement(records iter.Seq[counter.Record], now time.Time) []ConsumerLimit {
+	var seen []ConsumerLimit
+	for r := range records {
+		last := r.LastTime
+		if r.OpenSince.After(last) {
+			last = r.OpenSince
+		}
+		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(last) > recent {
+			continue
+		}
+		own := ConsumerLimit{r.Limit, r.Consumer}
+		if i := slices.IndexFunc(seen, func(s ConsumerLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
+			seen = append(seen, own)
+		} else if own.Consumer < seen[i].Consumer {
+			seen[i] = own
+		}
+	}
+	if len(seen) < 2 {
+		return nil
+	}
+	slices.SortFunc(seen, func(a, b ConsumerLimit) int { return a.Attempts - b.Attempts })
+	return seen
+}
+
+// MaxRetries is the limit as consumers are configured with it.
+func (l ConsumerLimit) MaxRetries() int { return l.Attempts - 1 }
+
+// LimitsText lists limits and the processes that gave them. It is not escaped.
+func LimitsText(limits []ConsumerLimit) string {
+	var text []string
+	for _, l := range limits {
+		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Consumer))
+	}
+	return strings.Join(text, ", ")
 }

@@ -13,7 +13,7 @@ func TestPauseFinding(t *testing.T) {
 	note := counter.Note{By: "jo", Why: "supplier down\nmore", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	f := judgePause(note, "it's")
 	if f.Code != "paused" || f.Severity != inspect.Warning ||
-		f.Seen != "the queue has been paused since 2026-11-21T12:00:00Z, by jo: supplier down" ||
+		f.Seen != "the queue has been paused since 2026-11-21T12:00:00Z, by jo: supplier down…" ||
 		!strings.HasSuffix(f.Fix, `run strikes resume 'it'\''s'`) {
 		t.Errorf("finding: %+v", f)
 	}

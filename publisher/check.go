@@ -2,7 +2,9 @@ package publisher
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -54,4 +56,101 @@ func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err erro
 		size += headers
 	}
 	return size, nil
+}
+
+// amqp091-go v1.16.0 closes its connection when it receives tables beyond these limits, on each delivery and
+// redelivery. Such a message could be published but not consumed.
+const (
+	maxDepth    = 32
+	maxElements = 8192
+)
+
+// tableSize returns how many bytes t takes on the wire, or why it cannot be sent.
+func tableSize(t amqp.Table, depth int) (int, error) {
+	if err := checkContainer(len(t), depth); err != nil {
+		return 0, err
+	}
+	size := 4
+	for key, value := range t {
+		if len(key) > maxShort {
+			return 0, fmt.Errorf("key %.40q… must be at most %d bytes long, got %d", key, maxShort, len(key))
+		}
+		n, err := fieldSize(value, depth)
+		if err != nil {
+			return 0, fmt.Errorf("%q: %w", key, err)
+		}
+		size += 1 + len(key) + n
+	}
+	return size, nil
+}
+
+func arraySize(a []any, depth int) (int, error) {
+	if err := checkContainer(len(a), depth); err != nil {
+		return 0, err
+	}
+	size := 4
+	for i, value := range a {
+		n, err := fieldSize(value, depth)
+		if err != nil {
+			return 0, fmt.Errorf("element %d: %w", i, err)
+		}
+		size += n
+	}
+	return size, nil
+}
+
+func checkContainer(elements, depth int) error {
+	switch {
+	case depth > maxDepth:
+		return fmt.Errorf("nested deeper than the %d levels that an amqp091-go consumer can read", maxDepth)
+	case elements > maxElements:
+		return fmt.Errorf("%d elements, more than the %d that an amqp091-go consumer can read", elements, maxElements)
+	}
+	return nil
+}
+
+// fieldSize returns the bytes of a value and its type.
+func fieldSize(value any, depth int) (int, error) {
+	switch v := value.(type) {
+	case nil:
+		return 1, nil
+	case bool, byte, int8:
+		return 2, nil
+	case int16, uint16:
+		return 3, nil
+	case int:
+		if v < math.MinInt32 || v > math.MaxInt32 {
+			// the library would drop the other bits silently
+			return 0, fmt.Errorf("int %d does not fit in 32 bits; use an int64", v)
+		}
+		return 5, nil
+	case int32, uint32:
+		return 5, nil
+	case float32:
+		return 5, finite(float64(v))
+	case float64:
+		return 9, finite(v)
+	case int64, time.Time:
+		return 9, nil
+	case amqp.Decimal:
+		return 6, nil
+	case string:
+		return 5 + len(v), nil
+	case []byte:
+		return 5 + len(v), nil
+	case amqp.Table:
+		n, err := tableSize(v, depth+1)
+		return 1 + n, err
+	case []any:
+		n, err := arraySize(v, depth+1)
+		return 1 + n, err
+	}
+	return 0, fmt.Errorf("a value of type %T has no AMQP encoding (see amqp.Table)", value)
+}
+
+func finite(f float64) error {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("RabbitMQ cannot decode the number %v", f)
+	}
+	return nil
 }

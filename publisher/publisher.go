@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // A Publisher publishes with confirms on a connection of its own. It is safe for concurrent use: each Publish waits for
@@ -84,7 +87,7 @@ func (p *Publisher) start(ctx context.Context, o *outgoing) (err error) {
 		return o.fail(false, err)
 	}
 	if ctx.Err() != nil {
-		return o.fail(false, p.notSent(ctx))
+		return o.fail(false, p.gaveUp(ctx, "not sent"))
 	}
 	if err := p.enter(ctx, o); err != nil {
 		return o.fail(false, err)
@@ -94,7 +97,7 @@ func (p *Publisher) start(ctx context.Context, o *outgoing) (err error) {
 		p.queue <- o
 		return nil
 	case <-ctx.Done():
-		err = o.fail(false, p.notSent(ctx))
+		err = o.fail(false, p.gaveUp(ctx, "not sent"))
 	case <-p.closing:
 		err = o.fail(false, ErrClosed)
 	}
@@ -112,7 +115,7 @@ func (p *Publisher) enter(ctx context.Context, o *outgoing) error {
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-			return p.notSent(ctx)
+			return p.gaveUp(ctx, "not sent")
 		case <-p.closing:
 			return ErrClosed
 		}
@@ -125,17 +128,14 @@ func (p *Publisher) wait(ctx context.Context, o *outgoing) error {
 		return o.err
 	case <-ctx.Done():
 	}
-	if err := o.fail(false, p.notSent(ctx)); p.ledger.withdraw(o, err) {
+	if err := o.fail(false, p.gaveUp(ctx, "not sent")); p.ledger.withdraw(o, err) {
 		return err
 	}
 	select {
 	case <-o.done: // both were ready: the outcome says more than ctx
 		return o.err
 	default:
-		if trouble := p.trouble.Load(); trouble != nil {
-			return o.fail(true, fmt.Errorf("publisher: no confirm yet: %s: %w", *trouble, ctx.Err()))
-		}
-		return o.fail(true, fmt.Errorf("publisher: no confirm yet: %w", ctx.Err()))
+		return o.fail(true, p.gaveUp(ctx, "no confirm yet"))
 	}
 }
 
@@ -148,11 +148,12 @@ func (p *Publisher) settle(o *outgoing, otherwise error) {
 
 func (p *Publisher) freeSlot() { <-p.slots }
 
-func (p *Publisher) notSent(ctx context.Context) error {
+// gaveUp returns the error of a caller that waits no longer.
+func (p *Publisher) gaveUp(ctx context.Context, where string) error {
 	if trouble := p.trouble.Load(); trouble != nil {
-		return fmt.Errorf("publisher: not sent: %s: %w", *trouble, ctx.Err())
+		where += ": " + *trouble
 	}
-	return fmt.Errorf("publisher: not sent: %w", ctx.Err())
+	return fmt.Errorf("publisher: %s: %w", where, ctx.Err())
 }
 
 // Close refuses new messages, waits up to ConfirmTimeout for the confirms of accepted ones, and closes the connection.
@@ -177,6 +178,105 @@ func (p *Publisher) shutDown() error {
 	if left > 0 {
 		return fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; the error of each Publish says what "+
 			"is known", p.opts.ConfirmTimeout, left)
+	}
+	return nil
+}
+
+// Message is one message of a batch and its destination.
+type Message struct {
+	Exchange string // "" is the default exchange
+	Key      string // routing key; with the default exchange, the queue
+	amqp.Publishing
+}
+
+// BatchError is what PublishAll returns if any message failed.
+type BatchError struct {
+	// Errs has an entry for each message of the batch, at the same index: nil if it was confirmed, else its *Error.
+	Errs []error
+}
+
+func (e *BatchError) Error() string {
+	failed := e.Unwrap()
+	return fmt.Sprintf("publisher: %d of %d messages failed; the first error: %v", len(failed), len(e.Errs), failed[0])
+}
+
+// Unwrap returns the errors of the messages that failed.
+func (e *BatchError) Unwrap() []error {
+	var failed []error
+	for _, err := range e.Errs {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// PublishAll publishes msgs as Publish does, without waiting for one confirm before it sends the next. It returns when
+// every message is confirmed or has failed: nil or a *BatchError. A failed message does not stop the others.
+//
+// It stamps msgs in place, so publishing the failed ones again repeats their ids. The messages enter each queue in the
+// order of the slice, unless one of them fails.
+func (p *Publisher) PublishAll(ctx context.Context, msgs []Message) error {
+	errs := make([]error, len(msgs))
+	sent := make([]*outgoing, len(msgs))
+	for i := range msgs {
+		o := newOutgoing(msgs[i].Exchange, msgs[i].Key, &msgs[i].Publishing)
+		if errs[i] = p.start(ctx, o); errs[i] == nil {
+			sent[i] = o
+		}
+	}
+	failed := false
+	for i, o := range sent {
+		if o != nil {
+			errs[i] = p.wait(ctx, o)
+		}
+		failed = failed || errs[i] != nil
+	}
+	if failed {
+		return &BatchError{Errs: errs}
+	}
+	return nil
+}
+
+// Options of a [Publisher]. The zero value, like nil, means all defaults.
+type Options struct {
+	// Window is how many messages may be in flight: accepted and neither confirmed nor failed. Publish waits while it is
+	// full. It counts messages, not bytes: a Window of large bodies holds them all in memory. If zero, 1024.
+	Window int
+
+	// ConfirmTimeout bounds the time from the first byte written of a message to its confirm. If it passes, the Publisher
+	// closes the connection and everything in flight fails with ErrConnectionLost. The time in which the broker blocks the
+	// connection (a memory or disk alarm) does not count. It detects a broker that no longer answers; a single call is
+	// bounded by its ctx. It also bounds the opening of a channel and the wait in Close. If zero, 30 s.
+	ConfirmTimeout time.Duration
+
+	// Logger logs connections that are lost, failed and regained, never single messages. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Window == 0 {
+		out.Window = 1024
+	}
+	if out.ConfirmTimeout == 0 {
+		out.ConfirmTimeout = 30 * time.Second
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Window < 0:
+		return fmt.Errorf("publisher: %w", setting.New("Window", o.Window, "positive, or 0 for the default"))
+	case o.ConfirmTimeout < 0:
+		return fmt.Errorf("publisher: %w", setting.New("ConfirmTimeout", o.ConfirmTimeout, "positive, or 0 for the default"))
 	}
 	return nil
 }

@@ -186,3 +186,127 @@ func (s *session) gate() <-chan struct{} {
 	defer s.mu.Unlock()
 	return s.unblocked
 }
+
+// patience bounds how long a message without confirm holds up those behind it. It is the most by which a slow queue
+// delays what Publish returns for other queues.
+const patience = 10 * time.Millisecond
+
+// confirm settles written messages as the broker answers, until the session ends.
+//
+// The answers of one queue come in the order of writing, mostly many together. So one goroutine waits for the first and
+// finds the others there; a goroutine per message costs a third of the client's time. The library's own notification is
+// in order too, but holds up the confirms of every queue behind the slowest one.
+func (s *session) confirm() {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		var o *outgoing
+		select {
+		case o = <-s.written:
+		case <-s.ended:
+			return
+		}
+		select {
+		case <-o.confirm.Done():
+			s.settle(o)
+			continue
+		default:
+		}
+		late.Reset(time.Until(o.since.Add(patience)))
+		select {
+		case <-o.confirm.Done():
+			s.settle(o)
+		case <-late.C:
+			s.spawn(func() { // it is left to a goroutine of its own
+				select {
+				case <-o.confirm.Done():
+					s.settle(o)
+				case <-s.ended:
+				}
+			})
+		case <-s.ended:
+		}
+	}
+}
+
+// settle passes on the broker's answer.
+func (s *session) settle(o *outgoing) {
+	var err error
+	if !o.confirm.Acked() {
+		if s.ch.IsClosed() { // the library ends every open confirm with a false when the channel closes: maybe no nack
+			return
+		}
+		err = o.fail(false, ErrNacked)
+	}
+	s.confirmed.Store(true)
+	s.p.settle(o, err)
+}
+
+// write sends o and then the queue until the session ends. It returns the message it holds, if no byte of it was sent.
+//
+// One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could
+// not be interrupted.
+func (s *session) write(o *outgoing) (unsent *outgoing) {
+	for {
+		if o == nil {
+			select {
+			case o = <-s.p.queue:
+			case <-s.ended:
+				return nil
+			}
+		}
+		if !s.mayWrite() {
+			return o
+		}
+		switch err := s.send(o); {
+		case errors.Is(err, amqp.ErrClosed):
+			s.p.ledger.putBack(o)
+			return o
+		case err != nil:
+			s.cut(err)
+			return nil
+		}
+		o = nil
+	}
+}
+
+// send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other
+// error it may have been.
+func (s *session) send(o *outgoing) error {
+	if !s.p.ledger.take(o) {
+		s.p.freeSlot()
+		return nil
+	}
+	if s.maxHeader > 0 && o.headerSize > s.maxHeader {
+		s.p.settle(o, o.fail(false, fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection has "+
+			"room for %d, because brokers add headers",
+			ErrInvalid, o.headerSize, s.maxHeader)))
+		return nil
+	}
+	confirm, err := s.ch.PublishWithDeferredConfirm(o.exchange, o.key, true, false, o.msg)
+	if err != nil {
+		return err
+	}
+	s.p.ledger.noteWritten(o, confirm)
+	s.written <- o
+	return nil
+}
+
+// mayWrite waits while the broker blocks the connection. It returns false if the session ends.
+func (s *session) mayWrite() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+	}
+	gate := s.gate()
+	if gate == nil {
+		return true
+	}
+	select {
+	case <-gate:
+		return true
+	case <-s.ended:
+		return false
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -65,8 +66,12 @@ type step struct {
 
 func steps(s Spec) []step {
 	var all []step
-	for _, exchange := range s.exchanges() {
-		all = append(all, exchangeStep(exchange, s.ExchangeType))
+	named := map[string]bool{}
+	for _, b := range s.Bindings {
+		if s.ExchangeType != "" && !named[b.Exchange] {
+			named[b.Exchange] = true
+			all = append(all, exchangeStep(b.Exchange, s.ExchangeType, nil))
+		}
 	}
 	all = append(all, deadLetterSteps(s)...)
 	all = append(all, queueStep(s.Queue, s.arguments()))
@@ -82,7 +87,7 @@ func steps(s Spec) []step {
 // deadLetterSteps declare the dead-letter route.
 func deadLetterSteps(s Spec) []step {
 	return []step{
-		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout),
+		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout, nil),
 		queueStep(s.DeadLetterQueue, broker.DeadLetterArguments()),
 		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
 	}
@@ -92,24 +97,21 @@ func deadLetterSteps(s Spec) []step {
 func delaySteps(queue string) []step {
 	all := []step{
 		queueStep(broker.DelayLost, broker.DeadLetterArguments()),
-		exchangeStep(broker.DelayLost, amqp.ExchangeFanout),
+		exchangeStep(broker.DelayLost, amqp.ExchangeFanout, nil),
 		bindStep(broker.DelayLost, Binding{Exchange: broker.DelayLost}),
-		{what: fmt.Sprintf("exchange %q", broker.DelayExchange), do: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(broker.DelayExchange, amqp.ExchangeDirect, true, false, false, false,
-				broker.DelayArguments())
-		}},
+		exchangeStep(broker.DelayExchange, amqp.ExchangeDirect, broker.DelayArguments()),
 		bindStep(queue, Binding{Exchange: broker.DelayExchange, Key: queue}),
 	}
 	for _, b := range broker.Buckets {
-		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout),
+		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout, nil),
 			bindStep(b.Name, Binding{Exchange: b.Name}))
 	}
 	return all
 }
 
-func exchangeStep(name, kind string) step {
+func exchangeStep(name, kind string, args amqp.Table) step {
 	return step{what: fmt.Sprintf("exchange %q", name), do: func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclare(name, kind, true, false, false, false, nil)
+		return ch.ExchangeDeclare(name, kind, true, false, false, false, args)
 	}}
 }
 
@@ -186,11 +188,11 @@ func differences(have broker.Declared, want amqp.Table) []string {
 
 func shown(args amqp.Table, name string) string {
 	v, set := args[name]
-	if !set {
+	switch s, text := v.(string); {
+	case !set:
 		return "unset"
-	}
-	if s, ok := v.(string); ok {
-		return fmt.Sprintf("%q", s)
+	case text:
+		return strconv.Quote(s)
 	}
 	return fmt.Sprint(v)
 }

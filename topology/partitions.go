@@ -15,7 +15,7 @@ import (
 // bound to the partitions. The fanout comes last, so that no message is published before all partitions are there.
 func partitionSteps(s Spec, hash string) []step {
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
-	all := append(deadLetterSteps(s), exchangeStep(chooser, hash))
+	all := append(deadLetterSteps(s), exchangeStep(chooser, hash, nil))
 	for i := range s.Partitions {
 		name := broker.Partition(s.Queue, i)
 		b := Binding{Exchange: chooser}
@@ -24,7 +24,7 @@ func partitionSteps(s Spec, hash string) []step {
 		}
 		all = append(all, queueStep(name, s.arguments()), bindStep(name, b))
 	}
-	return append(all, exchangeStep(s.Queue, amqp.ExchangeFanout), step{
+	return append(all, exchangeStep(s.Queue, amqp.ExchangeFanout, nil), step{
 		what: fmt.Sprintf("binding of exchange %q to exchange %q", chooser, s.Queue),
 		do:   func(ch *amqp.Channel) error { return ch.ExchangeBind(chooser, "", s.Queue, false, nil) },
 	})

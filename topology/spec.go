@@ -162,17 +162,6 @@ func (s Spec) validate() error {
 	return nil
 }
 
-// exchanges names the exchanges to declare, each once.
-func (s Spec) exchanges() []string {
-	var names []string
-	for _, b := range s.Bindings {
-		if s.ExchangeType != "" && !slices.Contains(names, b.Exchange) {
-			names = append(names, b.Exchange)
-		}
-	}
-	return names
-}
-
 // arguments of the queue itself.
 func (s Spec) arguments() amqp.Table {
 	args := amqp.Table{

@@ -3,9 +3,14 @@ package broker
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -183,4 +188,131 @@ func (h Headers) counts(name string) bool {
 		return h.tie == tiedToQueue
 	}
 	return h.own()
+}
+
+// FingerprintPrefix begins a fingerprint.
+const FingerprintPrefix = "fp:"
+
+// Fingerprint names a message without an id by its content: CorrelationId, Type and body, which dead-lettering does
+// not change. Messages that are equal in these, and in the id, have the same one.
+func Fingerprint(id, correlation, kind string, body []byte) string {
+	head, _ := json.Marshal([]string{id, correlation, kind}) // of strings: it cannot fail
+	sum := sha256.New()
+	sum.Write(head)
+	sum.Write(body)
+	return FingerprintPrefix + hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+// Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if
+// there is one. Either may be newer: a replay removes x-death and changes the header; a tool that moves a dead letter
+// back keeps the header and brings a new x-death. A change of either begins a generation, so their order does not
+// matter.
+//
+// RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
+func (h Headers) Generation() string {
+	if d, ok := h.NewestDeath(); ok {
+		return h.GenerationAfter(d.Count, d.Time)
+	}
+	return h.FirstGeneration()
+}
+
+// FirstGeneration names the generation that a publish or a replay began. A copy from a delay queue has the generation
+// that it carries.
+func (h Headers) FirstGeneration() string {
+	if h.CopyNumber() > 0 {
+		if v, ok := h.table[CopyGenerationHeader].(string); ok && v != "" {
+			return v
+		}
+	}
+	if h.own() {
+		if v := generationIn(h.table); v != "" {
+			return "header:" + v
+		}
+	}
+	return ""
+}
+
+// GenerationAfter names the generation that began when a message with these headers came back from a death.
+func (h Headers) GenerationAfter(count int64, at time.Time) string {
+	death := fmt.Sprintf("%d@%d", count, at.Unix())
+	if first := h.FirstGeneration(); first != "" {
+		return death + " " + first
+	}
+	return death
+}
+
+// ParseGeneration returns the death in the name of a generation; false if the name has none.
+func ParseGeneration(name string) (count int64, at time.Time, ok bool) {
+	death, _, _ := strings.Cut(name, " ")
+	n, t, _ := strings.Cut(death, "@")
+	count, errCount := strconv.ParseInt(n, 10, 64)
+	unix, errTime := strconv.ParseInt(t, 10, 64)
+	return count, time.Unix(unix, 0), errCount == nil && errTime == nil
+}
+
+// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
+// than a body.
+type Death struct {
+	Queue    string // in which the message died
+	Exchange string // to which it had been published
+	Key      string // with which it had been published; the first, if there were several
+	Reason   string // "rejected", "delivery_limit", "expired", "maxlen"
+	Time     time.Time
+	Count    int64
+}
+
+// ByConsumer reports whether a consumer caused the death, by a reject or by a delivery limit.
+func (d Death) ByConsumer() bool { return d.Reason == "rejected" || d.Reason == "delivery_limit" }
+
+// Deaths reads the x-death header, newest first. It ignores malformed entries.
+func Deaths(headers amqp.Table) []Death {
+	list, _ := headers["x-death"].([]any)
+	var out []Death
+	for _, entry := range list {
+		t, _ := entry.(amqp.Table)
+		d := Death{Count: Integer(t["count"])}
+		d.Queue, _ = t["queue"].(string)
+		d.Exchange, _ = t["exchange"].(string)
+		d.Reason, _ = t["reason"].(string)
+		d.Time, _ = t["time"].(time.Time)
+		if keys, _ := t["routing-keys"].([]any); len(keys) > 0 {
+			d.Key, _ = keys[0].(string)
+		}
+		if d.Queue != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// NewestDeath is the newest death in this queue by a consumer, and whether there is one. An entry without a time is not
+// the broker's, and would never change.
+func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
+	for _, d := range Deaths(headers) {
+		if d.Queue == queue && d.ByConsumer() {
+			return d, !d.Time.IsZero()
+		}
+	}
+	return Death{}, false
+}
+
+// maxInteger is the largest integer that every language reads exactly: 2^53-1.
+const maxInteger = 1<<53 - 1
+
+// Integer is a header's whole number, whatever its type: libraries of other languages do not tell the types apart. It
+// is 0 if it is none, or beyond ±(2^53-1).
+func Integer(v any) int64 {
+	var n int64
+	switch v := reflect.ValueOf(v); {
+	case v.CanInt():
+		n = v.Int()
+	case v.CanUint():
+		n = int64(min(v.Uint(), math.MaxInt64))
+	case v.CanFloat() && v.Float() == math.Trunc(v.Float()) && math.Abs(v.Float()) <= maxInteger:
+		n = int64(v.Float())
+	}
+	if n < -maxInteger || n > maxInteger {
+		return 0
+	}
+	return n
 }

@@ -160,3 +160,144 @@ func (q Queue) DeliveryLimit() (int64, bool) {
 	}
 	return q.Smaller(ArgDeliveryLimit)
 }
+
+// Position is where a requeued message goes.
+type Position int
+
+// Where a requeued message goes.
+const (
+	PositionUnknown   Position = iota // neither a classic nor a quorum queue, or the version of the broker is not known
+	PositionOriginal                  // its original position, before messages that came after it
+	PositionHead                      // the head, behind messages that were returned before it
+	PositionTail                      // the tail, behind all others
+	PositionDiscarded                 // nowhere: the first return discards it
+)
+
+// EnoughReturns is the delivery limit from which on a dead-letter queue may be read, however often its messages were
+// returned before: a message brings its count along from the queue in which it died (RabbitMQ 4.3), so the counts of
+// a queue are never known for certain.
+const EnoughReturns = 1_000_000
+
+// brokerDeliveryLimit is that of a quorum queue without one, from RabbitMQ 4.0 on.
+const brokerDeliveryLimit = 20
+
+// Requeue is where a requeued message goes, by type, version and delivery limit:
+//
+//	                        3.10       4.0          4.3
+//	classic                 original   original     original
+//	quorum, no limit        tail       head, to 20  head, to 20
+//	quorum, limit N > 0     head, to N head, to N   head, to N
+//	quorum, limit -1        discarded  tail         head
+//
+// A policy that is not known may set another limit: see PolicyKnown.
+func (q Queue) Requeue() Position {
+	limit, set := q.DeliveryLimit()
+	switch {
+	case q.Type == Classic:
+		return PositionOriginal
+	case q.Type != Quorum || q.Version == (Version{}):
+		return PositionUnknown
+	case set && limit < 0 && q.Version.Before(4, 0):
+		return PositionDiscarded
+	case !set && q.Version.Before(4, 0), set && limit < 0 && q.Version.Before(4, 3):
+		return PositionTail
+	}
+	return PositionHead
+}
+
+// ReturnLimit is how often a message may return to a quorum queue before the broker dead-letters or drops it, and
+// whether there is such a limit. A message is delivered once more than that.
+func (q Queue) ReturnLimit() (int64, bool) {
+	limit, set := q.DeliveryLimit()
+	switch {
+	case q.Type != Quorum || set && limit < 0 || !set && q.Version.Before(4, 0):
+		return 0, false
+	case !set:
+		return brokerDeliveryLimit, true
+	}
+	return limit, true
+}
+
+// Arguments of a queue.
+const (
+	ArgType               = "x-queue-type"
+	ArgDeadLetterExchange = "x-dead-letter-exchange"
+	ArgDeadLetterKey      = "x-dead-letter-routing-key"
+	ArgStrategy           = "x-dead-letter-strategy"
+	ArgOverflow           = "x-overflow"
+	ArgDeliveryLimit      = "x-delivery-limit"
+	ArgSingleActive       = "x-single-active-consumer"
+	ArgMaxPriority        = "x-max-priority"
+	ArgDelayedRetry       = "x-delayed-retry-type"
+	ArgTTL                = "x-message-ttl"
+	ArgExpires            = "x-expires"
+	ArgMaxLength          = "x-max-length"
+	ArgMaxLengthBytes     = "x-max-length-bytes"
+	ArgConsumerTimeout    = "x-consumer-timeout"
+)
+
+// ArgPriority is an argument of a consumer: its priority; absent, 0.
+const ArgPriority = "x-priority"
+
+// DefaultDeliveryLimit is what a queue is declared with. It is far above any number of retries. It still ends the loop
+// of a message that no client can decode, each delivery of which costs the connection.
+const DefaultDeliveryLimit = 1000
+
+// DeadLetterLimit is the delivery limit of a dead-letter queue: dead letters may be read any number of times. A quorum
+// queue without a limit deletes a message at the 21st return (4.0.5, 4.3.6), and one with the limit -1 at the first
+// (3.10.8). All versions take a positive limit alike, and return the message to the head of the queue.
+const DeadLetterLimit = 1<<31 - 1
+
+// ExchangeFor names the dead-letter exchange that a queue gets if nothing else is asked for.
+func ExchangeFor(queue string) string { return queue + ".dlx" }
+
+// DeadLetterQueueFor names the dead-letter queue that a queue gets if nothing else is asked for.
+func DeadLetterQueueFor(queue string) string { return queue + ".dlq" }
+
+// DeadLetterArguments are those of a dead-letter queue.
+func DeadLetterArguments() amqp.Table {
+	return amqp.Table{ArgType: Quorum, ArgDeliveryLimit: int64(DeadLetterLimit)}
+}
+
+// Merge copies tables into a new one; later ones win.
+func Merge(tables ...amqp.Table) amqp.Table {
+	out := amqp.Table{}
+	for _, t := range tables {
+		for k, v := range t {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Version is a release of RabbitMQ, as far as its behavior differs. The zero version could not be read.
+type Version struct{ Major, Minor int }
+
+// VersionOf is the version of the broker that a connection leads to.
+func VersionOf(conn *amqp.Connection) Version {
+	release, _ := conn.Properties["version"].(string)
+	v, _ := ParseVersion(release)
+	return v
+}
+
+// ParseVersion reads "3.10.8", "4.3.6+2.g0123" or "4.1.0-rc.1".
+func ParseVersion(s string) (Version, bool) {
+	var v Version
+	if _, err := fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor); err != nil || v.Major < 0 || v.Minor < 0 {
+		return Version{}, false
+	}
+	return v, true
+}
+
+// Before reports whether the version is older than major.minor.
+func (v Version) Before(major, minor int) bool {
+	return v.Major < major || v.Major == major && v.Minor < minor
+}
+
+// String is "4.3", or "of unknown version".
+func (v Version) String() string {
+	if v == (Version{}) {
+		return "of unknown version"
+	}
+	return fmt.Sprintf("%d.%d", v.Major, v.Minor)
+}

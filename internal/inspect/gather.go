@@ -86,29 +86,24 @@ func (g gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x 
 	if err := broker.UnlessRefused(err); err != nil || x.Exists == broker.No || !f.asks() {
 		return x, err
 	}
-	have, err := g.askExchange(ctx, f.VHost, name)
+	have, err := g.api.Exchange(ctx, f.VHost, name)
+	var bindings []broker.Binding
+	if err == nil {
+		bindings, err = g.api.Bindings(ctx, f.VHost, name)
+	}
+	var policies []broker.Policy
+	if err == nil && have.Policy != "" {
+		policies, err = g.api.UserPolicies(ctx, f.VHost)
+	}
 	switch {
 	case err == nil:
-		x = have
+		x = known(have, bindings, policies)
 	case errors.Is(err, broker.ErrNoObject) && x.Exists == broker.Unknown:
 		x.Exists = broker.No
 	default:
 		f.silent(err)
 	}
 	return x, ctx.Err()
-}
-
-func (g gatherer) askExchange(ctx context.Context, vhost, name string) (Exchange, error) {
-	have, err := g.api.Exchange(ctx, vhost, name)
-	if err != nil {
-		return Exchange{}, err
-	}
-	bindings, err := g.api.Bindings(ctx, vhost, name)
-	if err != nil || have.Policy == "" {
-		return known(have, bindings, nil), err
-	}
-	policies, err := g.api.UserPolicies(ctx, vhost)
-	return known(have, bindings, policies), err
 }
 
 // vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.

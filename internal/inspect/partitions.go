@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,12 +147,7 @@ func judgeBindings(queue string, n int, leads, chooses []broker.Binding) (out []
 			}
 			delete(count, name)
 		}
-		others := make([]string, 0, len(count))
-		for name := range count {
-			others = append(others, name)
-		}
-		slices.Sort(others)
-		for _, name := range others {
+		for _, name := range slices.Sorted(maps.Keys(count)) {
 			out = append(out, Say("partition-bindings", Vars{"exchange": quoted(from), "to": quoted(name), "n": count[name],
 				"want": "none"}))
 		}

@@ -2,6 +2,10 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -133,4 +137,132 @@ func policyText(q broker.Queue) string {
 		return "the operator policy"
 	}
 	return fmt.Sprintf("policy %q", q.PolicyName)
+}
+
+// membersRule judges whether the replicas of the queue and of its dead-letter queues are up. Only a close look
+// applies it, so that a node that restarts keeps no consumer from starting.
+func membersRule(f Facts, _ Need, report func(Finding)) {
+	if f.Vitals == nil {
+		return
+	}
+	queueMembers(f.Queue, report)
+	for _, q := range f.Vitals.Targets {
+		queueMembers(q, func(x Finding) { report(x.about(q.Name)) })
+	}
+}
+
+func queueMembers(q broker.Queue, report func(Finding)) {
+	down := q.Down()
+	if q.Type != broker.Quorum || len(down) == 0 {
+		return
+	}
+	up := len(q.Members) - len(down)
+	entry := CodeMemberDown
+	if up < q.Majority() {
+		entry = CodeMinority
+	}
+	report(Say(entry, Vars{
+		"queue": quoted(q.Name), "nodes": strings.Join(down, ", "),
+		"up": up, "members": len(q.Members), "majority": q.Majority(),
+	}))
+}
+
+// OfAlarms returns a finding for each resource that nodes have too little of.
+func OfAlarms(alarms []broker.Alarm) (out []Finding) {
+	nodes := map[string][]string{}
+	for _, a := range alarms {
+		nodes[a.Resource] = append(nodes[a.Resource], a.Node)
+	}
+	for _, r := range slices.Sorted(maps.Keys(nodes)) {
+		entry := CodeAlarm + "/" + r
+		if _, known := catalogue[entry]; !known {
+			entry = CodeAlarm
+		}
+		slices.Sort(nodes[r])
+		out = append(out, Say(entry, Vars{"resource": quoted(r), "nodes": strings.Join(nodes[r], ", ")}))
+	}
+	return out
+}
+
+const (
+	defaultBackoff         = 30 * time.Second
+	defaultConsumerTimeout = 30 * time.Minute // the broker's
+	usualPrefetch          = 10
+)
+
+// consumersRule judges the present consumers of the queue.
+func consumersRule(f Facts, _ Need, report func(Finding)) {
+	if f.Vitals == nil {
+		return
+	}
+	var auto, unbounded, prior []broker.Consumer
+	for _, c := range f.Vitals.Consumers {
+		switch {
+		case !c.Acks:
+			auto = append(auto, c)
+		case c.Prefetch == 0:
+			unbounded = append(unbounded, c)
+		}
+		if c.Priority() != 0 {
+			prior = append(prior, c)
+		}
+	}
+	if len(auto) > 0 {
+		report(Say("auto-ack", Vars{"consumers": counted(auto, len(f.Vitals.Consumers))}))
+	}
+	if len(unbounded) > 0 {
+		report(Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)),
+			"prefetch": usualPrefetch}))
+	}
+	// Measured on 4.3.6; neither 3.10.8 nor 4.0.5 stops so (TestGhostOfAConsumerWithAPriority).
+	if len(prior) > 0 && f.Type == broker.Quorum && f.SingleActive() && !f.Version.Before(4, 3) {
+		report(Say("consumer-priority", Vars{"consumers": counted(prior, len(f.Vitals.Consumers))}))
+	}
+}
+
+// counted counts some consumers and names one of them.
+func counted(some []broker.Consumer, of int) string {
+	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Connection())
+}
+
+// consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
+func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
+	if f.Vitals == nil || f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
+		return // classic queues have no timeout from 4.3 on
+	}
+	backoff := need.MaxBackoff
+	if backoff == 0 {
+		backoff = defaultBackoff
+	}
+	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
+	if ms, set := f.Smaller(broker.ArgConsumerTimeout); set && ms > 0 {
+		timeout = broker.Milliseconds(ms)
+	}
+	for _, c := range f.Vitals.Consumers {
+		if c.Acks {
+			prefetch = max(prefetch, c.Prefetch)
+		}
+		if t := c.Timeout(); t > 0 {
+			timeout = min(timeout, t)
+		}
+	}
+	if timeout/time.Duration(prefetch) < backoff {
+		report(Say("consumer-timeout", Vars{
+			"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": time.Duration(prefetch) * backoff,
+		}))
+	}
+}
+
+// messagesRule judges the messages that are in the queue now.
+func messagesRule(f Facts, need Need, report func(Finding)) {
+	if f.Vitals == nil {
+		return
+	}
+	v := f.Vitals
+	if transient := v.Bytes - v.PersistentBytes; f.Type == broker.Classic && f.Durable && transient > 0 {
+		report(Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))
+	}
+	if need.Ordered && v.Priorities > 1 {
+		report(Say("priorities-used", Vars{"n": v.Priorities}))
+	}
 }

@@ -14,19 +14,26 @@ func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
 	}
 	for _, q := range f.Vitals.Targets {
 		about := func(x Finding) { report(x.about(q.Name)) }
-		queueLifetime(q, about)
-		queueTTL(f, q, about)
-		queueLimited(f, q, about)
+		switch why := Temporary(q); {
+		case len(why) > 0:
+			about(Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]}))
+		case q.Type == broker.Classic:
+			about(Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit}))
+		}
+		back := func(l Loop) bool { return slices.Contains(l.through, Node{Name: q.Name}) } // has a finding of its own
+		if ms, set := q.TTL(); set && q.Type != "" && !slices.ContainsFunc(f.Route.Loops, back) {
+			about(Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)}))
+		}
+		if q.Limited() && q.Type != "" {
+			severity, effect := fullEffect(f, q)
+			if severity == Error && f.keptElsewhere(q) {
+				severity = Warning
+				effect += "; another dead-letter queue keeps them"
+			}
+			about(Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
+				"effect": effect}).as(severity))
+		}
 		queueReturns(q, about)
-	}
-}
-
-func queueLifetime(q broker.Queue, report func(Finding)) {
-	switch why := Temporary(q); {
-	case len(why) > 0:
-		report(Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]}))
-	case q.Type == broker.Classic:
-		report(Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit}))
 	}
 }
 
@@ -45,32 +52,6 @@ func Temporary(q broker.Queue) (why []string) {
 		why = append(why, "is not durable: a restart of the broker deletes it")
 	}
 	return why
-}
-
-// queueTTL judges whether dead letters stay. A queue of a loop has a finding of its own.
-func queueTTL(f Facts, q broker.Queue, report func(Finding)) {
-	if ms, set := q.TTL(); set && q.Type != "" && !f.passes(q.Name) {
-		report(Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)}))
-	}
-}
-
-// passes reports whether dead letters come back to f through the queue of that name.
-func (f Facts) passes(queue string) bool {
-	return slices.ContainsFunc(f.Route.Loops, func(l Loop) bool { return slices.Contains(l.through, Node{Name: queue}) })
-}
-
-// queueLimited judges what happens to the dead letters of f once q is full.
-func queueLimited(f Facts, q broker.Queue, report func(Finding)) {
-	if !q.Limited() || q.Type == "" {
-		return
-	}
-	severity, effect := fullEffect(f, q)
-	if severity == Error && f.keptElsewhere(q) {
-		severity = Warning
-		effect += "; another dead-letter queue keeps them"
-	}
-	report(Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
-		"effect": effect}).as(severity))
 }
 
 // fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as
@@ -108,16 +89,13 @@ func (f Facts) keptElsewhere(q broker.Queue) bool {
 	return false
 }
 
-// enoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
-const enoughReturns = 1_000_000
-
 // FewReturns says whether the broker deletes a dead letter that was read a few times, and its limit.
 func FewReturns(q broker.Queue) (int64, bool) {
 	limit, limited := q.ReturnLimit()
 	if q.Requeue() == broker.PositionDiscarded {
 		limit, limited = q.DeliveryLimit()
 	}
-	return limit, limited && limit < enoughReturns
+	return limit, limited && limit < broker.EnoughReturns
 }
 
 // queueReturns judges how often a dead letter may be read.
@@ -136,4 +114,105 @@ func queueReturns(q broker.Queue, report func(Finding)) {
 		entry += "/argument"
 	}
 	report(Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": broker.DeadLetterLimit}))
+}
+
+// margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
+const margin = 3
+
+// spareReturns is how many returns beyond its own retries a message should be allowed: those that its neighbors cost
+// it.
+const spareReturns = 100
+
+// requeueRule judges where a requeued message goes.
+func requeueRule(f Facts, need Need, report func(Finding)) {
+	position := f.Requeue()
+	switch {
+	case position == broker.PositionOriginal, position == broker.PositionHead, f.Type == "":
+		return
+	case f.Type != broker.Quorum:
+		report(Say("queue-type", Vars{"type": quoted(f.Type)}))
+		return
+	case position == broker.PositionUnknown:
+		report(Say(CodeTail+"/version", nil))
+		return
+	}
+	code, until, has := CodeTail, "4.3", "has no delivery limit"
+	if f.Version.Before(4, 0) {
+		until = "4.0"
+	}
+	if limit, set := f.DeliveryLimit(); set {
+		has = fmt.Sprintf("has the delivery limit %d", limit)
+	}
+	if position == broker.PositionDiscarded {
+		code = CodeDiscard
+	}
+	report(Say(code, Vars{"limit": has, "version": f.Version, "until": until,
+		"raise": f.raiseLimit(need.SpareLimit())}))
+}
+
+// DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a
+// message be delivered N+1 times.
+func DeliveryLimitRule(f Facts, need Need, report func(Finding)) {
+	limit, limited := f.ReturnLimit()
+	retries := need.retries()
+	if !limited || f.Version == (broker.Version{}) || limit >= retries+spareReturns {
+		return // requeueRule judges a queue without a limit
+	}
+	entry, allowed := CodeLimitLow, "no retries"
+	if limit > margin {
+		allowed = fmt.Sprintf("%d of %d retries", limit-margin-1, retries)
+	}
+	switch {
+	case limit > retries+margin && f.Version.Before(4, 3):
+		entry = CodeLimitTight + "/old"
+	case limit > retries+margin:
+		entry = CodeLimitTight
+	}
+	report(Say(entry, Vars{
+		"limit": f.limitText(limit), "allowed": allowed, "margin": margin,
+		"raise": f.raiseLimit(need.SpareLimit()),
+	}))
+}
+
+func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
+
+// SpareLimit is a delivery limit that no rule objects to.
+func (n Need) SpareLimit() int64 {
+	return max(broker.DefaultDeliveryLimit, n.retries()+spareReturns)
+}
+
+// limitText says which delivery limit is in force, and what sets it.
+func (f Facts) limitText(limit int64) string {
+	_, set := f.DeliveryLimit()
+	arg, byArgument := f.Args[broker.ArgDeliveryLimit].(int64)
+	switch {
+	case !set:
+		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", limit, f.Version)
+	case byArgument && arg == limit:
+		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, broker.ArgDeliveryLimit)
+	}
+	return fmt.Sprintf("the delivery limit is %d, by %s", limit, policyText(f.Queue))
+}
+
+// LimitFixed reports whether the argument keeps a policy from raising the delivery limit to want.
+func (f Facts) LimitFixed(want int64) bool {
+	arg, byArgument := f.Args[broker.ArgDeliveryLimit].(int64)
+	return byArgument && arg < want && (arg >= 0 || f.Version.Before(4, 0))
+}
+
+// raiseLimit says how to raise the delivery limit to want.
+func (f Facts) raiseLimit(want int64) string {
+	if f.LimitFixed(want) {
+		return fmt.Sprintf("drain and delete the queue, then declare it again with %s=%d and its other arguments: "+
+			"an argument cannot be changed, and a policy only lowers it", broker.ArgDeliveryLimit, want)
+	}
+	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
+		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
+	}
+	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want,
+		broker.ArgDeliveryLimit, want)
+	if !f.PolicyKnown {
+		fix += "; if a policy sets it already, give the URL of the management API (Management), which shows it"
+	}
+	return fix
 }

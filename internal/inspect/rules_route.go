@@ -20,7 +20,7 @@ func lost(need Need) Severity {
 // deadLetterRule judges whether the queue names a dead-letter exchange that exists.
 func deadLetterRule(f Facts, need Need, report func(Finding)) {
 	exchange, set := f.DeadLetterExchange()
-	key, _ := f.DeadLetterKey()
+	key, fixed := f.DeadLetterKey()
 	switch {
 	case f.Type == "": // readableRule
 	case !set && need.AllowDrop:
@@ -30,7 +30,7 @@ func deadLetterRule(f Facts, need Need, report func(Finding)) {
 		report(Say(CodeDeadLetterUnproven, nil))
 	case f.Exchange.Exists == broker.No:
 		report(Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need)))
-	case f.noNamedQueue():
+	case fixed && exchange == "" && key != f.Name && f.Known.Queues[key] == nil: // of the default exchange
 		report(Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need)))
 	}
 }
@@ -51,25 +51,21 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	switch {
 	case len(reached) == 0:
-		report(unbound(f, need, v))
+		entry := CodeUnbound
+		if len(f.Exchange.Bindings) > 0 {
+			entry += "/key"
+		}
+		x := Say(entry, v).as(lost(need))
+		if f.Exchange.Alternate != "" {
+			x.Severity = Warning
+			x.Seen += "; a policy or an alternate exchange may lead on"
+			x.Fix += ", or check that the alternate exchange reaches one"
+		}
+		report(x)
 	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
 	case !fixed && f.Exchange.Picks():
 		report(Say("dead-letter-key-open", v))
 	}
-}
-
-func unbound(f Facts, need Need, v Vars) Finding {
-	entry := CodeUnbound
-	if len(f.Exchange.Bindings) > 0 {
-		entry += "/key"
-	}
-	x := Say(entry, v).as(lost(need))
-	if f.Exchange.Alternate != "" {
-		x.Severity = Warning
-		x.Seen += "; a policy or an alternate exchange may lead on"
-		x.Fix += ", or check that the alternate exchange reaches one"
-	}
-	return x
 }
 
 // keys lists a few routing keys.

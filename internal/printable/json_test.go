@@ -12,8 +12,8 @@ import (
 func TestJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"order":17,"note":"\u001b[2J \"quoted\\\" ]}","empty":{},"none":[ ],"list":[1,-2.5e3,true,false,null,[[]],{"a":""}]}`,
-		"  [1 ,\n\t2]", `"text"`, `17`, `{}`, `[]`, `[[],[{}]]`, `{"größe":"ß"}`, strings.Repeat("[", 100) +
-			strings.Repeat("]", 100),
+		"  [1 ,\n\t2]", `"text"`, `17`, `{}`, `[]`, `[[],[{}]]`, `{"größe":"ß"}`, strings.Repeat("[", deepestIndent) +
+			strings.Repeat("]", deepestIndent),
 	} {
 		var want bytes.Buffer
 		if err := json.Indent(&want, []byte(strings.TrimSpace(text)), "", "  "); err != nil {

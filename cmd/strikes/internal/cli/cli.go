@@ -15,8 +15,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/similar"
 )
 
 // Streams connect a command to the outside.
@@ -141,7 +141,7 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]),
-		similar.Question(args[0], names, ""), cmd.CommandPath())
+		printable.DidYouMean(args[0], names, ""), cmd.CommandPath())
 }
 
 // quotable is an argument as an error may quote it: a URL in the wrong place may hold a password.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/similar"
 )
 
 // aliases are other names of flags.
@@ -137,7 +137,7 @@ func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	like := ""
 	if unknown.GetSpecifiedShortnames() == "" {
-		like = similar.Question(name, names, "--")
+		like = printable.DidYouMean(name, names, "--")
 	}
 	switch {
 	case like != "":

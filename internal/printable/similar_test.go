@@ -1,8 +1,8 @@
-package similar
+package printable
 
 import "testing"
 
-func TestQuestion(t *testing.T) {
+func TestDidYouMean(t *testing.T) {
 	names := []string{"list", "show", "replay", "drop", "dead-letter-queue"}
 	for name, want := range map[string]string{
 		"lst": `; did you mean "list"?`, "lists": `; did you mean "list"?`, "LIST": `; did you mean "list"?`,
@@ -11,15 +11,15 @@ func TestQuestion(t *testing.T) {
 		"":     "",
 		"list": "",
 	} {
-		if got := Question(name, names, ""); got != want {
+		if got := DidYouMean(name, names, ""); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
-	if got := Question("orders.dlq", []string{"orders.dlq.old", "orders.dlp", "orders", "other"},
+	if got := DidYouMean("orders.dlq", []string{"orders.dlq.old", "orders.dlp", "orders", "other"},
 		""); got != `; did you mean "orders.dlp" or "orders.dlq.old" or "orders"?` {
 		t.Error(got)
 	}
-	if got := Question("lst", names, "--"); got != `; did you mean "--list"?` {
+	if got := DidYouMean("lst", names, "--"); got != `; did you mean "--list"?` {
 		t.Error(got)
 	}
 }
