@@ -317,7 +317,11 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		return err
 	}
 	settings.Counter = store
-	o.findManagement(ctx, b, conn, &settings)
+	need, err := o.FindManagement(ctx, b, conn, inspect.Need{})
+	if errors.Is(err, broker.ErrDenied) { // else it is silent: most consumers do without, and the check warns
+		fmt.Fprintf(o.Err, withoutManagement, term.Printable(err.Error(), ""))
+	}
+	settings.Management, settings.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
 		consumer: settings, next: connect.After(conn, b.Dial), work: does,
 		idle: newIdle(o.exitWhenIdle),
@@ -357,18 +361,6 @@ func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queu
 	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", term.Shown(queue), n, n)
 }
 
-// findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is
-// silent if none answers: most consumers do without. The check then warns that it cannot see policies.
-func (o *consume) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
-	c *consumer.Consumer) {
-	if c.Management != "" {
-		return
-	}
-	need, err := b.Management(ctx, conn, inspect.Need{})
-	if errors.Is(err, broker.ErrDenied) {
-		fmt.Fprintf(o.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
-			"tried): %s\n",
-			term.Printable(err.Error(), ""))
-	}
-	c.Management, c.HTTPClient = need.Management, need.HTTPClient
-}
+// withoutManagement is said where the API's usual address was tried in vain.
+const withoutManagement = "strikes: continuing without the management API (none was given, and its usual address was " +
+	"tried): %s\n"

@@ -145,13 +145,9 @@ func (c *storeVerb) addOutput(cmd *cobra.Command, json string) {
 // withQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
 // virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
 func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Queue) error) error {
-	vhost := c.VHost
-	if vhost == "" {
-		b, err := c.Broker()
-		if err != nil {
-			return err
-		}
-		vhost = b.VHost
+	vhost, err := c.StoreVHost()
+	if err != nil {
+		return err
 	}
 	store, err := c.Store(ctx)
 	if err != nil {

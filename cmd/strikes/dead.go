@@ -184,7 +184,19 @@ func (s *wanted) names() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return ": " + term.Names(missing)
+	return ":" + shownIDs(missing, 20)
+}
+
+// shownIDs lists the first of some ids for a line of text, each after a space.
+func shownIDs(ids []string, most int) string {
+	var b strings.Builder
+	for _, id := range ids[:min(most, len(ids))] {
+		b.WriteString(" " + term.Shown(id))
+	}
+	if len(ids) > most {
+		b.WriteString(" …")
+	}
+	return b.String()
 }
 
 // none is the error for no dead letters at all.

@@ -57,12 +57,9 @@ func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
 
 // openStore is open without asking the broker.
 func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
-	b, err := c.Broker()
+	b, err := c.BrokerOfVHost()
 	if err != nil {
 		return nil, err
-	}
-	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.VHost)
 	}
 	if _, err := c.Management(); err != nil {
 		return nil, err

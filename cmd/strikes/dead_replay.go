@@ -251,12 +251,5 @@ func name(b *strings.Builder, matter string, n int, ids []string) {
 	if n == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%d %s:", n, matter)
-	for i, id := range ids {
-		if i == 5 {
-			b.WriteString(" …")
-			break
-		}
-		b.WriteString(" " + term.Shown(id))
-	}
+	fmt.Fprintf(b, "\n%d %s:%s", n, matter, shownIDs(ids, 5))
 }

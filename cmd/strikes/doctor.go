@@ -116,8 +116,11 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	p := &reports{out: c.Out, json: c.json}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(),
-			Named: len(queues) > 0, Probe: c.probe}
+		need, err := c.FindManagement(ctx, b, conn, need)
+		if err != nil {
+			fmt.Fprintf(c.Err, withoutManagement, term.Printable(err.Error(), ""))
+		}
+		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
 				return err
@@ -176,21 +179,6 @@ func (c *examination) need() (inspect.Need, error) {
 		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
 	}
 	return need, nil
-}
-
-// findManagement tries the usual address of the management API, unless one was given.
-func (c *examination) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection,
-	need inspect.Need) inspect.Need {
-	if need.Management != "" {
-		return need
-	}
-	found, err := b.Management(ctx, conn, need)
-	if err != nil {
-		fmt.Fprintf(c.Err, "strikes: continuing without the management API (none was given, and its usual address was "+
-			"tried): %s\n",
-			term.Printable(err.Error(), ""))
-	}
-	return found
 }
 
 // list names every queue to examine.

@@ -175,23 +175,15 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 	if c.unchecked {
 		return nil
 	}
-	b, err := c.Broker()
+	b, err := c.BrokerOfVHost()
 	if err != nil {
+		return fmt.Errorf("%w (--unchecked skips this check)", err)
+	}
+	if _, err := c.Management(); err != nil {
 		return err
 	}
-	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
-		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen "+
-			"(--unchecked skips this check)", b.VHost, vhost)
-	}
-	api, err := c.Management()
-	if err != nil {
-		return err
-	}
-	need := inspect.Need{Queue: queue, MaxRetries: c.maxRetries, Management: api}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		if need.Management == "" {
-			need, _ = b.Management(ctx, conn, need) // without the API, AMQP shows the argument
-		}
+		need, _ := c.FindManagement(ctx, b, conn, inspect.Need{Queue: queue, MaxRetries: c.maxRetries})
 		return c.checkDeliveryLimit(ctx, conn, need)
 	})
 	err = c.NoQueue(ctx, b, queue, err)

@@ -108,7 +108,7 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 }
 
 func newCollector(o statusOptions, queue string) (*collector, error) {
-	b, err := o.Broker()
+	b, err := o.BrokerOfVHost()
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +125,6 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.Most < 0:
 		return nil, cli.Refused("limit", l.Most, "0 or more")
-	case o.VHost != "" && o.VHost != b.VHost:
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
 	return l, nil
 }

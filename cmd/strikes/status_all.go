@@ -46,16 +46,13 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 
 // newQueues returns the queues of the broker's virtual host, without their store.
 func newQueues(o connect.Flags) (*ops.Queues, error) {
-	b, err := o.Broker()
+	b, err := o.BrokerOfVHost()
 	if err != nil {
 		return nil, err
 	}
 	api, err := o.Management()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case o.VHost != "" && o.VHost != b.VHost:
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
 	return &ops.Queues{VHost: b.VHost, Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management}, nil
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -150,4 +151,35 @@ func quotable(arg string) string {
 		return setting.RedactURL(arg)
 	}
 	return arg
+}
+
+// Confirm returns nil if a destructive step may be taken: yes is true, or the user at the terminal agrees. Without a
+// terminal it points at --dry-run if the command has it.
+func (s Streams) Confirm(ctx context.Context, yes, dryRun bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !term.IsTerminal(s.In) || !term.IsTerminal(s.Err):
+		hint := ""
+		if dryRun {
+			hint = " (--dry-run shows what would be done)"
+		}
+		return Misusef("nothing is done without --yes, because there is no terminal to ask at%s", hint)
+	}
+	fmt.Fprintf(s.Err, "%s [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() { // nothing ends the read of the answer, and after an interruption the process is about to end
+		answer, _ := bufio.NewReader(s.In).ReadString('\n') // the end of the input is a no
+		answers <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case answer := <-answers:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+		return Misusef("nothing is done")
+	case <-ctx.Done():
+		fmt.Fprintln(s.Err)
+		return fmt.Errorf("nothing is done: %w", ctx.Err())
+	}
 }

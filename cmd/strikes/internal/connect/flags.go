@@ -78,6 +78,27 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names. Its connections have the command's name.
 func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.CommandPath()) }
 
+// BrokerOfVHost is Broker for a command that asks it about queues: --vhost must be that of its URL.
+func (f *Flags) BrokerOfVHost() (*Broker, error) {
+	b, err := f.Broker()
+	if err == nil && f.VHost != "" && f.VHost != b.VHost {
+		err = cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", f.VHost, b.VHost)
+	}
+	return b, err
+}
+
+// StoreVHost is the virtual host of the records in the store. Without --vhost the URL of the broker names it.
+func (f *Flags) StoreVHost() (string, error) {
+	if f.VHost != "" {
+		return f.VHost, nil
+	}
+	b, err := f.Broker()
+	if err != nil {
+		return "", err
+	}
+	return b.VHost, nil
+}
+
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {

@@ -21,22 +21,6 @@ func TestShown(t *testing.T) {
 	}
 }
 
-func TestPrintable(t *testing.T) {
-	tests := []struct{ in, keep, want string }{
-		{"plain \"text\" of it's own", "", "plain \"text\" of it's own"},
-		{"two\nlines", "", `two\nlines`},
-		{"two\nlines", "\n", "two\nlines"},
-		{"\x1b]0;title\a", "\n", `\x1b]0;title\a`},
-		{"a\xffb\x0fc", "", `a\xffb\x0fc`},
-		{"\u009b31m", "", `\u009b31m`},
-	}
-	for _, tt := range tests {
-		if got := Printable(tt.in, tt.keep); got != tt.want {
-			t.Errorf("printable(%q, %q) = %q, want %q", tt.in, tt.keep, got, tt.want)
-		}
-	}
-}
-
 func TestBrief(t *testing.T) {
 	tests := []struct {
 		in   string

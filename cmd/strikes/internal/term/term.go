@@ -1,8 +1,7 @@
-// Package term prints on terminals, and asks there: text that no terminal obeys, tables, progress, questions.
+// Package term prints on terminals: text that no terminal obeys, tables, progress.
 package term
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -35,22 +34,6 @@ func Shown(s string) string { return printable.Name(s) }
 
 // Brief returns the first line of a text, cut to about so many characters, fit for a terminal.
 func Brief(s string, most int) string { return printable.Line(s, most) }
-
-// namesShown is how many names a line has.
-const namesShown = 20
-
-// Names lists names for a line of text.
-func Names(ids []string) string {
-	var names []string
-	for _, id := range ids[:min(namesShown, len(ids))] {
-		names = append(names, Shown(id))
-	}
-	text := strings.Join(names, " ")
-	if more := len(ids) - namesShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
 
 // Day has 24 hours.
 const Day = 24 * time.Hour
