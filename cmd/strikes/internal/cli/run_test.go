@@ -54,16 +54,3 @@ func TestErrorsArePlain(t *testing.T) {
 		}
 	}
 }
-
-// TestInFlagsTwice: a text that passes through two printers names each command once.
-func TestInFlagsTwice(t *testing.T) {
-	once := InFlags("declare it again with x-delivery-limit=20 and its other arguments, or let its consumers accept the " +
-		"loss (AllowDrop)")
-	if want := "declare it again with x-delivery-limit=20 (strikes declare --delivery-limit 20) and its other " +
-		"arguments, or let its consumers accept the loss (--allow-drop)"; once != want {
-		t.Errorf("%q, want %q", once, want)
-	}
-	if twice := InFlags(once); twice != once {
-		t.Errorf("the second time: %q", twice)
-	}
-}
