@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/console"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -94,7 +93,18 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	defer store.Close()
-	need, err := findManagement(ctx, o.Flags, b)
+	q, err := newQueues(o.Flags)
+	if err != nil {
+		return err
+	}
+	q.Names, q.Store = o.queues, store.Admin()
+	need := q.API
+	if need.Management == "" {
+		err = b.With(ctx, func(conn *amqp.Connection) error {
+			need, _ = b.Management(ctx, conn, need) // without it the queues are named
+			return nil
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -109,27 +119,10 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misuse(err)
 	}
 	defer c.Close()
-	q, err := newQueues(o.Flags)
-	if err != nil {
-		return err
-	}
-	q.Names, q.Store = o.queues, store.Admin()
 	cache := &ops.Cache{Queues: q, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/", c)
 	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
 	return o.at.serve(ctx, mux, a.Out)
-}
-
-// findManagement returns the management API that is given, or the one at the usual address if it answers.
-func findManagement(ctx context.Context, o connect.Flags, b *connect.Broker) (need inspect.Need, err error) {
-	if need.Management, err = o.Management(); err != nil || need.Management != "" {
-		return need, err
-	}
-	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, _ = b.Management(ctx, conn, need) // without it the queues are named
-		return nil
-	})
-	return need, err
 }
