@@ -24,7 +24,7 @@ type consume struct {
 	connect.Flags
 
 	maxRetries, concurrency, prefetch, breaker int
-	ordered, ackEach, allowDrop, verbose, json bool
+	ordered, allowDrop, verbose, json          bool
 	holdLanes                                  bool
 	laneHeader, backoff, retry, isolation      string
 	healthAddr                                 string // empty: no probes
@@ -139,7 +139,6 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, "+
 		"without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: "+
 		"pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
-	f.BoolVar(&o.ackEach, "ack-each", false, "ack each message as soon as it is handled, not several within about 1ms")
 	f.StringVar(&o.backoff, "backoff", defaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
 			"second, less a random part of up to half")
@@ -165,7 +164,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
 	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "breaker",
-		"patience", "concurrency", "prefetch", "ordered", "partitions", "lane-header", "hold-lanes", "ack-each", "backoff",
+		"patience", "concurrency", "prefetch", "ordered", "partitions", "lane-header", "hold-lanes", "backoff",
 		"delay-above", "retry", "isolation", "handler-timeout", "drain-timeout", "consumer-timeout", "health-addr",
 		"exit-when-idle", "allow-drop")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")
@@ -185,7 +184,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		Retry: retryModes[o.retry], Isolation: isolations[o.isolation],
 		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
 		ConsumerTimeout: o.consumerTimeout, AllowDrop: o.allowDrop,
-		Ordered: o.ordered, HoldLanes: o.holdLanes, Partitions: o.partitions, AckEach: o.ackEach, DelayAbove: o.delayAbove,
+		Ordered: o.ordered, HoldLanes: o.holdLanes, Partitions: o.partitions, DelayAbove: o.delayAbove,
 		Breaker: o.breaker, Patience: o.patience,
 	}
 	var err error

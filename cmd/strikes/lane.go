@@ -157,13 +157,9 @@ func (c *lanes) list(ctx context.Context, queue string) error {
 	if c.limit < 0 {
 		return cli.Refused("limit", c.limit, "0 or more")
 	}
-	vhost := c.VHost
-	if vhost == "" {
-		b, err := c.Broker()
-		if err != nil {
-			return err
-		}
-		vhost = b.VHost
+	vhost, err := c.StoreVHost()
+	if err != nil {
+		return err
 	}
 	store, err := c.Store(ctx)
 	if err != nil {
