@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -150,28 +149,6 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	}
 	_, _ = l.to.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
 }
-
-// undecided is a slog.Handler that leaves out the outcomes which lines shows already. That of a message without an id
-// stays: its fingerprint is shown nowhere else.
-type undecided struct{ slog.Handler }
-
-func (u undecided) Handle(ctx context.Context, r slog.Record) error {
-	shown, named := false, true
-	r.Attrs(func(a slog.Attr) bool {
-		shown, named = shown || a.Key == "outcome", named && a.Key != "fingerprint"
-		return true
-	})
-	if shown && named {
-		return nil
-	}
-	return u.Handler.Handle(ctx, r)
-}
-
-func (u undecided) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return undecided{u.Handler.WithAttrs(attrs)}
-}
-
-func (u undecided) WithGroup(name string) slog.Handler { return undecided{u.Handler.WithGroup(name)} }
 
 // observers are called one after the other.
 type observers []consumer.Observer

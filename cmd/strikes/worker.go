@@ -37,7 +37,7 @@ type worker struct {
 // is closed it ends immediately, with everything that runs.
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	w.consumer.Logger = slog.New(undecided{w.log.Handler()})
+	w.consumer.Logger = w.log
 	w.consumer.Handler = w.handler(stop)
 	w.consumer.Key = w.idle.receive
 

@@ -57,7 +57,11 @@ func (t *printed) before(remark string) bool {
 
 func (l *log) Handle(ctx context.Context, r slog.Record) error {
 	attrs, is := remark(r)
+	_, outcome := attrs["outcome"]
+	_, nameless := attrs["fingerprint"] // which is shown nowhere else
 	switch {
+	case outcome && !nameless: // consume prints it as a decision
+		return nil
 	case is && l.printed.before(r.Message):
 		return nil
 	case is && attrs["code"] != "":
@@ -78,14 +82,14 @@ func (l *log) WithGroup(name string) slog.Handler {
 	return &log{l.Handler.WithGroup(name), l.to, l.printed}
 }
 
-// remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not
-// about something that happened.
+// remark returns the attributes of a record, and reports whether it is a remark: one about a queue or its store as they
+// are, not about something that happened.
 func remark(r slog.Record) (attrs map[string]string, is bool) {
 	attrs, is = map[string]string{}, r.Level == slog.LevelWarn
 	r.Attrs(func(attr slog.Attr) bool {
 		attrs[attr.Key] = attr.Value.String()
 		is = is && slices.Contains([]string{"queue", "code", "impact", "fix"}, attr.Key)
-		return is
+		return true
 	})
 	return attrs, is
 }
