@@ -120,8 +120,8 @@ func checkDeadLetters(t *testing.T, queue string) {
 		}
 		ids := map[string]bool{}
 		proctest.Eventually(t, time.Minute, "50 dead letters", func() bool {
-			n, _, err := connect.Ready(conn, queue+".dlq")
-			return n == 50 || err != nil
+			q, err := broker.Passive(ch, queue+".dlq")
+			return q.Messages == 50 || err != nil
 		})
 		for {
 			d, ok, err := ch.Get(queue+".dlq", false)
@@ -137,9 +137,9 @@ func checkDeadLetters(t *testing.T, queue string) {
 			}
 			ids[d.MessageId] = true
 		}
-		left, _, err := connect.Ready(conn, queue)
-		if len(ids) != 50 || left != 0 {
-			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left)
+		left, err := broker.Passive(ch, queue)
+		if len(ids) != 50 || left.Messages != 0 {
+			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left.Messages)
 		}
 		return err
 	})

@@ -133,9 +133,8 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		}
 		q.dead = *opened
 		q.explain(tried, force)
-		ready, _, err := connect.Ready(conn, q.dead.Name)
-		if err == nil {
-			q.ready = ready
+		if found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name); found == broker.Yes {
+			q.ready = now.Messages
 		}
 		return ctx.Err()
 	})

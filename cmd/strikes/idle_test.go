@@ -59,7 +59,7 @@ func TestIdle(t *testing.T) {
 					time.Sleep(time.Second)
 					tt.then(i, &filled)
 				}()
-				if !i.wait(t.Context(), func() bool { return !filled.Load() }) {
+				if !i.wait(t.Context(), func(context.Context) bool { return !filled.Load() }) {
 					t.Fatal("never idle")
 				}
 				synctest.Wait()
@@ -74,7 +74,7 @@ func TestIdle(t *testing.T) {
 func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if newIdle(time.Hour).wait(ctx, func() bool { return true }) {
+	if newIdle(time.Hour).wait(ctx, func(context.Context) bool { return true }) {
 		t.Error("idle, though it was stopped")
 	}
 }
@@ -96,13 +96,13 @@ func TestOwnConsumerIsCounted(t *testing.T) {
 		}
 		w := &worker{consumer: consumer.Consumer{Queue: q.Name}}
 		w.conn.Store(conn)
-		if w.empty() {
+		if w.empty(t.Context()) {
 			t.Error("empty, by an answer that counts no consumer")
 		}
 		if _, err := ch.Consume(q.Name, "", true, true, false, false, nil); err != nil {
 			return err
 		}
-		if !w.empty() {
+		if !w.empty(t.Context()) {
 			t.Error("not empty, though nothing is there")
 		}
 		return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -211,7 +212,8 @@ func readyIn(url, queue string) (n int, err error) {
 		return 0, err
 	}
 	err = b.With(context.Background(), func(conn *amqp.Connection) error {
-		n, _, err = connect.Ready(conn, queue)
+		_, q, err := broker.FindQueue(context.Background(), conn, queue)
+		n = q.Messages
 		return err
 	})
 	return n, err

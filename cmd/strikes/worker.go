@@ -17,7 +17,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -93,21 +92,20 @@ func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 }
 
 // empty asks the broker whether messages wait in the queue. Unknown is no, and so is an answer that does not count this
-// consumer: a busy broker answers 0 for both. A paused queue has no consumer, so it is not empty.
-func (w *worker) empty() bool {
+// consumer: RabbitMQ answers 0 and 0 for a quorum queue whose leader does not reply within 250 ms
+// (rabbit_quorum_queue:stat in 3.10 to 4.3). A paused queue has no consumer, so it is not empty.
+func (w *worker) empty(ctx context.Context) bool {
 	conn := w.conn.Load()
 	if conn == nil || conn.IsClosed() {
 		return false
 	}
 	queues := []string{w.consumer.Queue}
 	if n := w.consumer.Partitions; n > 0 {
-		queues = nil
-		for i := range n {
-			queues = append(queues, broker.Partition(w.consumer.Queue, i))
-		}
+		queues = broker.Partitions(w.consumer.Queue, n)
 	}
 	for _, queue := range queues {
-		if messages, consumers, err := connect.Ready(conn, queue); err != nil || messages > 0 || consumers == 0 {
+		found, now, _ := broker.FindQueue(ctx, conn, queue)
+		if found != broker.Yes || now.Messages > 0 || now.Consumers == 0 {
 			return false
 		}
 	}
@@ -249,14 +247,14 @@ func (i *idle) left() time.Duration {
 
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
 // is done.
-func (i *idle) wait(ctx context.Context, empty func() bool) bool {
+func (i *idle) wait(ctx context.Context, empty func(context.Context) bool) bool {
 	i.mu.Lock()
 	i.extend()
 	i.mu.Unlock()
 	for {
 		left := i.left()
 		if left <= 0 {
-			if empty() && i.left() <= 0 {
+			if empty(ctx) && i.left() <= 0 {
 				return true
 			}
 			left = i.patience

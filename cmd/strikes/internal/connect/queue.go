@@ -70,15 +70,3 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, e
 	}
 	return 0, f.NoQueue(ctx, b, queue, broker.ErrNotFound)
 }
-
-// Ready counts the messages of a queue that are not out with a consumer, and its consumers. RabbitMQ answers 0 and 0
-// for a quorum queue whose leader does not reply within 250 ms (rabbit_quorum_queue:stat in 3.10 to 4.3).
-func Ready(conn *amqp.Connection, queue string) (messages, consumers int, err error) {
-	ch, err := conn.Channel()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer ch.Close()
-	q, err := broker.Passive(ch, queue)
-	return q.Messages, q.Consumers, err
-}

@@ -5,21 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
-
-// FuzzTail: what is kept of a command's output is UTF-8, and not too long.
-func FuzzTail(f *testing.F) {
-	f.Add("\xff\xfe")
-	f.Add("a\nb")
-	f.Fuzz(func(t *testing.T, s string) {
-		var kept tail
-		_, _ = kept.Write([]byte(s))
-		if got := kept.String(); !utf8.ValidString(got) {
-			t.Errorf("%q = %q is not UTF-8", s, got)
-		}
-	})
-}
 
 // FuzzBackoff: a backoff of any form is refused, or gives waits within its bounds.
 func FuzzBackoff(f *testing.F) {
