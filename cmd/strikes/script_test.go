@@ -212,9 +212,11 @@ func readyIn(url, queue string) (n int, err error) {
 		return 0, err
 	}
 	err = b.With(context.Background(), func(conn *amqp.Connection) error {
-		_, q, err := broker.FindQueue(context.Background(), conn, queue)
-		n = q.Messages
-		return err
+		return broker.OnChannel(context.Background(), conn, func(ch *amqp.Channel) error {
+			q, err := broker.Passive(ch, queue)
+			n = q.Messages
+			return err
+		})
 	})
 	return n, err
 }
