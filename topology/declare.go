@@ -34,16 +34,19 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	all := steps
-	if s.Partitions > 0 {
-		hash, err := hashFor(ctx, conn, s)
-		if err != nil {
-			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
-		}
-		all = func(s Spec) []step { return partitionSteps(s, hash) }
+	if s.Partitions == 0 {
+		return declare(ctx, conn, steps(s))
 	}
+	hash, err := hashFor(ctx, conn, s)
+	if err != nil {
+		return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
+	}
+	return declare(ctx, conn, partitionSteps(s, hash))
+}
+
+func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 	done := []string{}
-	for _, step := range all(s) {
+	for _, step := range all {
 		if err := broker.OnChannel(ctx, conn, step.do); err != nil {
 			before := "nothing was declared"
 			if len(done) > 0 {

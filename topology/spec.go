@@ -64,8 +64,8 @@ type Spec struct {
 	// one queue. Declare then makes the single-active-consumer queues Queue.0 to Queue.N-1, which have one dead-letter
 	// route, and the fanout exchange Queue, to which publishers publish. Messages of one routing key reach one partition.
 	// From RabbitMQ 4.3 on an exchange of type x-modulus-hash chooses it; before, the publisher does
-	// (publisher.Partitions). No queue is named Queue. Bindings and DelayQueues are refused. The number cannot be changed
-	// while the partitions exist.
+	// (publisher.Partitions). No queue is named Queue. Bindings and DelayQueues are refused. Repartition changes
+	// the number.
 	Partitions int
 }
 

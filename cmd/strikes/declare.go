@@ -14,8 +14,12 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -31,6 +35,7 @@ type declare struct {
 	exchangeType       string
 	delayQueues        bool
 	partitions         int
+	repartition        bool
 }
 
 func (a *app) declareCommand() *cobra.Command {
@@ -52,7 +57,9 @@ exchange write a colon as \: and a backslash as \\.
 
 --partitions N makes a queue that consumers share by routing key, each key in
 its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for
-publishers. N cannot be changed while they exist.
+publishers. --repartition changes N: it refuses unless every partition is empty,
+nothing consumes and no lane is blocked. Stop the publishers first: until it is
+done, their messages are returned.
 
 --delay-queues also declares what long delays need. The queues strikes.delay.1m,
 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the exchange
@@ -77,6 +84,9 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 		"for long delays")
 	flags.IntVar(&d.partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
 		"to 256; 0: one queue")
+	flags.BoolVar(&d.repartition, "repartition", false, "change the number of partitions of QUEUE to that of --partitions")
+	d.AddStore(cmd)
+	d.AddManagement(cmd)
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
@@ -129,11 +139,23 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if err := spec.Validate(); err != nil {
 		return cli.Misuse(err)
 	}
+	if d.repartition && d.partitions == 0 {
+		return cli.Misusef("--repartition needs --partitions N")
+	}
 	b, err := d.Broker()
 	if err != nil {
 		return err
 	}
-	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
+	if _, err := d.Management(); err != nil {
+		return err
+	}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		if d.repartition {
+			return d.change(ctx, b, conn, spec)
+		}
+		return topology.Declare(ctx, conn, spec)
+	})
+	if err != nil {
 		var reply *amqp.Error
 		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
 			"for queue '"+queue+"'") && repairable(reply.Reason) {
@@ -145,6 +167,47 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		return jsonl.NewEncoder(d.Out).Encode(done)
 	}
 	return done.print(d.Out)
+}
+
+// change changes the number of partitions, unless that would lose messages or the order of a lane.
+func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Connection, spec topology.Spec) error {
+	store, err := d.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	n, err := broker.PartitionsOf(ctx, conn, spec.Queue)
+	if err != nil {
+		return err
+	}
+	partitions := broker.Partitions(spec.Queue, n)
+	_, blocked, err := ops.Lanes(ctx, store.Admin(), b.VHost, partitions, 0, 0)
+	if err != nil {
+		return err
+	}
+	if blocked > 0 {
+		return cli.Misusef("queue %s has %s, whose messages would come into other partitions; strikes lane list %s shows "+
+			"them", term.Shown(spec.Queue), printable.Plural(blocked, "blocked lane"), shell.Operands(spec.Queue))
+	}
+	need := inspect.Need{Management: d.ManagementURL}
+	if gone := partitions[min(spec.Partitions, n):]; len(gone) > 0 && need.Management == "" {
+		if need, err = b.Management(ctx, conn, need); err != nil {
+			return cli.Misusef("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
+				"whether they have rejected messages: %w", term.Shown(spec.Queue), err)
+		}
+	}
+	for _, need.Queue = range partitions[min(spec.Partitions, n):] {
+		load, err := doctor.Measure(ctx, conn, need)
+		if load.DeadLettering > 0 {
+			return cli.Misusef("partition %s would be deleted, and %s of it wait for the dead-letter route; strikes doctor %s "+
+				"says why", term.Shown(need.Queue), printable.Plural(load.DeadLettering, "rejected message"),
+				shell.Operands(spec.Queue))
+		}
+		if err != nil && !errors.Is(err, broker.ErrNotFound) {
+			return err
+		}
+	}
+	return topology.Repartition(ctx, conn, spec)
 }
 
 // parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It

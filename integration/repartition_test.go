@@ -1,0 +1,139 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestRepartition: the number of partitions changes only while they are empty and nothing consumes. Then each message
+// reaches a partition of the new number, also a dead letter of a former one.
+func TestRepartition(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	s.fails = func(_, body string) error {
+		if body == "bad" {
+			return consumer.Reject(errors.New("bad"))
+		}
+		return nil
+	}
+	conn := dialBroker(t)
+	to := func(n int) error {
+		for i := range n {
+			deleteLater(broker.Partition(s.queue, i))
+		}
+		deleteLater(broker.HashExchange(s.queue, n))
+		return topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n})
+	}
+	refused := func(n int, why string) {
+		t.Helper()
+		if err := to(n); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("a change to %d partitions: %v, want %q", n, err, why)
+		}
+		s.sound()
+	}
+	s.publish("a bad")
+	refused(6, "has 1 messages and 0 consumers")
+	stop := s.consume(noChange)
+	s.eventually("the dead letter", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
+	refused(6, "and 1 consumers")
+	stop()
+
+	for _, n := range []int{7, 3, 3} {
+		if err := to(n); err != nil {
+			t.Fatal(err)
+		}
+		s.n = n
+		s.sound()
+		if found, err := broker.PartitionsOf(t.Context(), conn, s.queue); found != n || err != nil {
+			t.Errorf("%d partitions, %v, want %d", found, err, n)
+		}
+	}
+	var texts []string
+	for i := range 60 {
+		texts = append(texts, fmt.Sprintf("key-%d 1", i))
+	}
+	s.publish(texts...)
+	if n := s.depth(); n != len(texts) {
+		t.Errorf("%d of %d messages are in the %d partitions", n, len(texts), s.n)
+	}
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Partitions: s.n,
+		Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
+		t.Errorf("the replay of a dead letter of four partitions: %+v, %v, %d messages", r, err, s.depth())
+	}
+}
+
+// sound checks the topology of the queue.
+func (s *shared) sound() {
+	s.t.Helper()
+	need := topology.Need{Queue: s.queue, Partitions: s.n, Ordered: true, Management: managementURL(s.t)}
+	if err := topology.Check(s.t.Context(), dialBroker(s.t), need); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// TestRepartitionWhilePublishing: each message that the broker confirms while the number changes, or while the change is
+// refused, is in one partition once.
+func TestRepartitionWhilePublishing(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 2)
+	conn := dialBroker(t)
+	p, err := publisher.New(dialer(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var confirmed, returned atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			m, err := publisher.Partitions{Queue: s.queue, N: 2}.Message(fmt.Sprint("key-", i), amqp.Publishing{})
+			if err == nil {
+				_, err = p.Publish(t.Context(), m.Exchange, m.Key, m.Publishing)
+			}
+			switch {
+			case err == nil:
+				confirmed.Add(1)
+			case errors.Is(err, publisher.ErrUnroutable):
+				returned.Add(1)
+			default:
+				done <- err
+				return
+			}
+			if ctx.Err() != nil {
+				done <- nil
+				return
+			}
+		}
+	}()
+	err = topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 3})
+	deleteLater(broker.Partition(s.queue, 2), broker.HashExchange(s.queue, 3))
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue); err != nil {
+		t.Fatal(err)
+	}
+	s.sound()
+	if n := s.depth(); n != int(confirmed.Load()) {
+		t.Errorf("%d messages in %d partitions, %d confirmed, %d returned", n, s.n, &confirmed, &returned)
+	}
+	t.Logf("%d partitions, %d messages confirmed, %d returned", s.n, confirmed.Load(), returned.Load())
+}

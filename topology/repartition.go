@@ -1,0 +1,111 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+// Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty and
+// has no consumer. See yourself that no lane of a partition is blocked (counter.Counter.BlockedLanes), because its
+// messages would come into another partition. Consumers need the new number, and publishers too before RabbitMQ 4.3.
+//
+// While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
+// s.Partitions are deleted. On RabbitMQ 4.3 and later the broker chooses the partition afterwards; so the same number
+// changes a queue that was declared before an upgrade. After an error the queue is as before, unless the error says
+// otherwise; run Repartition again.
+func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	s = s.withDefaults()
+	if err := repartition(ctx, conn, s); err != nil {
+		return fmt.Errorf("topology: change queue %q to %d partitions: %w", s.Queue, s.Partitions, err)
+	}
+	return nil
+}
+
+func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
+	before := s
+	n, err := broker.PartitionsOf(ctx, conn, s.Queue)
+	if before.Partitions = n; n == 0 && err == nil {
+		err = errors.New("it has no partitions; declare it with them")
+	}
+	if err != nil {
+		return err
+	}
+	kind, hash := amqp.ExchangeHeaders, amqp.ExchangeHeaders
+	if broker.VersionOf(conn).HasModulusHash() {
+		kind, hash = broker.ModulusHash, broker.ModulusHash
+	}
+	chooser, err := broker.FindExchange(ctx, conn, broker.HashExchange(s.Queue, n))
+	if err == nil && chooser == broker.Yes { // else an earlier call ended early
+		hash, err = hashFor(ctx, conn, before)
+	}
+	if err != nil {
+		return err
+	}
+	all, err := atRest(ctx, conn, s.Queue, n)
+	if err != nil {
+		return err
+	}
+	// The exchange is deleted and not unbound: if this process dies, no two of them can lead to partitions.
+	forget := func(ch *amqp.Channel) error {
+		return errors.Join(ch.ExchangeDelete(broker.HashExchange(s.Queue, n), false, false),
+			ch.ExchangeDelete(broker.HashExchange(s.Queue, s.Partitions), false, false))
+	}
+	if err = broker.OnChannel(ctx, conn, forget); err == nil {
+		if _, err = atRest(ctx, conn, s.Queue, n); err == nil { // no message arrives any more
+			err = declare(ctx, conn, partitionSteps(s, kind))
+		}
+	}
+	if err != nil {
+		restoreErr := broker.OnChannel(ctx, conn, forget)
+		if restoreErr == nil {
+			restoreErr = declare(ctx, conn, partitionSteps(before, hash))
+		}
+		if restoreErr != nil {
+			restoreErr = fmt.Errorf("no message reaches the queue until this command is run again: %w", restoreErr)
+		}
+		return errors.Join(err, restoreErr)
+	}
+	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		for i := all - 1; i >= s.Partitions; i-- { // quorum queues know no if-empty
+			q, err := broker.Passive(ch, broker.Partition(s.Queue, i))
+			if err == nil && q.Messages+q.Consumers > 0 {
+				err = fmt.Errorf("the queue has the new number, and %s, so it is left: drain and delete it", inUse(q))
+			}
+			if err == nil {
+				_, err = ch.QueueDelete(q.Name, false, false, false)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// atRest returns an error if a partition has messages or consumers, else the number of partitions. That is more than n if
+// an earlier change ended early.
+func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (all int, err error) {
+	for ; ; all++ {
+		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(queue, all))
+		switch {
+		case err != nil:
+			return all, err
+		case found == broker.No && all >= n:
+			return all, nil
+		case q.Messages+q.Consumers > 0:
+			return all, fmt.Errorf("%s: stop the publishers, let the consumers empty all partitions, and stop them", inUse(q))
+		}
+	}
+}
+
+func inUse(q amqp.Queue) string {
+	return fmt.Sprintf("partition %q has %d messages and %d consumers", q.Name, q.Messages, q.Consumers)
+}
