@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "counter/scripts"
-NAMES = ("begun", "control", "end", "fail", "record", "start")
+NAMES = ("ask", "begun", "control", "end", "fail", "record", "start")
 
 
 def copy_scripts(target: Path) -> None:

@@ -1,4 +1,4 @@
-import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, UNCOUNT, WAIT } from './decide.js'
+import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, UNCOUNT, UNCOUNTED, WAIT } from './decide.js'
 import { StoreError, StuckError } from './errors.js'
 import { counted } from './reply.js'
 import { backoffOf, close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './start.js'
@@ -87,6 +87,7 @@ async function countFailed(s, d) {
       d.unrecorded = next === DEAD_LETTER
       return next
     }
+    if (next === UNCOUNTED) return postpone(s, d)
     if (next !== WAIT) return next
     d.postponed = 0
     const wait = d.reply?.wait ?? 0
@@ -98,12 +99,16 @@ async function countFailed(s, d) {
 }
 
 /**
- * Closes an attempt that is not counted, and waits before another one here: a requeue would count towards a delivery limit.
+ * Ends an attempt that is not counted. A breaker hears of it with FAIL.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
  */
 async function uncount(s, d) {
+  if (s.breaker && d.hasID) {
+    d.cause = 'not-counted'
+    return countFailed(s, d)
+  }
   while (d.open || d.doubt) {
     try {
       await sendEnd(s, d, false)
@@ -114,6 +119,21 @@ async function uncount(s, d) {
     }
   }
   s.release(d)
+  return postpone(s, d)
+}
+
+/**
+ * Holds a delivery before another attempt here: a requeue would count towards a delivery limit.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
+ */
+async function postpone(s, d) {
+  if (s.breaker?.shut) { // it waits there
+    d.postponed = Math.max(d.postponed, 1)
+    s.observe(d, 'not-counted')
+    return AGAIN
+  }
   d.postponed++
   const wait = Math.max(backoffOf(s, d, (d.reply ? counted(d.reply) : 0) + d.postponed), LEAST_POSTPONED)
   s.observe(d, 'not-counted', { wait })
@@ -134,6 +154,7 @@ async function sendFail(s, d, failure) {
     return { reply, next }
   })
   d.reply = reply
+  s.breaker?.failed(d)
   if (reply.cause === 'too-old' || reply.cause === 'skipped') d.cause = reply.cause // the attempt's own cause did not end the retries
   if (reply.possibleDuplicate) {
     s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', { queue: d.queue, id: d.id.toString() })

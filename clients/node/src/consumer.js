@@ -1,5 +1,6 @@
 import amqp from 'amqplib'
 import { jitter } from './backoff.js'
+import { Breaker, checkBreaker } from './breaker.js'
 import { checkQueue, checkRoute } from './check.js'
 import { holdControl, releaseControl } from './control.js'
 import { FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError } from './errors.js'
@@ -30,6 +31,8 @@ const ELECTING = 3000
  * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
  * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
  * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
+ * @property {number} [breaker] messages that fail, with no success since, at which failures count no more; 0 or absent: none
+ * @property {number} [patience] ms: a last attempt does not count for so long without a success of another message; 0 if absent
  * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false; for a readiness probe
  */
 
@@ -37,7 +40,7 @@ const ELECTING = 3000
 
 const OWN_OPTIONS = [
   'url', 'socketOptions', 'connect', 'handler', 'concurrency', 'prefetch', 'drainTimeout', 'check',
-  'allowDrop', 'consuming',
+  'allowDrop', 'consuming', 'breaker', 'patience',
 ]
 
 /** Hands the messages of one queue to a handler. */
@@ -48,12 +51,14 @@ export class Consumer {
     const vhost = options.vhost ?? (options.url ? vhostOf(options.url) : undefined)
     this.settings = settingsOf({ ...options, vhost }, OWN_OPTIONS)
     const concurrency = options.concurrency ?? 1
-    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
+    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' | 'consuming' | 'breaker' | 'patience'>> & Pick<OwnOptions, 'check'>} */
     this.own = {
       handler: options.handler, concurrency, check: options.check, allowDrop: options.allowDrop ?? false,
       prefetch: options.prefetch ?? Math.min(Math.max(2 * concurrency, 10), 65535),
       drainTimeout: options.drainTimeout ?? 25_000, consuming: options.consuming ?? (() => {}),
+      breaker: options.breaker ?? 0, patience: options.patience ?? 0,
     }
+    checkBreaker(this.own.breaker, this.own.patience)
     const { handler, prefetch, drainTimeout, check, consuming } = this.own
     need('handler', handler, typeof handler === 'function', 'a function that handles a message')
     need('concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535, '1 to 65535')
@@ -75,10 +80,13 @@ export class Consumer {
     const off = stop.follow(signal)
     const late = new Late()
     const control = holdControl(this.settings.counter, this.settings)
+    const breaker = this.own.breaker > 0 ? new Breaker(this.own, this.settings) : undefined
+    breaker?.run()
     try {
-      await this.sessions({ stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0 })
+      await this.sessions({ breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0 })
     } finally {
       off()
+      breaker?.close()
       await Promise.all([late.close(), releaseControl(control)])
     }
   }
@@ -89,6 +97,7 @@ export class Consumer {
    * @property {Late} late
    * @property {import('./control.js').ControlReader | undefined} control
    * @property {import('./isolation.js').Isolation} isolation
+   * @property {Breaker} [breaker]
    * @property {boolean} consumed a session has consumed
    * @property {boolean} careful an undecodable message may be in the queue
    * @property {boolean} first the first connection is not over
@@ -206,7 +215,7 @@ export class Consumer {
     if (r.control) r.control.sessions++
     const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
     const session = new Session(model, {
-      settings, ...own, isolation: r.isolation, late: r.late, control: r.control, route, careful: r.careful,
+      settings, ...own, breaker: r.breaker, isolation: r.isolation, late: r.late, control: r.control, route, careful: r.careful,
       prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
       consuming: (yes) => {
         r.consumed ||= yes

@@ -20,7 +20,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
 
 /**
  * Why an attempt failed.
- * @typedef {'failed' | 'panicked' | 'timed-out' | 'rejected'} Cause
+ * @typedef {'failed' | 'panicked' | 'timed-out' | 'rejected' | 'not-counted'} Cause
  */
 
 /**
@@ -44,7 +44,34 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [fence] the fence that the delivery carries
  * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+ * @property {Progress} [progress] of a process with a breaker
  * @property {string} [delay] of a copy that waited in a delay queue: the last argument of START and FAIL, as docs/protocol.md says
+ */
+
+/**
+ * The progress of a process with a breaker. Times are by performance.now(); undefined: there is none.
+ * @typedef {object} Progress
+ * @property {number} breaker messages that fail, with no success since, at which failures count no more
+ * @property {number} patience ms for which a last attempt does not count without a success of another message
+ * @property {number | undefined} began the latest begin of a success
+ * @property {number | undefined} ended the latest end of a success
+ * @property {number | undefined} attempt when the attempt began that failed
+ * @property {boolean} failing so many messages failed in this process since its last success
+ */
+
+/**
+ * The breaker of a queue. Times are ms by the store's clock; 0: not so.
+ * @typedef {object} BreakerState
+ * @property {boolean} permitted the process may begin three attempts
+ * @property {number} now
+ * @property {number} success the latest known begin of a success
+ * @property {number} doubt since when the queue is in doubt
+ * @property {number} open since when it is open
+ * @property {number} next when the next permit may be given
+ * @property {number} count until when an operator wants all failures counted
+ * @property {number} failed messages that failed since the last success
+ * @property {string} reason of the last of them
+ * @property {Buffer} [text] the whole breaker as it is stored, if it is open
  */
 
 /**
@@ -101,7 +128,7 @@ export class Counter {
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
-    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...delayOf(attempt)], timeout)
+    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...attempt.progress ? [''] : [], ...carried(attempt)], timeout)
   }
 
   /**
@@ -125,9 +152,9 @@ export class Counter {
    */
   async fail(attempt, failure, { timeout = 1000 } = {}) {
     const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
-    if (!['failed', 'panicked', 'timed-out', 'rejected'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out or rejected')
+    if (!['failed', 'panicked', 'timed-out', 'rejected', 'not-counted'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out, rejected or not-counted')
     if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
-    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...delayOf(attempt)]
+    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...carried(attempt)]
     return this.step('fail', attempt, Math.min(Math.max(limit, 0), MAX_LIMIT), args, timeout)
   }
 
@@ -201,6 +228,23 @@ export class Counter {
   }
 
   /**
+   * Reports the progress of a process with a breaker, and reads the breaker of the queue.
+   * @param {string} vhost
+   * @param {string} queue
+   * @param {Progress} progress
+   * @param {boolean} wants the process has a message to run: it asks for a permit
+   * @param {Buffer} [seen] the text of the last state
+   * @param {{ timeout?: number }} [options] ms; 500 if absent
+   * @returns {Promise<BreakerState>}
+   */
+  async askBreaker(vhost, queue, progress, wants, seen, { timeout = 500 } = {}) {
+    const reply = await this.store.run(scripts.ask, [this.queueKey(vhost, queue) + 'index'], [this.ttl, progressText(progress), wants ? 1 : 0, seen ?? ''], timeout)
+    if (!Array.isArray(reply) || reply.length !== 10 || reply.slice(0, 8).some((n) => typeof n !== 'number')) throw new StoreError('unexpected reply', 'want 8 numbers and 2 texts')
+    const [permitted, now, success, doubt, open, next, count, failed, reason, text] = reply
+    return { permitted: permitted === 1, now, success, doubt, open, next, count, failed, reason: String(reason), text }
+  }
+
+  /**
    * Reads how many lanes of a queue are blocked by dead letters.
    * @param {string} vhost
    * @param {string} queue
@@ -263,9 +307,21 @@ function checkAttempt(a) {
   if (!((a.maxAge ?? 0) >= 0)) throw new FieldError('maxAge', a.maxAge, 'ms, 0 at least')
 }
 
-/** @param {CountedAttempt} a */
-function delayOf({ delay }) {
-  return delay ? [delay] : []
+/**
+ * The last arguments of START and FAIL.
+ * @param {CountedAttempt} a
+ */
+function carried({ progress, delay }) {
+  return [...progress ? [progressText(progress)] : [], ...delay ? [delay] : []]
+}
+
+/**
+ * The argument of a step that is sent now. Ages are rounded up, so that no success seems later than it was.
+ * @param {Progress} p
+ */
+function progressText({ breaker, patience, began, ended, attempt, failing }) {
+  const ages = [began, ended, attempt].map((at) => at === undefined ? -1 : ceil(performance.now() - at))
+  return ['progress', breaker, ceil(patience), ...ages, failing ? 1 : 0].join(' ')
 }
 
 /**

@@ -2,7 +2,7 @@
 // are the whole state table; delivery.js takes the steps.
 
 /**
- * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
+ * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'uncounted' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
  */
 
 /** @type {{ [name: string]: Step }} */
@@ -16,6 +16,7 @@ const steps = {
   WAIT: 'wait', // hold the delivery for its backoff
   RETRACT: 'retract', // close an attempt that did not run
   UNCOUNT: 'uncount', // close an attempt that is not counted; another one follows here after a wait
+  UNCOUNTED: 'uncounted', // the failure was reported and is not counted; another attempt follows here after a wait
   OVERDUE: 'overdue', // the delivery was held for as long as it may be
   ACK: 'ack',
   SUPERSEDED: 'superseded', // ack: another copy takes the place of this one
@@ -24,7 +25,7 @@ const steps = {
   LEAVE: 'leave', // the delivery returns with its session; nothing is counted
   GIVE_UP: 'give-up', // the same, and the session ends: the delivery was held for too long
 }
-export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, UNCOUNT, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
+export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, UNCOUNT, UNCOUNTED, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
 
 /** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
@@ -105,6 +106,7 @@ export function decideFailed(code) {
   switch (code) {
     case 'EXHAUSTED': return DEAD_LETTER
     case 'REQUEUE': return WAIT
+    case 'UNCOUNTED': return UNCOUNTED
     case 'SUPERSEDED': return SUPERSEDED
     default: return undefined
   }

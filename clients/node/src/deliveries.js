@@ -34,15 +34,17 @@ export class Deliveries {
    * @param {import('./control.js').ControlReader} [shared.control]
    * @param {import('./route.js').Route} [shared.route]
    * @param {number} [shared.deadLettersFrom] dead letters are held until then
+   * @param {import('./breaker.js').Breaker} [shared.breaker]
    * @param {(err: Error) => void} [shared.fail] ends the session
    */
-  constructor(settings, handler, { isolation, late, concurrency = 1, control, route, deadLettersFrom = 0, fail = () => {} }) {
+  constructor(settings, handler, { isolation, late, concurrency = 1, control, route, deadLettersFrom = 0, breaker, fail = () => {} }) {
     this.settings = settings
     this.handler = handler
     this.isolation = isolation
     this.late = late
     this.control = control
     this.route = route
+    this.breaker = breaker
     this.deadLettersFrom = deadLettersFrom
     this.mostStuck = MOST_STUCK * concurrency
     this.fail = fail
@@ -66,6 +68,7 @@ export class Deliveries {
    */
   async deliver(d) {
     this.open++
+    d.breaker = this.breaker
     try {
       await this.finish(d, await this.attempts(d))
     } catch (err) { // a fault of this package must not settle anything
@@ -107,6 +110,7 @@ export class Deliveries {
    */
   async finish(d, next) {
     if (next === DEAD_LETTER) next = await awaitRoute(this, d)
+    if (next === ACK && d.number > 0) this.breaker?.succeeded(d)
     if (next === LEAVE && !d.unrecorded) await close(this, d) // else FAIL closes the attempt too
     this.release(d)
     this.settle(d, next)

@@ -38,6 +38,9 @@ export class Delivery {
     /** @type {number | undefined} */
     this.fence = undefined // of all attempts; undefined: no handler was called yet
     this.unanswered = 0 // steps in a row that the store did not take
+    this.probes = 0 // attempts that the breaker permitted
+    /** @type {import('./breaker.js').Breaker | undefined} */
+    this.breaker = undefined // of its session
     this.skipped = false // its backoff was cut short, because an operator skipped the message
 
     // What it holds.
@@ -64,6 +67,8 @@ export class Delivery {
     this.open = false // START let it begin, or may have: its reply was lost
     this.doubt = false // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
     this.number = 0 // 0 if its handler was not called
+    /** @type {number | undefined} */
+    this.began = undefined // when its handler was called
     this.ran = 0
     this.failed = false
     this.uncounted = false // the handler said that the attempt is not counted
@@ -86,7 +91,7 @@ export class Delivery {
     this.open = this.doubt = this.failed = this.uncounted = false
     this.number = this.ran = this.atMost = 0
     this.cause = this.reason = ''
-    this.failure = this.asked = undefined
+    this.failure = this.asked = this.began = undefined
   }
 
   get token() {
@@ -118,7 +123,7 @@ export class Delivery {
    */
   counted() {
     const { vhost, queue, id, generation, token, consumer, received, maxAge, delay } = this
-    return { vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay }
+    return { vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay, progress: this.breaker?.progress(this.began) }
   }
 }
 

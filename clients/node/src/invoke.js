@@ -93,7 +93,7 @@ export async function invoke(s, d) {
   // The fence of the delivery is that of all attempts at it.
   d.fence ??= d.open && d.reply ? d.reply.fence : d.carried
   const attempt = new Attempt(d, d.reply?.limit || s.limit, d.fence)
-  const began = performance.now()
+  const began = d.began = performance.now()
   const ended = await call(s, d, attempt)
   d.ran = performance.now() - began
   if (ended.ok) return

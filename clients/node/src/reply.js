@@ -3,7 +3,7 @@ import { StoreError } from './errors.js'
 /**
  * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
  * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer SUPERSEDED.
- * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' | 'GONE'} ReplyCode
+ * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' | 'GONE' | 'UNCOUNTED'} ReplyCode
  */
 
 /**
@@ -20,12 +20,12 @@ import { StoreError } from './errors.js'
  * @property {boolean} possibleDuplicate this step is the first sign that two messages have this id
  */
 
-const CODES = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'SUPERSEDED', 'BEGUN', 'GONE'])
+const CODES = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'SUPERSEDED', 'BEGUN', 'GONE', 'UNCOUNTED'])
 
 /** @type {Record<string, Set<string>>} */
 const OF_STEP = {
   start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'SUPERSEDED']), begun: new Set(['BEGUN', 'GONE']),
-  fail: new Set(['REQUEUE', 'EXHAUSTED', 'SUPERSEDED']), end: new Set(['ENDED']),
+  fail: new Set(['REQUEUE', 'EXHAUSTED', 'UNCOUNTED', 'SUPERSEDED']), end: new Set(['ENDED']),
 }
 
 /**

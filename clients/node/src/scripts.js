@@ -16,4 +16,5 @@ export const scripts = {
   fail: script('record', 'fail'),
   end: script('record', 'end'),
   control: script('control'),
+  ask: script('record', 'ask'),
 }

@@ -1,3 +1,4 @@
+import { FRESH } from './breaker.js'
 import { Deliveries } from './deliveries.js'
 import { Delivery } from './delivery.js'
 import { isUnconverted, SettlementError, textOf, UncleanStopError, UndecodableError } from './errors.js'
@@ -26,6 +27,7 @@ const PENDING_ACKS = 30
  * @property {import('./route.js').Route | undefined} route
  * @property {number} deadLettersFrom
  * @property {(yes: boolean) => void} consuming
+ * @property {import('./breaker.js').Breaker} [breaker]
  * @property {boolean} careful an undecodable message may be in the queue
  */
 
@@ -48,11 +50,12 @@ export class Session {
     this.last = Buffer.alloc(0)
     this.began = performance.now()
     this.passed = false
+    this.fetched = false // messages beyond the prefetch
     /** @type {Error | undefined} */
     this.undecodable = undefined
-    const { settings, handler, isolation, late, concurrency, control, route, deadLettersFrom } = options
+    const { settings, handler, isolation, late, concurrency, control, route, deadLettersFrom, breaker } = options
     this.deliveries = new Deliveries(settings, handler, {
-      isolation, late, concurrency, control, route, deadLettersFrom, fail: (err) => this.ended.end(err),
+      isolation, late, concurrency, control, route, deadLettersFrom, breaker, fail: (err) => this.ended.end(err),
     })
   }
 
@@ -138,9 +141,28 @@ export class Session {
     this.deliveries.deliver(d)
   }
 
+  /**
+   * Takes messages beyond the prefetch, with a second consumer on the channel, until the breaker is calm.
+   * @param {any} channel
+   */
+  async takeFresh(channel) {
+    const calm = this.options.breaker?.calm
+    if (!calm || this.ended.done) return
+    this.fetched = true
+    const tag = `strikes-${newToken()}`
+    try {
+      await within(channel.prefetch(FRESH), OPEN_TIMEOUT, 'setting the prefetch')
+      await within(channel.consume(this.options.settings.queue, (/** @type {any} */ m) => this.take(channel, m), { consumerTag: tag }), OPEN_TIMEOUT, 'fetching more messages')
+      calm.on(() => { channel.cancel(tag).catch(() => {}) })
+    } catch (err) {
+      this.ended.end(new Error(`queue ${this.queue}: fetching messages beyond the prefetch: ${textOf(err)}`, { cause: err }))
+    }
+  }
+
   /** @param {any} channel @param {Stop} stop */
   async serve(channel, stop) {
     const { deliveries, options } = this
+    options.breaker?.attach(() => this.takeFresh(channel))
     options.consuming(true)
     options.settings.logger.info('consuming', { queue: options.settings.queue, prefetch: options.prefetch, concurrency: options.concurrency })
     await either(stop, this.ended)
@@ -180,7 +202,7 @@ export class Session {
    * @param {any} channel
    */
   async close(channel) {
-    if (this.options.prefetch > PENDING_ACKS) await within(channel.cancel(this.tag), CLOSE_TIMEOUT, 'cancelling the consumer')
+    if (this.options.prefetch > PENDING_ACKS || this.fetched) await within(channel.cancel(this.tag), CLOSE_TIMEOUT, 'cancelling the consumer')
     if (this.ended.done) throw this.ended.reason instanceof Error ? this.ended.reason : new SettlementError(`queue ${this.queue}: the channel was lost`)
     await within(channel.close(), CLOSE_TIMEOUT, 'closing the channel')
   }

@@ -25,6 +25,8 @@ const MODES = { suspects: 'shared', off: 'untracked' }
  */
 export async function begin(s, d) {
   d.begin(MODES[s.settings.isolation])
+  const instead = s.breaker && await s.breaker.begin(s, d)
+  if (instead) return instead
   if (s.stop.done) return LEAVE
   switch (s.received(d)) {
     case RUN: return enter(s, d)
@@ -191,7 +193,7 @@ async function takeSlot(s, d) {
  * @param {Delivery} d
  * @returns {Promise<Step>}
  */
-async function giveBack(s, d) {
+export async function giveBack(s, d) {
   s.release(d)
   return s.stop.done ? LEAVE : overdue(s, d)
 }

@@ -1,5 +1,6 @@
 // Runs the cases of spec/v1.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
 import { MessageHeaders, readHeaders } from '../src/generation.js'
@@ -105,8 +106,9 @@ class Run {
     return { m, of }
   }
 
-  async give({ records = [], override, tombstones, pause, skips = [], types = {}, ...rest }) {
+  async give({ records = [], override, tombstones, pause, skips = [], types = {}, breaker, ...rest }) {
     only(rest)
+    if (breaker) await redis.set(this.breakerKey(), breakerText(breaker, this.ms()), 'PX', this.ttl)
     const q = keys({ vhost: '/', queue: 'orders', id: 'm1' }, this.prefix)
     const control = controlKeys('/', 'orders', this.prefix)
     for (const r of records) await this.giveRecord(r)
@@ -119,6 +121,10 @@ class Run {
       assert.equal(type, 'list')
       await redis.rpush(named[name], 'x')
     }
+  }
+
+  breakerKey() {
+    return keys({ vhost: '/', queue: 'orders', id: 'm1' }, this.prefix).index.replace(/index$/, 'breaker')
   }
 
   async giveRecord({ string, type, ttl, id, generation, ...fields }) {
@@ -142,7 +148,7 @@ class Run {
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, consumer: step.consumer, maxAge: step.max_age, delay: step.delay }
+    const attempt = { ...m, token: step.token, consumer: step.consumer, maxAge: step.max_age, delay: step.delay, progress: step.progress && progressOf(step.progress) }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
@@ -159,6 +165,8 @@ class Run {
         assert.equal(step.keep, 600_000, 'this client has one keep')
         reply = this.counter.end(attempt, step.succeeded)
         break
+      case 'ASK':
+        return assert.equal((await this.counter.askBreaker('/', 'orders', attempt.progress, step.wants)).permitted, step.reply === 1)
       case 'CONTROL':
         return this.compareControl(await this.counter.control('/', 'orders', { token: step.reader, consumer: step.consumer, state: step.state }), step.reply)
       default:
@@ -210,8 +218,9 @@ class Run {
     this.isTime(got.at, want.at, await micros(), 'at')
   }
 
-  async compare({ records, tombstones, ...rest }) {
+  async compare({ records, tombstones, breaker, ...rest }) {
     only(rest)
+    if (breaker) await this.compareBreaker(breaker)
     const listed = new Set()
     for (const r of records) {
       const { of } = this.message(r)
@@ -224,7 +233,28 @@ class Run {
     for (const [name, want] of Object.entries(tombstones)) assert.equal(Number(await redis.hget(key, name)), want, name)
   }
 
-  async compareRecord(of, { string, type, ttl, set, ...fields }) {
+  async compareBreaker(want) {
+    const got = await redis.get(this.breakerKey())
+    const now = await micros()
+    const [line] = got.split('\n')
+    const numbers = line.split(' ').slice(0, 8).map(Number)
+    const fields = { ...want, streak: (want.streak ?? []).map((f) => ({ ...f })) }
+    BREAKER.forEach((name, i) => {
+      if (name === 'permits') return
+      const least = name === 'success' ? want.success + this.ms() : 0 // a client measures its age
+      this.isTime(numbers[i] < least && numbers[i] >= least - 100 ? least : numbers[i], want[name] ?? null, now, name)
+      fields[name] = numbers[i] === 0 ? null : numbers[i] - this.ms()
+    })
+    const times = line.split(';').slice(1).map((entry) => Number.parseInt(entry, 10))
+    assert.equal(times.length, fields.streak.length, line)
+    fields.streak.forEach((f, i) => {
+      this.isTime(times[i], f.at, now, 'at of the streak')
+      f.at = times[i] - this.ms()
+    })
+    assert.equal(got, breakerText(fields, this.ms()))
+  }
+
+  async compareRecord(of, { string, type, ttl, set = null, ...fields }) {
     if (type !== undefined) return assert.equal(await redis.type(of.record), type)
     const text = await redis.getBuffer(of.record)
     if (string !== undefined) return assert.deepEqual(text, bytes(string))
@@ -259,11 +289,28 @@ class Run {
   }
 }
 
+const BREAKER = ['success', 'doubt', 'open', 'closed', 'next', 'permits', 'count', 'awaited']
+
+/** Writes the breaker of a queue. */
+function breakerText({ streak = [], reason = '', alike = 0, permits = 0, ...times }, begin) {
+  for (const name of Object.keys(times)) assert.ok(BREAKER.includes(name), name)
+  const numbers = BREAKER.map((name) => name === 'permits' ? permits : times[name] === undefined || times[name] === null ? 0 : times[name] + begin)
+  const failed = streak.map((f) => `;${f.at + begin}=${createHash('sha256').update(f.id).digest('hex').slice(0, 16)}`)
+  return `${[...numbers, alike].join(' ')} .${failed.join('')}\n${reason}`
+}
+
+/** The progress that a step of a case has as a text. */
+function progressOf(text) {
+  const [breaker, patience, ...rest] = text.split(' ').slice(1).map(Number)
+  const [began, ended, attempt] = rest.map((age) => age < 0 ? undefined : performance.now() - age)
+  return { breaker, patience, began, ended, attempt, failing: rest[3] === 1 }
+}
+
 test('steps', async (t) => {
   for (const c of cases('steps')) {
-    if (c.operators || c.moves || c.breaker) continue // this client has none of these
+    if (c.operators || c.moves) continue // this client has no operators' side and moves no message
     await t.test(c.name, () => {
-      only(c, 'name', 'why', 'operators', 'ttl', 'given', 'steps', 'after')
+      only(c, 'name', 'why', 'operators', 'breaker', 'ttl', 'given', 'steps', 'after')
       return new Run(c).run()
     })
   }

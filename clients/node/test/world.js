@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { chance } from '../src/backoff.js'
+import { Breaker } from '../src/breaker.js'
 import { Consumer } from '../src/consumer.js'
 import { ControlReader } from '../src/control.js'
 import { RefusedError, StoreError } from '../src/errors.js'
@@ -24,7 +25,7 @@ function only(object, ...names) {
 
 export class World {
   constructor(c) {
-    only(c, 'name', 'why', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until', 'trace')
+    only(c, 'name', 'why', 'breaker', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until', 'trace')
     this.c = c
     this.clock = new Clock()
     this.trace = []
@@ -33,10 +34,14 @@ export class World {
     this.calls = new Map()
     this.tokens = new Map()
     this.skips = new Set()
+    this.fetched = false
+    this.beyond = []
     this.lost = false
     this.closed = false
     this.paused = Boolean(c.settings?.paused)
     this.sessions = 0
+    this.state = { success: 0, doubt: 0, open: 0 }
+    this.permits = (c.events ?? []).filter((e) => e.event === 'permit').map((e) => e.at)
   }
 
   note(id, what, fields = {}) {
@@ -61,8 +66,8 @@ export class World {
       if (value !== 0 && value !== false && value !== '' || key === 'limit' || key === 'wait') entry[key] = value
     }
     const before = this.trace.filter((t) => t.entry.id === id).at(-1)
-    const { repeated, ...same } = before?.entry ?? {}
-    if (this.failed.has(id) && JSON.stringify(same) === JSON.stringify(entry)) before.entry.repeated = true
+    const timeless = ({ repeated, progress, ...same }) => JSON.stringify(same)
+    if (this.failed.has(id) && timeless(before?.entry ?? {}) === timeless(entry)) before.entry.repeated = true
     else this.trace.push({ at: this.clock.time, entry })
     const reply = this.reply(id, name)
     this.failed.delete(id)
@@ -90,13 +95,24 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), fence: a.fence ?? 0, limit, max_age: a.maxAge, delay: a.delay }, o?.timeout),
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), fence: a.fence ?? 0, limit, max_age: a.maxAge, delay: a.delay, progress: a.progress && { ...a.progress, attempt: undefined } }, o?.timeout),
       begun: (a, o) => this.step(a, 'BEGUN', {}, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, delay: a.delay }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, delay: a.delay, progress: a.progress }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
+      askBreaker: (_vhost, _queue, _progress, wants) => this.ask(wants),
       blockedLanes: async () => this.c.settings?.blocked_lanes ?? 0,
     }
+  }
+
+  /** The breaker of the case's events. It gives each permit once. */
+  ask(wants) {
+    const { time } = this.clock
+    const kind = (this.c.outages ?? []).find((o) => time >= o.from && time < o.to && (!o.steps || o.steps.includes('ASK')))?.kind
+    if (kind) return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', kind)), kind === 'lost' ? 500 : 0))
+    const permitted = wants && this.permits[0] <= time
+    if (permitted) this.permits.shift()
+    return Promise.resolve({ permitted, now: time, ...this.state, next: this.permits[0] ?? time + 3000, count: 0, failed: 0, reason: '' })
   }
 
   // The broker.
@@ -116,7 +132,16 @@ export class World {
       const deadLetter = settle('dead-letter')
       return Object.assign(this.channel, {
         prefetch: async () => {},
-        consume: async (_queue, receive) => { this.receive = receive },
+        consume: async (_queue, receive) => {
+          if (this.receive && this.channel.consumes) {
+            this.note(undefined, 'fetch')
+            this.fetched = true
+            for (const deliver of this.beyond.splice(0)) deliver()
+            return
+          }
+          this.channel.consumes = true
+          this.receive = receive
+        },
         cancel: async () => {},
         ack: settle('ack'),
         nack: (m, _all, back) => back ? requeue(m) : deadLetter(m),
@@ -131,7 +156,8 @@ export class World {
   }
 
   deliver(d, tag) {
-    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers', 'body', 'timestamp')
+    if (d.beyond && !this.fetched) return this.beyond.push(() => this.deliver(d, tag))
+    only(d, 'at', 'beyond', 'id', 'no_id', 'redelivered', 'headers', 'body', 'timestamp')
     const id = d.no_id ? '' : d.id
     this.receive?.({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id), timestamp: d.timestamp }, content: Buffer.from(d.body ?? '') })
   }
@@ -162,6 +188,10 @@ export class World {
 
   event(e, stop, model) {
     only(e, 'at', 'event', 'id')
+    if (e.event in BREAKER) {
+      for (const [name, now] of Object.entries(BREAKER[e.event])) this.state[name] = now ? this.clock.time : 0
+      return
+    }
     this.note(e.id, e.event)
     switch (e.event) {
       case 'stop': return stop.end()
@@ -178,7 +208,7 @@ export class World {
   }
 
   async run() {
-    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, blocked_lanes, ...rest } = this.c.settings ?? {}
+    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, blocked_lanes, breaker: size = 0, patience = 0, ...rest } = this.c.settings ?? {}
     only(rest)
     const drawn = chance.draw
     chance.draw = () => 0
@@ -192,8 +222,10 @@ export class World {
         handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain,
       })
       const stop = new Stop()
+      const breaker = size > 0 ? new Breaker({ breaker: size, patience }, consumer.settings) : undefined
+      breaker?.run()
       consumer.onConnection({
-        stop, late: new Late(), control: new ControlReader(counter, consumer.settings), isolation: new Isolation(),
+        breaker, stop, late: new Late(), control: new ControlReader(counter, consumer.settings), isolation: new Isolation(),
         consumed: false, careful: false, first: !reconnected, denials: 0,
       }).catch((err) => { if (err instanceof RefusedError) this.note(undefined, 'refuse') })
       await this.clock.settle()
@@ -213,14 +245,25 @@ export class World {
     for (const id of new Set([...got, ...this.c.trace].map((e) => e.id))) {
       const want = of(this.c.trace, id)
       const mine = this.trace.filter((t) => t.entry.id === id)
-      const plain = want.map(({ from, to, ...e }) => e.cause === 'timed-out' ? { ...e, reason: undefined } : e)
-      const shown = mine.map(({ entry }) => entry.cause === 'timed-out' ? { ...entry, reason: undefined } : entry)
+      want.forEach(({ progress }, i) => assert.ok(like(progress, mine[i]?.entry.progress), `${id}: entry ${i} has the progress ${JSON.stringify(mine[i]?.entry.progress)}`))
+      const plain = want.map(({ from, to, progress, ...e }) => e.cause === 'timed-out' ? { ...e, reason: undefined } : e)
+      const shown = mine.map(({ entry: { progress, ...entry } }) => entry.cause === 'timed-out' ? { ...entry, reason: undefined } : entry)
       assert.deepEqual(shown, plain, id)
       want.forEach(({ from = 0, to = Infinity, ...e }, i) => {
         assert.ok(mine[i].at >= from && mine[i].at <= to, `${e.do} of ${id} came at ${mine[i].at}, want ${from} to ${to}`)
       })
     }
   }
+}
+
+/** Events that are not in the trace, and what ASK reports then. */
+const BREAKER = { doubt: { doubt: true }, opened: { open: true }, closed: { doubt: false, open: false }, others: { success: true }, permit: {} }
+
+/** Whether a progress is as expected. A time that is absent is not compared. */
+function like(want, got) {
+  if (!want || !got) return want === got
+  const near = (name) => want[name] === undefined || Math.abs(want[name] - (got[name] ?? -1000)) <= 200
+  return want.breaker === got.breaker && (want.patience ?? 0) === got.patience && Boolean(want.failing) === got.failing && ['began', 'ended', 'attempt'].every(near)
 }
 
 function setTimeoutAt(clock, at, f) {

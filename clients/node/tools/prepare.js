@@ -8,7 +8,7 @@ const root = new URL('..', import.meta.url)
 const tsc = fileURLToPath(new URL('node_modules/typescript/bin/tsc', root))
 
 mkdirSync(new URL('scripts/', root), { recursive: true })
-for (const name of ['begun', 'control', 'end', 'fail', 'record', 'start']) {
+for (const name of ['ask', 'begun', 'control', 'end', 'fail', 'record', 'start']) {
   copyFileSync(new URL(`../../counter/scripts/${name}.lua`, root), new URL(`scripts/${name}.lua`, root))
 }
 if (process.argv[2] !== 'scripts') {

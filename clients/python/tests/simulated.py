@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from spec import header, text
 from strikes import backoff
 from strikes import keys as k
+from strikes.breaker import Breaker
 from strikes.conclude import carry, settled
 from strikes.consuming import ELECTING, SETTLE_TIMEOUT, Refused, SessionLost, lanes_refusal
 from strikes.decide import Step
@@ -47,11 +48,15 @@ class World:
             backoff=lambda failed: s.get("backoff", 1000) / 1000, handler_timeout=s.get("handler_timeout", 300000) / 1000,
             consumer_timeout=s.get("consumer_timeout", 1800000) / 1000, max_age=s.get("max_age", 0) / 1000,
         )
+        self.breaker, self.state, self.permits = None, {}, [e["at"] for e in case.get("events", []) if e["event"] == "permit"]
+        if size := s.get("breaker", 0):
+            self.breaker = Breaker(size, s.get("patience", 0) / 1000, self.settings, Options(), now=self.clock)
+            self.spawn(self.breaker.run())
         self.late, self.isolation = Late(self.spawn, now=self.clock), Isolation()
         self.view.reply, self.view.lanes = Control(paused=s.get("paused", False)), s.get("blocked_lanes", 0)
         self.begin(first=True)
         for d in case["deliveries"]:
-            self.at(d["at"] / 1000, self.deliver, d)
+            self.at(d["at"] / 1000, self.deliver, d, d.get("beyond", False))
         for e in case.get("events", []):
             self.at(e["at"] / 1000, self.event, e)
 
@@ -84,7 +89,10 @@ class World:
             return
         s = self.case.get("settings", {})
         self.ended, self.stopping, self.open = False, False, True
-        self.session = Session(self.settings, Options(), self, self.late, s.get("concurrency", 1), self.view, self.isolation, self.clock)
+        self.session = Session(self.settings, Options(), self, self.late, s.get("concurrency", 1), self.view, self.isolation, self.clock, self.breaker)
+        self.fetched, self.beyond = False, []
+        if self.breaker:
+            self.breaker.attach(self.fetch)
         if s.get("reconnected"):
             self.session.dead_letters_from = ELECTING
         if not first:
@@ -112,7 +120,16 @@ class World:
             else:
                 self.end("close")
 
+    def fetch(self) -> None:
+        self.note({"do": "fetch"})
+        self.fetched = True
+        for d in self.beyond:
+            self.at(self.now, self.deliver, d)
+
     def event(self, e: dict) -> None:
+        if e["event"] in BREAKER:
+            self.state.update({name: self.now * 1000 if now else 0 for name, now in BREAKER[e["event"]].items()})
+            return
         self.note({"do": e["event"], **({"id": e["id"]} if "id" in e else {})})
         if e["event"] == "skip":
             self.skips |= {k.member(e["id"], "")}
@@ -169,8 +186,11 @@ class World:
 
     # The driver.
 
-    def deliver(self, d: dict) -> None:
+    def deliver(self, d: dict, beyond: bool = False) -> None:
         if self.ended:
+            return
+        if beyond and not self.fetched:
+            self.beyond.append(d)
             return
         tag = next(self._order)
         message_id = "" if d.get("no_id") else d["id"]
@@ -254,6 +274,8 @@ class World:
 
     def answer(self, effect: Send) -> tuple[float, object]:
         call = effect.call
+        if call.name == "ask":
+            return self.ask(effect)
         step, args = call.name.upper(), call.args
         name = next(n for n in self.names.values() if n == args[2].decode())
         outage = next((o for o in self.case.get("outages", []) if o["from"] <= self.now * 1000 < o["to"] and step in o.get("steps", [step])), None)
@@ -269,6 +291,17 @@ class World:
             ReplyCode(said["code"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0), int(said.get("fence", 0)),
             said.get("wait", 0) / 1000, said.get("cause") or "", text(said.get("reason")), said.get("double", False),
         )
+
+    def ask(self, effect: Send) -> tuple[float, object]:
+        now = self.now * 1000
+        if kind := next((o["kind"] for o in self.case.get("outages", []) if o["from"] <= now < o["to"] and "ASK" in o.get("steps", ["ASK"])), None):
+            return effect.timeout if kind == "lost" else 0, StoreError(Fault.UNREACHABLE, kind)
+        permitted = bool(effect.call.args[2] and self.permits and self.permits[0] <= now)
+        if permitted:
+            self.permits.pop(0)
+        at = [round(self.state.get(name, 0)) for name in ("success", "doubt", "open")]
+        following = self.permits[0] if self.permits else now + 3000
+        return 0, [int(permitted), round(now), *at, round(following), 0, 0, b"", b""]
 
     def scripted(self, name: str, step: str):
         script = self.case.get("replies", {}).get(name, {}).get(step)
@@ -291,18 +324,32 @@ class World:
         if step in ("START", "FAIL"):
             entry |= {"limit": limit, "first": age >= 0}
         if step == "START":
-            entry |= {"mode": rest[0], "fence": rest[1], "max_age": rest[2], "delay": "".join(rest[3:])}
+            entry |= {"mode": rest[0], "fence": rest[1], "max_age": rest[2]} | self.carried(rest[3:])
         elif step == "FAIL":
-            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "delay": "".join(rest[6:])}
+            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5]} | self.carried(rest[6:])
         elif step == "END":
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))
-        if failed and before and {**entry, "at": 0, "repeated": 0} == {**before, "at": 0, "repeated": 0}:
+        varies = {"at": 0, "repeated": 0, "progress": 0}
+        if failed and before and entry | varies == before | varies:
             before["repeated"] = True
         else:
             before = entry
             self.note(entry)
         self.last_send[name] = before, isinstance(said, str)
+
+    def carried(self, arguments) -> dict:
+        """Return the last arguments of a step. Times are ms since the session began."""
+        out = {}
+        for word in filter(None, arguments):
+            name, *numbers = word.split(" ")
+            if name == "delay":
+                out["delay"] = word
+                continue
+            size, patience, *ages, failing = map(int, numbers)
+            out["progress"] = {"breaker": size, "patience": patience, "failing": bool(failing)}
+            out["progress"] |= {k: self.now * 1000 - age for k, age in zip(("began", "ended", "attempt"), ages, strict=True) if age >= 0}
+        return out
 
     def note(self, entry: dict) -> None:
         entry["at"] = self.now * 1000
@@ -320,6 +367,20 @@ def result_of(does: dict, timed_out: bool) -> Failed | None:
     text = does.get("fail") or does["not_counted"]
     error = RetryAtMost(does["retry_at_most"]) if "retry_at_most" in does else ValueError(text)
     return replace(failure_of(error, timed_out), text=text, wait=wait, uncounted="not_counted" in does)
+
+
+BREAKER = {
+    "doubt": {"doubt": True}, "opened": {"open": True}, "closed": {"doubt": False, "open": False}, "others": {"success": True}, "permit": {},
+}
+"""Events that are not in the trace, and what ASK reports then."""
+
+
+def like(want: dict | None, got: dict | None) -> bool:
+    """Whether a progress is as expected. A time that is absent is not compared."""
+    if want is None or got is None:
+        return want is got
+    flags = all(want.get(name, 0) == got.get(name, 0) for name in ("breaker", "patience", "failing"))
+    return flags and all(abs(want[name] - got.get(name, -1000)) <= 200 for name in ("began", "ended", "attempt") if name in want)
 
 
 ABSENT = (None, 0, False, "")
@@ -342,6 +403,7 @@ def check(case: dict, patient: bool = False) -> None:
             if w.get("cause") == "timed-out":
                 seen.pop("reason")
                 wanted.pop("reason", None)
+            assert like(wanted.pop("progress", None), seen.pop("progress", None)), (name, e, w)
             assert _said(seen) == _said(wanted), (name, seen, wanted)
             assert w.get("from", 0) - 1e-6 <= at <= w.get("to", float("inf")), (w, at)
 

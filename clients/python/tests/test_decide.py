@@ -16,8 +16,8 @@ def test_received(has_id, first, want):
 
 
 def test_verdicts():
-    assert [decide.started(v) for v in ReplyCode] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, Step.SUPERSEDED]
-    assert [decide.failed(v) for v in ReplyCode] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.SUPERSEDED]
+    assert [decide.started(v) for v in ReplyCode] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, None, Step.SUPERSEDED]
+    assert [decide.failed(v) for v in ReplyCode] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.UNCOUNTED, Step.SUPERSEDED]
     assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.UNTRACKED]
     assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
 

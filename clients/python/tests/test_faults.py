@@ -210,7 +210,7 @@ def receiving(cls):
     session.c = SimpleNamespace(_stopping=False)
     session.control = SimpleNamespace(view=ControlView())
     session.session = SimpleNamespace(error=ValueError("a fault"))
-    session.careful, session._check_lost, session._turn = False, lambda: None, lambda seconds: None
+    session.careful, session.fetches, session._check_lost, session._turn = False, False, lambda: None, lambda seconds: None
     return session
 
 

@@ -8,5 +8,5 @@ from spec import cases, known
 
 @cases("conduct")
 def test_conduct(case):
-    known(case, "settings", "deliveries", "handlers", "replies", "outages", "events", "until", "trace")
+    known(case, "breaker", "settings", "deliveries", "handlers", "replies", "outages", "events", "until", "trace")
     check(case)

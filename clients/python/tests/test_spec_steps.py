@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 
 import pytest
@@ -18,6 +19,18 @@ from strikes.steps import Attempt, Cause, Failure, Mode
 
 def message(of):
     return k.Message("orders", text(of.get("id", "m1")), text(of.get("generation", "")))
+
+
+BREAKER = ("success", "doubt", "open", "closed", "next", "permits", "count", "awaited")
+
+
+def breaker(fields, begin):
+    """Write the breaker of a queue."""
+    known(fields, *BREAKER, "alike", "streak", "reason")
+    numbers = [fields.get(name, 0) if name == "permits" else 0 if fields.get(name) is None else fields[name] + begin for name in BREAKER]
+    streak = "".join(f";{f['at'] + begin}={hashlib.sha256(f['id'].encode()).hexdigest()[:16]}" for f in fields.get("streak", []))
+    line = " ".join(map(str, [*numbers, fields.get("alike", 0)]))
+    return f"{line} .{streak}\n{fields.get('reason', '')}".encode()
 
 
 class Run:
@@ -41,7 +54,7 @@ class Run:
 
     def seed(self):
         given = self.case["given"]
-        known(given, "records", "override", "tombstones", "pause", "skips", "types")
+        known(given, "records", "override", "tombstones", "pause", "skips", "types", "breaker")
         for record in given.get("records", []):
             self.seed_record(record)
         for name, value in given.get("override", {}).items():
@@ -54,6 +67,8 @@ class Run:
         for skip in given.get("skips", []):
             m = message(skip)
             self.store.zadd(self.queue_key("skips"), {k.member(m.id, m.generation): skip["until"] + self.begin})
+        if "breaker" in given:
+            self.store.set(self.queue_key("breaker"), breaker(given["breaker"], self.begin), px=self.ttl)
         for name in given.get("types", {}):
             self.store.rpush(self.queue_key(name), "x")
 
@@ -74,7 +89,8 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("consumer", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000, s.get("delay", ""))
+        a = Attempt(m, s.get("token", ""), s.get("consumer", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000,
+                    s.get("progress", ""), s.get("delay", ""))
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
@@ -86,19 +102,25 @@ class Run:
             case "END":
                 assert s["keep"] == steps.KEEP_DONE * 1000
                 return self.counter.end(a, s["succeeded"])
+            case "ASK":
+                call = steps.ask("/", "orders", s["progress"], s["wants"], self.counter.options)
+                return steps.parse_state(self.counter.run(call))
             case "CONTROL":
                 return self.counter.control("/", "orders", s["reader"], s["consumer"], s["state"])
         pytest.fail(f"unknown step {s['step']}")
 
     def compare(self, s):
         known(s, "step", "id", "generation", "together", "token", "consumer", "limit", "age", "mode", "fence", "wait", "cause", "reason", "ran",
-              "max_age", "at_most", "delay", "succeeded", "keep", "reader", "state", "reply")
+              "max_age", "at_most", "progress", "wants", "delay", "succeeded", "keep", "reader", "state", "reply")
         want = s["reply"]
-        if "error" in want:
+        if isinstance(want, dict) and "error" in want:
             with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):
                 self.take(s)
             return
         reply = self.take(s)
+        if s["step"] == "ASK":
+            assert reply.permitted == bool(want)
+            return
         if s["step"] == "CONTROL":
             skips = frozenset(k.member(m.id, m.generation) for m in map(message, want["skips"]))
             assert (reply.paused, reply.by, reply.why, reply.skipped) == (want["paused"], text(want["by"]), text(want["why"]), skips)
@@ -119,18 +141,35 @@ class Run:
             clocks.append(got)
         return got in clocks and want == f"clock {clocks.index(got) + 1}"
 
-    def within(self, want, got):
-        return self.begin + want <= got <= self.now() + want
+    def within(self, want, got, early=0):
+        return self.begin + want - early <= got <= self.now() + want
 
     def check_records(self):
         after = {message(r): r for r in self.case["after"].get("records", [])}
-        named = {message(r) for r in [*self.case["given"].get("records", []), *self.case["steps"]] if r.get("step") != "CONTROL"}
+        named = {message(r) for r in [*self.case["given"].get("records", []), *self.case["steps"]] if r.get("step") not in ("CONTROL", "ASK")}
         assert after.keys() <= named
         for m in named:
             self.check_record(m, after.get(m))
         if want := self.case["after"].get("tombstones"):
             got = self.store.hgetall(self.queue_key("tombstones"))
             assert {name: int(got.get(name.encode(), 0)) for name in ("count", "removed")} == {"count": 0, "removed": 0, **want}
+
+        if want := self.case["after"].get("breaker"):
+            self.check_breaker(want)
+
+    def check_breaker(self, want):
+        got = self.store.get(self.queue_key("breaker"))
+        fields, at = dict(want), dict(zip(BREAKER, got.split(b" ")[:8], strict=True))
+        for name in set(BREAKER) - {"permits"}:
+            early = 100 if name == "success" else 0
+            assert int(at[name]) == 0 if fields.get(name) is None else self.within(fields[name], int(at[name]), early), name
+            fields[name] = int(at[name]) - self.begin if int(at[name]) else None
+        times = [int(entry.split(b"=")[0]) for entry in got.split(b"\n")[0].split(b";")[1:]]
+        fields["streak"] = [dict(f) for f in fields.get("streak", [])]
+        for f, time in zip(fields["streak"], times, strict=True):
+            assert self.within(f["at"], time)
+            f["at"] = time - self.begin
+        assert got == breaker(fields, self.begin)
 
     def check_record(self, m, want):
         key = k.keys(m, self.prefix).record
@@ -182,7 +221,7 @@ class Run:
 
 @cases("steps")
 def test_steps(case, redis_url):
-    known(case, "ttl", "given", "steps", "after")
+    known(case, "breaker", "ttl", "given", "steps", "after")
     run = Run(case, redis_url)
     try:
         run.seed()

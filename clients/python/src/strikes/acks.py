@@ -18,6 +18,7 @@ class Acks(Generic[T]):
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[Step, T] | None] = {}  # by tag, in the order of their arrival
+        self.apart = False  # a second consumer gets deliveries: their order is not that of the tags, so each is settled on its own
         self._settled: deque[tuple[int, Step, T]] = deque()
 
     def open(self, tag: int) -> None:
@@ -50,7 +51,9 @@ class Acks(Generic[T]):
 
     def _run(self) -> list[int]:
         """Return the oldest tags without a gap that are to be acked."""
-        run = []
+        run: list[int] = []
+        if self.apart:
+            return run
         for tag, entry in self._open.items():
             if not entry or entry[0] is not Step.ACK:
                 break

@@ -24,6 +24,7 @@ from . import queue as queues
 from . import steps
 from .acks import Acks
 from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep_until
+from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
@@ -120,13 +121,16 @@ class Consumer:
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
         control = AsyncControl(self._counter, self._settings)
-        sequence = Sequence()
+        sequence, breaker = Sequence(), None
+        if size := self._flow.breaker:
+            breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
+            tasks.spawn(drive_late(self._counter, breaker.run()))
         try:
             while not self._stopping:
                 began = time.monotonic()
                 sequence.number += 1
                 try:
-                    await self._connection(sequence, late, control)
+                    await self._connection(sequence, late, control, breaker)
                 except (StrikesError, *_LOST) as error:
                     denied = isinstance(error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed))
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
@@ -135,13 +139,15 @@ class Consumer:
                     while not self._stopping and time.monotonic() < end:
                         await asyncio.sleep(min(TICK, max(end - time.monotonic(), 0)))
         finally:
+            if breaker:
+                breaker.over.fire()
             await control.close()
             late.close()
             over, loop = asyncio.Event(), asyncio.get_running_loop()
             late.idle.add(lambda: loop.call_soon_threadsafe(over.set))  # type: ignore[arg-type]
             await sleep_until(over, 2)
 
-    async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl) -> None:
+    async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
         connection = await asyncio.wait_for(aiormq.connect(self._amqp), OPEN_TIMEOUT)
         try:
             while not self._stopping:
@@ -150,7 +156,7 @@ class Consumer:
                     continue  # what was checked may have changed meanwhile
                 control.stopped = False
                 try:
-                    await _Session(self, connection, sequence, late, control).run()
+                    await _Session(self, connection, sequence, late, control, breaker).run()
                 finally:
                     control.stopped = True
                     control.read_now()
@@ -214,6 +220,12 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
 
 
+async def _cancelled(channel: Any, tag: str) -> None:
+    """Cancel a consumer, as far as the broker answers."""
+    with contextlib.suppress(*_LOST):
+        await _ask(channel.basic_cancel(tag))
+
+
 async def _exists(connection: Any, kind: str, name: str) -> bool:
     """Whether a queue or an exchange is known to exist."""
     channel = await _channel(connection)
@@ -258,11 +270,14 @@ async def _declared(connection: Any, s: Settings) -> Declared:
 class _Session:
     """One channel of a Consumer: the Port of its Session."""
 
-    def __init__(self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl) -> None:
+    def __init__(self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
         self.c, self.connection, self.sequence, self.control = consumer, connection, sequence, control
         self.careful, self.began = sequence.careful, time.monotonic()
         self.prefetch = 1 if self.careful else consumer._flow.prefetch
-        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view)
+        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view, breaker=breaker)
+        self.breaker, self.fetches, self.fetched = breaker, False, False
+        if breaker:
+            breaker.attach(self._fetch)
         if sequence.number > 1:
             self.session.dead_letters_from = time.monotonic() + ELECTING
         self.driver = AsyncDriver(consumer._counter, consumer._handler, self.session, self._check_stuck)
@@ -328,10 +343,32 @@ class _Session:
         while not (self.c._stopping or self.control.view.ends_sessions()):
             await asyncio.sleep(TICK)
             self._check_lost()
+            if self.fetches:
+                self.fetches = False
+                await self._take_fresh()
             if self.session.error:
                 raise session_error(self.session.error)
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
+
+    def _fetch(self) -> None:
+        self.fetches = True
+
+    async def _take_fresh(self) -> None:
+        """Take messages beyond the prefetch, with a second consumer on the channel, until the breaker is calm."""
+        assert self.breaker
+        calm = self.breaker.calm
+        if calm is None:
+            return
+        self.acks.apart = self.fetched = True
+        await _ask(self.channel.basic_qos(prefetch_count=FRESH))
+        tag = (await _ask(self.channel.basic_consume(self.c._settings.queue, self._on_message))).consumer_tag
+        loop = asyncio.get_running_loop()
+        calm.add(lambda: loop.call_soon(self._cancel, tag))  # type: ignore[arg-type]
+
+    def _cancel(self, tag: str) -> None:
+        if not self.channel.is_closed:
+            self._tasks.spawn(_cancelled(self.channel, tag))
 
     def _check_lost(self) -> None:
         if self._connection_lost:
@@ -433,7 +470,7 @@ class _Session:
         """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
         if self.channel.is_closed or self._connection_lost:
             raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
-        if self.prefetch > PENDING_ACKS:
+        if self.prefetch > PENDING_ACKS or self.fetched:
             await _ask(self.channel.basic_cancel(self.tag), CLOSE_TIMEOUT)
         await _close(self.channel)
 

@@ -20,6 +20,8 @@ def begin(s: Session, d: Progress) -> Steps:
     Any other step says what becomes of the delivery without an attempt.
     """
     d.fresh(decide.start_mode(s.settings.isolation))
+    if s.breaker and (instead := (yield from s.breaker.begin(s, d))):
+        return instead
     step = s.decide_received(d)
     if step is Step.RUN:
         return (yield from enter(s, d))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import decide, steps
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
@@ -45,6 +47,8 @@ def _carry(s: Session, d: Progress) -> Steps:
         done(s, d)
     else:
         d.superseded = step is Step.SUPERSEDED
+        if s.breaker and step is Step.ACK and d.number:
+            s.breaker.succeeded(d)
         d.settled_as = Step.ACK if d.superseded else step
         s.port.settle(d, d.settled_as)
     release(s, d)
@@ -145,6 +149,8 @@ def _count_failed(s: Session, d: Progress) -> Steps:
             if step is Step.FAIL:
                 continue
             d.unrecorded = step is Step.DEAD_LETTER
+        elif step is Step.UNCOUNTED:
+            step = yield from _postpone(s, d)
         elif step is Step.WAIT:
             assert d.reply
             d.uncounted = 0
@@ -155,7 +161,10 @@ def _count_failed(s: Session, d: Progress) -> Steps:
 
 
 def _uncount(s: Session, d: Progress) -> Steps:
-    """Close an attempt that is not counted, and wait before another one here: a requeue would count towards a delivery limit."""
+    """End an attempt that is not counted. A breaker hears of it with FAIL."""
+    if s.breaker and d.message.id:
+        d.cause = Cause.NOT_COUNTED
+        return (yield from _count_failed(s, d))
     while d.open or d.doubt:
         error = yield from send_end(s, d, False)
         release(s, d)
@@ -164,6 +173,15 @@ def _uncount(s: Session, d: Progress) -> Steps:
             if step is not Step.UNCOUNT:
                 return step
     release(s, d)
+    return (yield from _postpone(s, d))
+
+
+def _postpone(s: Session, d: Progress) -> Steps:
+    """Hold a delivery before another attempt here: a requeue would count towards a delivery limit."""
+    if s.breaker and s.breaker.shut:  # it waits there
+        d.uncounted = max(d.uncounted, 1)
+        s.observe(d, Outcome.NOT_COUNTED)
+        return Step.AGAIN
     d.uncounted += 1
     seconds = max(_backoff_of(s, d, d.counted + d.uncounted), LEAST_POSTPONED)
     s.observe(d, Outcome.NOT_COUNTED, wait=seconds)
@@ -176,6 +194,8 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
     if error:
         return None, error
     d.reply = reply
+    if s.breaker:
+        s.breaker.failed(d)
     if reply.cause in (Cause.TOO_OLD.value, Cause.SKIPPED.value):  # the attempt's own cause did not end the retries
         d.cause = reply.cause
     if reply.possible_duplicate:
@@ -188,7 +208,8 @@ def _failure_of(s: Session, d: Progress) -> Failure:
     assert d.failed
     if d.failed.cause is Cause.REJECTED:
         return Failure(0, 0.0, d.failed.cause, d.failed.text, d.ran)
-    return Failure(s.limit, _backoff_of(s, d, d.counted + 1), d.failed.cause, d.failed.text, d.ran, d.failed.at_most)
+    cause = Cause.NOT_COUNTED if d.cause is Cause.NOT_COUNTED else d.failed.cause
+    return Failure(s.limit, _backoff_of(s, d, d.counted + 1), cause, d.failed.text, d.ran, d.failed.at_most)
 
 
 def _backoff_of(s: Session, d: Progress, failed: int) -> float:
@@ -203,7 +224,7 @@ def _backoff_of(s: Session, d: Progress, failed: int) -> float:
 
 def _fail_later(s: Session, d: Progress) -> None:
     """Send FAIL until the store answers."""
-    call = steps.fail(s.attempt(d), _failure_of(s, d), s.options)
+    call = steps.fail(replace(s.attempt(d), progress=""), _failure_of(s, d), s.options)
     d.unrecorded = False
     s.late.add(call, hand_over(s, d))
 

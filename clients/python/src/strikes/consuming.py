@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from . import decide
 from .backoff import doubled, jitter
+from .breaker import check as check_breaker
 from .errors import SettingError, StoreError, StrikesError
 from .queue import QueueRefused
 
@@ -94,6 +95,8 @@ class Flow:
     drain_timeout: float = 25.0  # how long handlers may go on after a stop before they are cancelled
     allow_drop: bool = False  # accept a queue whose dead letters are lost
     dead_letter_policy: bool = False  # a policy sets the dead-letter exchange, which AMQP cannot see
+    breaker: int = 0  # messages that fail, with no success since, at which failures count no more; 0: none
+    patience: float = 0.0  # a last attempt does not count for so long without a success of another message
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= 65535:
@@ -102,6 +105,7 @@ class Flow:
             raise SettingError("prefetch", self.prefetch, "1 to 65535, or 0 for the default")
         if self.drain_timeout < 0:
             raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
+        check_breaker(self.breaker, self.patience)
         self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)
 
 

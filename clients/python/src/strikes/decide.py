@@ -36,6 +36,7 @@ class Step(Enum):
     WAIT = auto()  # hold the delivery for its backoff
     RETRACT = auto()  # close an attempt that did not run
     UNCOUNT = auto()  # close an attempt that is not counted; another one follows here after a wait
+    UNCOUNTED = auto()  # the failure was reported and is not counted; another attempt follows here after a wait
     OVERDUE = auto()  # the delivery was held for as long as it may be
     ACK = auto()
     SUPERSEDED = auto()  # ack: another copy takes the place of this one
@@ -65,7 +66,7 @@ def received(has_id: bool, first: bool) -> Step:
 
 
 _STARTED = {ReplyCode.RUN: Step.RUN, ReplyCode.SUSPECT: Step.ISOLATE, ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.WAIT: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
-_FAILED = {ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.REQUEUE: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
+_FAILED = {ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.REQUEUE: Step.WAIT, ReplyCode.UNCOUNTED: Step.UNCOUNTED, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
 _MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.OFF: Mode.UNTRACKED}
 
 

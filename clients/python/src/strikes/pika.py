@@ -19,6 +19,7 @@ from . import queue as queues
 from . import steps
 from .acks import Acks
 from .blocking import THREADS, Control, Driver, Handler, drive_late
+from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
@@ -69,19 +70,25 @@ class Consumer:
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings)
-        sequence = Sequence()
+        sequence, breaker = Sequence(), None
+        if size := self._flow.breaker:
+            breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
+            runs = breaker.run()
+            THREADS.submit(lambda: drive_late(self._counter, runs))
         try:
             while not self._stopping:
                 began = time.monotonic()
                 sequence.number += 1
                 try:
-                    self._connection(sequence, late, control)
+                    self._connection(sequence, late, control, breaker)
                 except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
                     denied = isinstance(error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError))
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
                     self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
                     self._pause(delay)
         finally:
+            if breaker:
+                breaker.over.fire()
             control.close()
             late.close()
             over = threading.Event()
@@ -93,7 +100,7 @@ class Consumer:
         while not self._stopping and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, TICK))
 
-    def _connection(self, sequence: Sequence, late: Late, control: Control) -> None:
+    def _connection(self, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None) -> None:
         wire = Wire(self._parameters, lambda: self._stopping)
         try:
             while not self._stopping:
@@ -102,7 +109,7 @@ class Consumer:
                     continue  # what was checked may have changed meanwhile
                 control.stopped = False
                 try:
-                    _Session(self, wire, sequence, late, control).run()
+                    _Session(self, wire, sequence, late, control, breaker).run()
                 finally:
                     control.stopped = True
                     control.read_now()
@@ -145,18 +152,21 @@ class Consumer:
 class _Session:
     """One channel of a Consumer: the Port of its Session."""
 
-    def __init__(self, consumer: Consumer, wire: Wire, sequence: Sequence, late: Late, control: Control) -> None:
+    def __init__(self, consumer: Consumer, wire: Wire, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None) -> None:
         self.c, self.wire, self.sequence, self.control = consumer, wire, sequence, control
         self.careful, self.began = sequence.careful, time.monotonic()
         self.prefetch = 1 if self.careful else consumer._flow.prefetch
-        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view)
+        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view, breaker=breaker)
+        self.breaker, self.fetches = breaker, False
+        if breaker:
+            breaker.attach(self._fetch)
         if sequence.number > 1:
             self.session.dead_letters_from = time.monotonic() + ELECTING
         self.driver = Driver(consumer._counter, consumer._handler, self.session, self._check_stuck)
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None
         self.tag = ""
-        self.cancelled = False
+        self.cancelled = self.fetched = False
         self.error: Exception | None = None  # why nothing can be sent any more
         self._lock = threading.Lock()
         self._tasks = 0
@@ -231,6 +241,9 @@ class _Session:
         while not (self.c._stopping or self.control.view.ends_sessions()):
             self._turn(TICK)
             self._check_lost()
+            if self.fetches:
+                self.fetches = False
+                self._take_fresh()
             if self.session.error:
                 raise session_error(self.session.error)
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
@@ -252,6 +265,27 @@ class _Session:
             raise closed
         if self.cancelled:
             raise SessionLost("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
+
+    def _fetch(self) -> None:
+        self.fetches = True
+
+    def _take_fresh(self) -> None:
+        """Take messages beyond the prefetch, with a second consumer on the channel, until the breaker is calm."""
+        assert self.breaker
+        calm = self.breaker.calm
+        if calm is None:
+            return
+        self.acks.apart = self.fetched = True
+        tag: list[str] = []
+        self.wire.ask(self.channel, "fetching more messages", lambda reply: self.channel.basic_qos(prefetch_count=FRESH, callback=reply))
+        self.wire.ask(self.channel, "fetching more messages", lambda reply: tag.append(
+            self.channel.basic_consume(self.c._settings.queue, self._on_message, callback=reply)))
+        calm.add(lambda: self._cancel(tag[0]))
+
+    def _cancel(self, tag: str) -> None:
+        """End the consumer of messages beyond the prefetch, from any thread."""
+        with contextlib.suppress(Exception):  # the connection is closed
+            self.wire.wake(lambda: self.channel.is_open and self.channel.basic_cancel(tag))
 
     def _position(self) -> str:
         if self.session.received == 0:
@@ -336,7 +370,7 @@ class _Session:
         """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
         if not self.channel.is_open or self.wire.lost:
             raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
-        if self.prefetch > PENDING_ACKS:
+        if self.prefetch > PENDING_ACKS or self.fetched:
             self.wire.ask(self.channel, "cancelling the consumer", lambda reply: self.channel.basic_cancel(self.tag, callback=reply), CLOSE_TIMEOUT)
         self.channel.close()
         end = time.monotonic() + CLOSE_TIMEOUT

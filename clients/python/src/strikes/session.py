@@ -45,12 +45,12 @@ class Outcome(str, Enum):
 
     ACK = "ack"
     RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
-    NOT_COUNTED = "not-counted"  # the handler raised NotCounted; the next attempt begins here after Event.wait
+    NOT_COUNTED = "not-counted"  # the handler raised NotCounted, or no message succeeds (breaker); the next attempt begins here after Event.wait
     REQUEUE = "requeue"
     DEAD_LETTER = "dead-letter"
     SUPERSEDED = "superseded"  # acked without an attempt that counts: another copy of the message takes its place
     ISOLATE = "isolate"  # the message may have killed a process: its attempt is isolated
-    HOLD = "hold"  # the store did not answer: the delivery is held, or left if it was held too long
+    HOLD = "hold"  # the store did not answer, or no message succeeds: the delivery is held, or left if it was held too long
     LEAVE = "leave"  # not settled: it returns to the queue when its channel closes
     UNDECODABLE = "undecodable"  # of no delivery: a message that the client cannot decode ended the session
 
@@ -250,6 +250,7 @@ class Progress:
         self.open = False  # START let it begin, or may have: its reply was lost
         self.doubt = False  # a START was not answered and may yet arrive: only END makes sure that it opens nothing
         self.number = 0  # 0 if its handler was not called
+        self.began: float | None = None  # when its handler was called
         self.ran = 0.0
         self.failed: Failed | None = None
         self.cause: Cause | str = ""
@@ -261,6 +262,7 @@ class Progress:
         self.fence: int | None = None  # None: no handler was called yet
         self.unanswered = 0  # steps in a row that the store did not take
         self.skipped = False  # its backoff was cut short
+        self.probes = 0  # attempts that the breaker permitted
         # What it holds.
         self.worker = False
         self.slot = False
@@ -277,6 +279,7 @@ class Progress:
         """Begin a new attempt."""
         self.token, self.mode = PROCESS.token(), mode
         self.open = self.doubt = False
+        self.began = None
         self.number, self.ran, self.failed, self.failure, self.cause = 0, 0.0, None, None, ""
 
     @property
@@ -315,12 +318,13 @@ class Session:
 
     def __init__(
         self, settings: Settings, options: Options, port: Port, late: Any, concurrency: int = 1, control: ControlView | None = None,
-        isolation: ProcessIsolation | None = None, now: Callable[[], float] = time.monotonic,
+        isolation: ProcessIsolation | None = None, now: Callable[[], float] = time.monotonic, breaker: Any = None,
     ) -> None:
         settings.check_ttl(options)
         self.settings, self.options, self.port, self.late, self.now = settings, options, port, late, now
         self.isolation = isolation or PROCESS.isolation
         self.control = control or ControlView()
+        self.breaker = breaker  # of breaker.py; None: there is none
         self.workers, self.slots = Tickets(concurrency), Tickets(2 * concurrency)
         self.stop = Signal()  # nothing new begins, and nothing is counted that was not
         self.live = Signal()  # fired: handlers are cancelled
@@ -368,11 +372,12 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        return Attempt(d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, d.delay)
+        progress = self.breaker.progress(d.began) if self.breaker else ""
+        return Attempt(d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, progress, d.delay)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""
-        d.number = d.counted + 1
+        d.number, d.began = d.counted + 1, began
         if d.fence is None:
             d.fence = d.reply.fence if d.open and d.reply else d.headers.fence
         timeout = self.settings.handler_timeout

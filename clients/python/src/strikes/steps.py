@@ -48,6 +48,7 @@ class ReplyCode(str, Enum):
     ENDED = "ENDED"
     BEGUN = "BEGUN"  # call the handler
     GONE = "GONE"  # do not: the attempt is not open any more
+    UNCOUNTED = "UNCOUNTED"  # of a consumer with a breaker: the failure is not counted
     SUPERSEDED = "SUPERSEDED"  # of a copy: ack it, because another one takes its place
 
 
@@ -61,19 +62,20 @@ class Mode(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why an attempt failed, or why a message was dead-lettered. FAIL takes the first four."""
+    """Why an attempt failed, or why a message was dead-lettered. FAIL takes the first five."""
 
     FAILED = "failed"
     PANICKED = "panicked"
     TIMED_OUT = "timed-out"
     REJECTED = "rejected"
+    NOT_COUNTED = "not-counted"  # only with a breaker
     CRASHED = "crashed"
     SKIPPED = "skipped"
     TOO_OLD = "too-old"
     NO_ID = "no-id"
 
 
-_FAILURES = (Cause.FAILED, Cause.PANICKED, Cause.TIMED_OUT, Cause.REJECTED)
+_FAILURES = (Cause.FAILED, Cause.PANICKED, Cause.TIMED_OUT, Cause.REJECTED, Cause.NOT_COUNTED)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Attempt:
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
     fence: int = 0  # the fence that the delivery carries; only START uses it
     max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+    progress: str = ""  # of a process with a breaker: what `progress` returns
     delay: str = ""  # of a copy that waited in a delay queue: what `delay` returns
 
 
@@ -140,6 +143,7 @@ BEGUN = Script("record", "begun")
 FAIL = Script("record", "fail")
 END = Script("record", "end")
 CONTROL = Script("control")
+ASK = Script("record", "ask")
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,8 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
     args: list[bytes | str | int] = [Mode(mode).value, attempt.fence, ceil_millis(attempt.max_age)]
+    if attempt.progress:
+        args.append("")  # how the last attempt crashed, which this client does not know
     return _step("start", START, attempt, min(limit, MAX_LIMIT), args + _carried(attempt), options)
 
 
@@ -183,7 +189,7 @@ def begun(attempt: Attempt, options: Options) -> Call:
 def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
     """Count a failed attempt, once however often it arrives."""
     if failure.cause not in _FAILURES:
-        raise SettingError("cause", failure.cause, "failed, panicked, timed-out or rejected")
+        raise SettingError("cause", failure.cause, "failed, panicked, timed-out, rejected or not-counted")
     if failure.at_most < 0:
         raise SettingError("at_most", failure.at_most, "0 at least")
     args: list[bytes | str | int] = [
@@ -202,7 +208,41 @@ def delay(copy_number: int, lease: float, body: str) -> str:
 
 
 def _carried(a: Attempt) -> list[bytes | str | int]:
-    return [a.delay] if a.delay else []
+    return [argument for argument in (a.progress, a.delay) if argument]
+
+
+def progress(breaker: int, patience: float, began: int, ended: int, attempt: int, failing: bool) -> str:
+    """Name the progress of a process with a breaker for START, FAIL and ASK. The others are ages in ms; -1: there is none."""
+    return f"progress {breaker} {ceil_millis(patience)} {began} {ended} {attempt} {int(failing)}"
+
+
+@dataclass(frozen=True)
+class State:
+    """The breaker of a queue. Times are ms by the store's clock; 0: not so."""
+
+    permitted: bool = False  # the process may begin three attempts
+    now: int = 0
+    success: int = 0  # the latest known begin of a success
+    doubt: int = 0  # since when the queue is in doubt
+    open: int = 0  # since when it is open
+    next: int = 0  # when the next permit may be given
+    count: int = 0  # until when an operator wants all failures counted
+    failed: int = 0  # messages that failed since the last success
+    reason: str = ""  # of the last of them
+    text: bytes = b""  # the whole breaker as it is stored, if it is open
+
+
+def ask(vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b"") -> Call:
+    """Report the progress of a process and the text of the last State, and ask for the breaker; with wants also for a permit."""
+    key = k.queue_key(vhost, queue, options.prefix) + b"index"
+    return Call("ask", ASK, [key], [ceil_millis(options.ttl), progress, int(wants), seen], several=False)
+
+
+def parse_state(reply: Any) -> State:
+    """Read the reply of scripts/ask.lua."""
+    if not isinstance(reply, list) or len(reply) != 10 or any(not isinstance(n, int) for n in reply[:8]) or not all(isinstance(t, bytes) for t in reply[8:]):
+        raise ReplyError(f"got {reply!r:.80}, want 8 numbers and 2 texts")
+    return State(bool(reply[0]), *reply[1:8], reply[8].decode("utf-8", "replace"), reply[9])
 
 
 def end(attempt: Attempt, succeeded: bool, options: Options) -> Call:

@@ -1,0 +1,72 @@
+// A dependency that is away, on a real broker and a real Redis.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { checkBreaker } from '../src/breaker.js'
+import { DEFAULT_PREFIX, keys } from '../src/key.js'
+import { parseRecord } from '../src/record.js'
+import { notCounted } from '../src/steer.js'
+import { fixture } from './broker.js'
+import { eventually } from './servers.js'
+
+const GOOD = 60
+const POISON = 12
+
+const keyOf = (queue) => keys({ vhost: '/', queue, id: 'm' }, DEFAULT_PREFIX).index.replace(/index$/, 'breaker')
+
+/** The time at which the breaker of the queue opened, and how many permits it gave; 0: none. */
+async function breakerOf(f) {
+  const text = await f.redis.get(keyOf(f.queue))
+  const numbers = (text ?? '').split(' ').map(Number)
+  return { open: numbers[2] ?? 0, permits: numbers[5] ?? 0 }
+}
+
+for (const type of ['classic', 'quorum']) {
+  test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {
+    const f = await fixture(t, { type })
+    let back = false
+    let published = GOOD
+    const done = new Set()
+    const handler = ({ properties: { messageId: id } }) => {
+      if (id.startsWith('poison') || !back) throw new Error('connection refused')
+      done.add(id)
+    }
+    for (let i = 0; i < POISON; i++) await f.publish(`poison${i}`)
+    for (let i = 0; i < GOOD; i++) await f.publish(`good${i}`)
+    for (let i = 0; i < 2; i++) f.consume(handler, { breaker: 8, prefetch: 5, concurrency: 2 })
+    await eventually(async () => (await breakerOf(f)).permits >= 2, 'two permits')
+    assert.deepEqual([done.size, await f.depth(`${f.queue}.dlq`)], [0, 0])
+    back = true
+    await eventually(() => done.size >= GOOD, 'all good messages are handled')
+    await eventually(async () => {
+      await f.publish(`good${published++}`) // of poison alone the breaker would open again
+      return await f.depth(`${f.queue}.dlq`) >= POISON
+    }, 'poison is dead-lettered')
+    await eventually(() => done.size === published, 'the later ones are handled')
+    const letters = (await f.dead(POISON)).map((m) => m.properties.messageId).sort()
+    assert.deepEqual(letters, Array.from({ length: POISON }, (_, i) => `poison${i}`).sort())
+    for (const id of letters) {
+      const { state, failures, crashes } = parseRecord(await f.redis.getBuffer(keys({ vhost: '/', queue: f.queue, id }, DEFAULT_PREFIX).record))
+      assert.deepEqual({ state, failures, crashes }, { state: 'exhausted', failures: 4, crashes: 0 }, id)
+    }
+  })
+}
+
+test('handlers that could not work open the breaker too, and none of their attempts is counted', async (t) => {
+  const f = await fixture(t)
+  let back = false
+  for (let i = 0; i < 4; i++) await f.publish(`m${i}`)
+  const { events } = f.consume(() => { if (!back) throw notCounted(new Error('the database is away')) }, { breaker: 2 })
+  const opened = await eventually(async () => (await breakerOf(f)).open, 'the breaker opens')
+  await eventually(async () => (await breakerOf(f)).permits > 0, 'a permit: the process knows that it is open')
+  await f.redis.del(keyOf(f.queue))
+  assert.equal(await eventually(async () => (await breakerOf(f)).open, 'an emptied store gets it back'), opened)
+  back = true
+  await eventually(() => events.filter((e) => e.outcome === 'ack').length === 4, 'all are handled')
+  assert.ok(events.every((e) => e.failures === 0) && events.some((e) => e.outcome === 'not-counted'))
+})
+
+test('refused settings', () => {
+  for (const [breaker, patience] of [[1, 0], [-2, 0], [101, 0], ['8', 0], [2.5, 0], [8, -1], [8, Infinity], [0, 5]]) {
+    assert.throws(() => checkBreaker(/** @type {any} */ (breaker), patience), /^FieldError: (breaker|patience) must be/)
+  }
+})

@@ -1,0 +1,93 @@
+"""A dependency that is away, on a real RabbitMQ and a real Redis."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter as Tally
+
+import pytest
+import redis
+
+from clients import Running
+from conftest import until
+from strikes import NotCounted, SettingError, keys as k
+from strikes.breaker import check
+from strikes.record import parse_record
+
+GOOD, POISON = 60, 12
+
+
+@pytest.mark.parametrize(("adapter", "queue"), [("pika", "classic"), ("aio-pika", "quorum")], indirect=["queue"])
+def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
+    """Poison fills the prefetch of two consumers, and the dependency is away.
+
+    No good message is dead-lettered, all go on once it is back, and poison has exactly four counted attempts.
+    """
+    back, done, lock = threading.Event(), set(), threading.Lock()
+
+    def handle(delivery):
+        if delivery.id.startswith("poison") or not back.is_set():
+            raise ConnectionError("connection refused")
+        with lock:
+            done.add(delivery.id)
+
+    for i in range(POISON):
+        queue.publish(message_id=f"poison{i}")
+    for i in range(GOOD):
+        queue.publish(message_id=f"good{i}")
+    fleet = [Running(adapter, queue.name, handle, amqp_url, redis_url, prefix, breaker=8, prefetch=5, concurrency=2) for _ in range(2)]
+    client = redis.Redis.from_url(redis_url)
+    try:
+        breaker = k.queue_key("/", queue.name, prefix) + b"breaker"
+        until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "the breaker opens")
+        until(lambda: int(client.get(breaker).split(b" ")[5]) >= 2, "two permits")
+        assert not done and queue.depth(queue.dead) == 0
+        back.set()
+        until(lambda: len(done) == GOOD, "all good messages are handled")
+        published = itertools.count(GOOD)
+
+        def dead() -> bool:
+            queue.publish(message_id=f"good{next(published)}")  # of poison alone the breaker would open again
+            return queue.depth(queue.dead) >= POISON
+
+        until(dead, "poison is dead-lettered")
+    finally:
+        for running in fleet:
+            running.stop()
+    letters = [properties.message_id for _, properties, _ in queue.dead_letters()]
+    assert Tally(letters) == Tally(f"poison{i}" for i in range(POISON))
+    for i in range(POISON):
+        record = parse_record(client.get(k.keys(k.Message(queue.name, f"poison{i}"), prefix).record))
+        assert (record.state, record.failures, record.crashes) == ("exhausted", 4, 0)
+
+
+def test_handlers_that_could_not_work(classic, amqp_url, redis_url, prefix):
+    """They open the breaker too, and none of their attempts is counted."""
+    back = threading.Event()
+
+    def handle(delivery):
+        if not back.is_set():
+            raise NotCounted("the database is away")
+
+    for i in range(4):
+        classic.publish(message_id=f"m{i}")
+    running = Running("pika", classic.name, handle, amqp_url, redis_url, prefix, breaker=2)
+    client = redis.Redis.from_url(redis_url)
+    try:
+        breaker = k.queue_key("/", classic.name, prefix) + b"breaker"
+        opened = until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "the breaker opens")
+        until(lambda: int(client.get(breaker).split(b" ")[5]), "a permit: the process knows that it is open")
+        client.delete(breaker)
+        assert until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "an emptied store gets it back") == opened
+        back.set()
+        until(lambda: running.outcomes().count("ack") == 4, "all are handled")
+        assert all(e.failures == 0 for e in running.events) and "not-counted" in running.outcomes()
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize(("breaker", "patience"), [(1, 0), (-2, 0), (101, 0), ("8", 0), (8, -1), (8, float("inf")), (0, 5)])
+def test_refused_settings(breaker, patience):
+    with pytest.raises(SettingError, match="breaker|patience"):
+        check(breaker, patience)
