@@ -81,6 +81,12 @@ Causes:
   blocked      an earlier message blocks its lane
   no-id        a message without an id cannot be counted
 
+--breaker of consume, and the breaker in status QUEUE:
+  doubt    N messages failed, none succeeded: nothing is counted
+  breaker  open after two seconds of doubt: no attempt begins but probes, until
+           a message succeeds or an operator resumes the queue
+  probe    one of three attempts that are permitted every three seconds
+
 STATE in counter list. A failure is an attempt that failed, a crash one that
 killed its process.
   retrying       it failed, or was stopped, and gets another attempt

@@ -41,6 +41,7 @@ func TestWordsAreExplained(t *testing.T) {
 		{"dead-letters", []string{"dead list", "dead show", "dead replay", "dead drop", "lane replay", "status"}, kinds},
 		{"words", []string{"status"}, []string{string(ops.Running), string(ops.Isolated), string(ops.Left),
 			string(ops.Waiting), string(ops.Ready), string(ops.Forgotten)}},
+		{"words", nil, []string{"breaker", "doubt", "probe"}},
 		{"words", nil, []string{
 			string(ops.TroubleRoute), string(ops.TroubleBlocked), string(ops.TroubleUnaccounted),
 			string(ops.TroubleUnsafe), string(ops.TroubleStopped), string(ops.TroubleLanes),
