@@ -2,12 +2,16 @@ package counter
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -19,22 +23,36 @@ import (
 // For a long run: go test ./counter -run BreakerModel -rapid.checks=1000 -rapid.steps=60.
 func TestBreakerModel(t *testing.T) {
 	servertest.Long(t)
-	server := miniredis.RunT(t)
-	c := dialTest(t, "redis://"+server.Addr())
+	mini := miniredis.RunT(t)
+	t.Run("miniredis", func(t *testing.T) { breakerModel(t, dialTest(t, "redis://"+mini.Addr()), mini.FastForward) })
+	for _, s := range stores(t) {
+		if c, ok := s.steps.(onRedis); ok && s.name != "miniredis" {
+			t.Run(s.name, func(t *testing.T) { breakerModel(t, c.Counter, nil) })
+		}
+	}
+}
+
+// breakerModel runs the model on a server. forward lets TTLs elapse; nil: the model removes what has expired.
+func breakerModel(t *testing.T, on *Counter, forward func(time.Duration)) {
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
-		w := &breakerWorld{c: c, server: server, now: time.Now().Truncate(time.Millisecond).UTC(),
+		c := New(on.rdb, &Options{Prefix: fmt.Sprint(on.opts.Prefix, ":", run)})
+		w := &breakerWorld{c: c, clock: on.opts.Prefix + ":clock", now: time.Now().Truncate(time.Millisecond).UTC(),
 			queue: rules.Queue{TTL: c.TTL()}, records: map[string]Record{}, expire: map[string]time.Duration{}}
-		w.server.FlushAll()
+		w.setClock(t)
+		defer func() {
+			c.rdb.Del(context.Background(), c.rdb.Keys(context.Background(), c.opts.Prefix+":{*").Val()...)
+		}()
 		t.Repeat(map[string]func(*rapid.T){
 			"fail": w.fail, "fail again": w.again, "start": w.start, "end": w.end, "ask": w.ask, "": w.check,
 			"later": func(t *rapid.T) {
 				ms := rapid.SampledFrom([]int64{1, 1, 10, 500, 1000, 1999, 2000, 3000, 30000, 600000, -30000}).Draw(t, "ms")
 				w.now = w.now.Add(time.Duration(ms) * time.Millisecond)
+				w.setClock(t)
 				if ms > 0 {
 					w.passed += time.Duration(ms) * time.Millisecond
-					server.FastForward(time.Duration(ms) * time.Millisecond)
+					w.forward(t, forward, time.Duration(ms)*time.Millisecond)
 				}
 			},
 		})
@@ -44,13 +62,47 @@ func TestBreakerModel(t *testing.T) {
 // breakerWorld is one queue, on the rules and on the scripts.
 type breakerWorld struct {
 	c       *Counter
-	server  *miniredis.Miniredis
+	clock   string // key of the time that the scripts see
 	now     time.Time
 	queue   rules.Queue
 	records map[string]Record
 	passed  time.Duration            // since the beginning, though the clock may be set back
 	expire  map[string]time.Duration // when the records do, of passed
 	last    func(*rapid.T)           // the last FAIL
+}
+
+func (w *breakerWorld) key(name string) string { return w.c.opts.queueKey("/", "q") + name }
+
+func (w *breakerWorld) do(t *rapid.T, args ...any) any {
+	reply, err := w.c.rdb.Do(context.Background(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// setClock sets the time that the scripts see.
+func (w *breakerWorld) setClock(t *rapid.T) {
+	w.do(t, "del", w.clock)
+	w.do(t, "rpush", w.clock, w.now.Unix(), w.now.Nanosecond()/1000)
+}
+
+// atClock is a step whose script reads that time in place of the server's.
+func (w *breakerWorld) atClock(of step) step {
+	source := strings.Replace(of.source, "call('TIME')", "call('LRANGE', '"+w.clock+"', 0, 1)", 1)
+	return step{of.name, source, redis.NewScript(source).Hash()}
+}
+
+func (w *breakerWorld) forward(t *rapid.T, forward func(time.Duration), by time.Duration) {
+	if forward != nil {
+		forward(by)
+		return
+	}
+	for id, at := range w.expire {
+		if at <= w.passed {
+			w.do(t, "del", w.c.opts.keys(w.records[id].Message).record)
+		}
+	}
 }
 
 var (
@@ -99,9 +151,8 @@ func (w *breakerWorld) take(t *rapid.T, a Attempt, byRules func(*Record, Attempt
 		w.records[a.ID], w.expire[a.ID] = r, w.passed+keep
 	}
 
-	w.server.SetTime(w.now)
 	a.Received = time.Time{}
-	raw, err := w.c.run(context.Background(), of, a.Message, stepArgs(of, a, limit, w.now, args))
+	raw, err := w.c.run(context.Background(), w.atClock(of), a.Message, stepArgs(of, a, limit, w.now, args))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,13 +218,13 @@ func (w *breakerWorld) ask(t *rapid.T) {
 	b := w.queue.Breaker
 	if change(&b) {
 		w.queue.Breaker = b
-		w.server.Set(w.c.opts.queueKey("/", "q")+"breaker", rules.EncodeBreaker(b))
+		w.do(t, "set", w.key("breaker"), rules.EncodeBreaker(b))
 	}
 }
 
 // check compares the breakers and the records.
 func (w *breakerWorld) check(t *rapid.T) {
-	text, _ := w.server.Get(w.c.opts.queueKey("/", "q") + "breaker") // an error: there is none
+	text, _ := w.do(t, "get", w.key("breaker")).(string)
 	got, ok := rules.DecodeBreaker(text)
 	if text != "" && (!ok || rules.EncodeBreaker(got) != text) {
 		t.Fatalf("the script wrote %q, and Go %q", text, rules.EncodeBreaker(got))
@@ -182,10 +233,10 @@ func (w *breakerWorld) check(t *rapid.T) {
 		t.Fatalf("breaker: -rules +script:\n%s", diff)
 	}
 	for id, r := range w.records {
-		text, err := w.server.Get(w.c.opts.keys(r.Message).record)
-		if expired := w.expire[id] <= w.passed; expired || err != nil {
-			if expired != (err != nil) {
-				t.Fatalf("record of %s: expired: %v, %v", id, expired, err)
+		text, is := w.do(t, "get", w.c.opts.keys(r.Message).record).(string)
+		if expired := w.expire[id] <= w.passed; expired || !is {
+			if expired == is {
+				t.Fatalf("record of %s: expired: %v", id, expired)
 			}
 			continue
 		}
