@@ -19,7 +19,6 @@ import (
 type Options struct {
 	AMQP        string // its URL; if empty, a private one is started
 	Kill, Start string // commands that kill and start the one at AMQP; if empty, it is not killed
-	Sbin        string // directory of the scripts of a private one; if empty, that of the installed RabbitMQ
 	Cluster     bool   // a private one has three nodes
 }
 
@@ -29,8 +28,6 @@ func (o *Options) Flags(f *flag.FlagSet, queues string) {
 		queues)
 	f.StringVar(&o.Kill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp; if empty, it is not killed")
 	f.StringVar(&o.Start, "broker-start", "", "`command` that starts it again")
-	f.StringVar(&o.Sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start a private one with; if empty, "+
-		"those of the installed one")
 }
 
 // Validate names flags that do not go together.
@@ -40,8 +37,8 @@ func (o Options) Validate() error {
 		return errors.New("-broker-kill and -broker-start go together")
 	case o.Kill != "" && o.AMQP == "":
 		return errors.New("-broker-kill is for a RabbitMQ named by -amqp; a private one is killed anyway")
-	case o.AMQP != "" && (o.Cluster || o.Sbin != ""):
-		return errors.New("-cluster and -sbin are for private nodes, not for a RabbitMQ named by -amqp")
+	case o.AMQP != "" && o.Cluster:
+		return errors.New("-cluster is for private nodes, not for a RabbitMQ named by -amqp")
 	}
 	return nil
 }
@@ -64,12 +61,12 @@ func OpenBroker(ctx context.Context, o Options) (_ *Broker, err error) {
 	case o.AMQP != "":
 		b.Nodes = []*Node{{URL: o.AMQP, KillCommand: o.Kill, StartCommand: o.Start}}
 	case o.Cluster:
-		if b.Cluster, err = cluster.StartRabbitMQ(ctx, servers.RabbitMQOptions{Sbin: o.Sbin}); err != nil {
+		if b.Cluster, err = cluster.StartRabbitMQ(ctx, servers.RabbitMQOptions{}); err != nil {
 			return nil, err
 		}
 		private = b.Cluster.Nodes
 	default:
-		r, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Sbin: o.Sbin})
+		r, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
 		if err != nil {
 			return nil, err
 		}

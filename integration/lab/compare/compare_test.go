@@ -132,7 +132,7 @@ func TestFlags(t *testing.T) {
 	for _, args := range []string{
 		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x",
 		"-broker-kill x -broker-start y",
-		"-amqp amqp://x -sbin y", "more",
+		"more",
 	} {
 		if _, err := parseFlags(strings.Fields(args)); err == nil {
 			t.Errorf("%s is accepted", args)

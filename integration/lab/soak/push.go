@@ -21,7 +21,7 @@ import (
 
 // inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
 // released. It records nothing, so this program records what it sees of it: sessions on the wire, dead letters on its
-// standard output, and what the endpoint does.
+// standard output. The endpoint records what it does.
 const inHTTP = "http"
 
 // pusher is what a seat of that language has beside its process.
@@ -33,14 +33,14 @@ type pusher struct {
 	address  string       // of the endpoint
 
 	mu       sync.Mutex
-	number   int                 // of the consumer process
-	sessions map[int][]time.Time // when those of each process began
-	lost     time.Time           // when the newest session of this process ended, as long as that may be its own doing
-	stopped  time.Time           // when this process was told to stop
+	number   int       // of the consumer process
+	sessions int       // of this process so far
+	lost     time.Time // when the newest session of this process ended, as long as that may be its own doing
+	stopped  time.Time // when this process was told to stop
 }
 
 func newPusher(ctx context.Context, log *ledger.Log, binary, broker string) (_ *pusher, err error) {
-	p := &pusher{log: log, binary: binary, sessions: map[int][]time.Time{}}
+	p := &pusher{log: log, binary: binary}
 	if p.broker, err = proxy.NewWatched(ctx, broker, p.joined); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,8 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 	if err != nil {
 		return err
 	}
-	p.endpoint = endpoint(p.address, k.cfg.handlerTimeout, p.hear, p.endpointDied, k.fail)
+	p.endpoint = k.endpoint(workerSpec{Endpoint: p.address, HandlerTimeout: k.cfg.handlerTimeout, History: k.history,
+		Number: firstEndpoint + len(k.pushers)})
 	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
 	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, s.Redis
@@ -103,7 +104,7 @@ func (p *pusher) command(spec workerSpec) *exec.Cmd {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.number, p.lost, p.stopped = spec.Number, time.Time{}, time.Time{}
+	p.number, p.sessions, p.lost, p.stopped = spec.Number, 0, time.Time{}, time.Time{}
 	return cmd
 }
 
@@ -132,8 +133,8 @@ func (p *pusher) joined() (left func()) {
 	defer p.mu.Unlock()
 	number := p.number
 	p.lose(number)
-	p.sessions[number] = append(p.sessions[number], time.Now())
-	p.log.Forward(ledger.Event{Kind: ledger.Opened, Process: number, Session: len(p.sessions[number])})
+	p.sessions++
+	p.log.Forward(ledger.Event{Kind: ledger.Opened, Process: number, Session: p.sessions})
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -146,7 +147,7 @@ func (p *pusher) joined() (left func()) {
 // lose records that the newest session was lost, if it has ended.
 func (p *pusher) lose(number int) {
 	if !p.lost.IsZero() {
-		p.log.Forward(ledger.Event{Kind: ledger.Lost, At: p.lost, Process: number, Session: len(p.sessions[number]),
+		p.log.Forward(ledger.Event{Kind: ledger.Lost, At: p.lost, Process: number, Session: p.sessions,
 			Err: "its connection ended"})
 	}
 	p.lost = time.Time{}
@@ -170,17 +171,6 @@ func (p *pusher) exited(number int, err error) {
 	}
 }
 
-// sessionAt returns the number of a process's newest session at a time.
-func (p *pusher) sessionAt(process int, at time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for n < len(p.sessions[process]) && !p.sessions[process][n].After(at) {
-		n++
-	}
-	return max(n, 1)
-}
-
 // decided records a dead letter, as consume --json prints it.
 func (p *pusher) decided(process int, line []byte) {
 	var d struct{ Decision, ID, Token string }
@@ -190,21 +180,6 @@ func (p *pusher) decided(process int, line []byte) {
 	if d.Decision == "dead-letter" {
 		p.log.Forward(ledger.Event{Kind: ledger.Decided, Process: process, ID: d.ID, Token: d.Token})
 	}
-}
-
-// hear records an event of the endpoint.
-func (p *pusher) hear(line []byte) {
-	var e ledger.Event
-	if err := json.Unmarshal(line, &e); err != nil {
-		panic(fmt.Sprintf("the endpoint printed %q: %v", line, err))
-	}
-	e.Session = p.sessionAt(e.Process, e.At)
-	p.log.Forward(e)
-}
-
-// endpointDied records the end of the requests that ran.
-func (p *pusher) endpointDied() {
-	p.log.Forward(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
 }
 
 // lines is a writer that hands over each line.

@@ -2,13 +2,10 @@ package soak
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path"
 	"strconv"
@@ -20,22 +17,29 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/work"
 )
 
-// runEndpoint is the endpoint's process. It prints each event before it goes on.
+// runEndpoint is the endpoint's process. It writes down each event before it goes on.
 func runEndpoint(ctx context.Context, spec workerSpec) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", spec.Endpoint)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: &postedTo{timeout: spec.HandlerTimeout}, ReadHeaderTimeout: time.Minute}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	log, err := ledger.Append(spec.History, spec.Number)
+	if err != nil {
 		return err
 	}
-	return nil
+	server := &http.Server{Handler: &postedTo{timeout: spec.HandlerTimeout, log: log}, ReadHeaderTimeout: time.Minute}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err = server.Serve(listener); errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, log.Close())
 }
 
 // postedTo does the jobs that are posted to it. The path names the consumer process.
-type postedTo struct{ timeout time.Duration }
+type postedTo struct {
+	timeout time.Duration
+	log     *ledger.Log
+}
 
 func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -52,12 +56,12 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	e := ledger.Event{Kind: ledger.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
 		Token: r.Header.Get("Strikes-Token"), Remote: true}
-	emit(e)
+	p.log.Forward(e)
 	var once sync.Once
 	end := func(outcome string) {
 		once.Do(func() {
 			e.Kind, e.At, e.Outcome = ledger.Ended, time.Now(), outcome
-			emit(e)
+			p.log.Forward(e)
 		})
 	}
 	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from
@@ -94,30 +98,16 @@ func answer(j work.Job, err error) (outcome string, status int) {
 	return ledger.Failed, http.StatusInternalServerError
 }
 
-// emit writes an event to the standard output, in one write.
-func emit(e ledger.Event) {
-	line, err := json.Marshal(e)
-	if err == nil {
-		_, err = os.Stdout.Write(append(line, '\n'))
-	}
-	if err != nil {
-		panic(fmt.Sprintf("printing an event: %v", err))
-	}
-}
+// firstEndpoint numbers the parts of endpoints in the history, beyond those of consumers.
+const firstEndpoint = 900_000
 
-// endpoint keeps a process of the endpoint running. Between two of them nothing listens. Says is called with each line
-// that one prints, and died when it has ended and all its lines were read.
-func endpoint(address string, timeout time.Duration, says func(line []byte), died func(),
-	fail func(error)) *fleet.Fleet {
-	return &fleet.Fleet{Rest: restartAfter, Fail: fail, Seats: []*fleet.Seat{{
-		Command: func(int) (*exec.Cmd, io.Closer, error) {
-			cmd, stdin, err := fleet.Command(workerSpec{Endpoint: address, HandlerTimeout: timeout})
-			if err == nil {
-				cmd.Stdout = &lines{each: says}
-			}
-			return cmd, stdin, err
+// endpoint keeps a process of an endpoint running. Between two of them nothing listens.
+func (k *soak) endpoint(spec workerSpec) *fleet.Fleet {
+	return &fleet.Fleet{Rest: restartAfter, Fail: k.fail, Seats: []*fleet.Seat{{
+		Command: func(int) (*exec.Cmd, io.Closer, error) { return fleet.Command(spec) },
+		Exited: func(int, error) {
+			k.log.Write(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
 		},
-		Exited: func(int, error) { died() },
 	}}}
 }
 

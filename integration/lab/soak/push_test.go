@@ -45,7 +45,7 @@ func TestSessionsOfAPusher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tc.play(&pusher{log: log, number: 1, sessions: map[int][]time.Time{}})
+		tc.play(&pusher{log: log, number: 1})
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -212,6 +212,9 @@ func (j *judge) add(e ledger.Event) {
 		m.attempts[e.Token] = true
 	case ledger.Began:
 		m.attempts[e.Token] = true
+		if e.Remote { // the endpoint does not know
+			e.Session = max(p.sessions, 1)
+		}
 		r := &run{process: p, session: e.Session, remote: e.Remote, began: e.At}
 		m.runs, p.runs, j.runs[e.Token] = append(m.runs, r), append(p.runs, r), r
 	case ledger.Ended:

@@ -42,7 +42,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},
 		{"-languages", "go,python,node", "-processes", "2"}, {"-languages", "python", "-ordered"}, {"-languages", "go,node",
 			"-cluster"},
-		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"}, {"-sbin", "x", "-amqp", "amqp://x"},
+		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
