@@ -60,15 +60,10 @@ func incomplete(queue string, missing int) error {
 		missing, queue)
 }
 
-// busyError reports other consumers. The messages that they hold are not counted.
-type busyError struct{ queue amqp.Queue }
-
-func (e *busyError) Error() string {
-	return fmt.Sprintf("%v: consumers %d, messages beside those that they hold %d", ErrBusy, e.queue.Consumers,
-		e.queue.Messages)
+// busy reports other consumers. The messages that they hold are not counted.
+func busy(queue amqp.Queue) error {
+	return fmt.Errorf("%w: consumers %d, messages beside those that they hold %d", ErrBusy, queue.Consumers, queue.Messages)
 }
-
-func (*busyError) Unwrap() error { return ErrBusy }
 
 // explain returns the error for a session that could not begin.
 func explain(queue string, err error) error {

@@ -43,7 +43,8 @@ func (f Filter) Match(m *Message, now time.Time) bool { return f.early(m, now) &
 // early decides by the message alone. It returns false if the message is not picked.
 func (f Filter) early(m *Message, now time.Time) bool {
 	switch {
-	case len(f.IDs) > 0 && !f.named(m):
+	case len(f.IDs) > 0 && !slices.Contains(f.IDs, m.ID) &&
+		(m.Fingerprint == "" || !slices.Contains(f.IDs, m.Fingerprint)):
 		return false
 	case f.Queue != "" && f.Queue != m.Origin.Queue:
 		return false
@@ -63,11 +64,6 @@ func (f Filter) early(m *Message, now time.Time) bool {
 	}
 	age := now.Sub(m.Origin.Time)
 	return age >= f.Older && (f.Newer == 0 || age <= f.Newer)
-}
-
-// named reports whether the message is one of IDs.
-func (f Filter) named(m *Message) bool {
-	return slices.Contains(f.IDs, m.ID) || m.Fingerprint != "" && slices.Contains(f.IDs, m.Fingerprint)
 }
 
 // late decides by the record.

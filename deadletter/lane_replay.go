@@ -167,7 +167,9 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	begun, wait := time.Now(), laneFirstScan
 	for {
 		err = w.scan(ctx)
-		w.noteReplaced(err == nil)
+		if err == nil {
+			w.noteReplaced()
+		}
 		switch {
 		case errors.Is(err, counter.ErrNotBlocked):
 			return false, nil
@@ -185,10 +187,7 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 }
 
 // noteReplaced notes the time since which positions are known to be replaced.
-func (w *laneWork) noteReplaced(read bool) {
-	if !read {
-		return
-	}
+func (w *laneWork) noteReplaced() {
 	since := map[int64]time.Time{}
 	for _, n := range w.plan.Replaced {
 		if since[n] = w.replaced[n]; since[n].IsZero() {
@@ -253,7 +252,11 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 		}
 	}
 	w.plan = w.state.Plan(letters)
-	return w.join(ctx)
+	if w.q.Records == nil || len(w.found) == 0 {
+		return nil
+	}
+	j := joiner{records: w.q.Records, vhost: w.vhost} // their tombstones note that they are taken off
+	return j.lookUp(ctx, w.found, generationsOf)
 }
 
 // take takes the dead letters of the positions up to a number.
@@ -275,15 +278,6 @@ func (w *laneWork) take(ctx context.Context, until int64) (taken []*Message, err
 		}
 		taken = append(taken, some...)
 	}
-}
-
-// join gives dead letters their tombstones, which note that they are taken off.
-func (w *laneWork) join(ctx context.Context) error {
-	if w.q.Records == nil || len(w.found) == 0 {
-		return nil
-	}
-	j := joiner{records: w.q.Records, vhost: w.vhost}
-	return j.lookUp(ctx, w.found, generationsOf)
 }
 
 // name returns the generation of a dead letter that the lane expects.

@@ -117,7 +117,7 @@ func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 		case now.Consumers == 0:
 			return now.Messages, nil
 		case time.Since(begun) > lingers:
-			return 0, &busyError{now}
+			return 0, busy(now)
 		case !pause.For(ctx, 20*time.Millisecond):
 			return 0, ctx.Err()
 		}

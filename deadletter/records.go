@@ -63,7 +63,8 @@ func (j *joiner) join(ctx context.Context, messages []*Message) error {
 		return err
 	}
 	for _, m := range doubtful {
-		if m.Record != nil && outlived(m.Origin, *m.Record) {
+		// The message died when the tombstone did not bind any more: it had begun another generation, without a record.
+		if r := m.Record; r != nil && r.State == counter.StateDeadLetter && m.Origin.Time.After(r.Binds) {
 			m.Record = nil
 		}
 	}
@@ -88,22 +89,18 @@ func (j *joiner) lookUp(ctx context.Context, messages []*Message, generationsOf 
 			return err
 		}
 		for _, m := range messages {
-			if m.Queue == queue && m.Record == nil {
-				m.Record, m.diedIn = recordOf(m, j.vhost, generationsOf(m), records)
+			if m.Queue != queue {
+				continue
+			}
+			for _, g := range generationsOf(m) {
+				r, ok := records[counter.Message{VHost: j.vhost, Queue: queue, ID: m.ID, Generation: g}]
+				if ok && m.Record == nil {
+					m.Record, m.diedIn = &r, g
+				}
 			}
 		}
 	}
 	return nil
-}
-
-func recordOf(m *Message, vhost string, generations []string, records map[counter.Message]counter.Record) (
-	r *counter.Record, generation string) {
-	for _, g := range generations {
-		if r, ok := records[counter.Message{VHost: vhost, Queue: m.Queue, ID: m.ID, Generation: g}]; ok {
-			return &r, g
-		}
-	}
-	return nil, ""
 }
 
 // inDoubt reports whether a dead letter may have died in a generation that it does not name. It then has no record, or
@@ -118,12 +115,6 @@ func inDoubt(m *Message) bool {
 	early, late := m.Origin.Time.Add(-time.Second), m.Origin.Time.Add(2*time.Second) // x-death has whole seconds
 	return m.Record.Generation == m.ours().FirstGeneration() &&
 		(m.Record.LastTime.Before(early) || m.Record.LastTime.After(late))
-}
-
-// outlived reports whether a message died when the tombstone of the record did not bind any more: the message had begun
-// another generation, which has no record.
-func outlived(died Death, r counter.Record) bool {
-	return r.State == counter.StateDeadLetter && died.Time.After(r.Binds)
 }
 
 // list lists, once, which generations of the messages of a queue have records.

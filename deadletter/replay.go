@@ -62,7 +62,12 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := r.Check(q.Name); err != nil {
 		return Result{}, err
 	}
-	r = r.withDefaults()
+	if r.Window == 0 {
+		r.Window = 1
+	}
+	if !r.Filter.Everything() {
+		r.Window = min(r.Window, picked)
+	}
 	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return Result{}, err
@@ -75,8 +80,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	w.watch.vhost = w.source.s.vhost
-	if r.Rate > 0 {
-		w.pace = rate.NewLimiter(rate.Limit(r.Rate), r.Window)
+	if w.pace = rate.NewLimiter(rate.Inf, r.Window); r.Rate > 0 {
+		w.pace.SetLimit(rate.Limit(r.Rate))
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
 	}
 	err = w.run(ctx)
@@ -109,16 +114,6 @@ func (r Replay) Check(queue string) error {
 	return nil
 }
 
-func (r Replay) withDefaults() Replay {
-	if r.Window == 0 {
-		r.Window = 1
-	}
-	if !r.Filter.Everything() {
-		r.Window = min(r.Window, picked)
-	}
-	return r
-}
-
 // replaying is a taking that publishes.
 type replaying struct {
 	taking
@@ -138,8 +133,8 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 			return nil, err
 		}
 	}
-	if err := w.wait(ctx, len(window)); err != nil {
-		return nil, err
+	if err := w.pace.WaitN(ctx, len(window)); err != nil {
+		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
 	for len(window) > 0 && w.stuck == nil && err == nil {
 		n := w.part(window)
@@ -151,16 +146,6 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 		w.taken -= len(window)
 	}
 	return confirmed, err
-}
-
-func (w *replaying) wait(ctx context.Context, n int) error {
-	if w.pace == nil {
-		return nil
-	}
-	if err := w.pace.WaitN(ctx, n); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err)
-	}
-	return ctx.Err()
 }
 
 // part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be

@@ -98,7 +98,8 @@ func (s *session) begin(ctx context.Context) error {
 	var after amqp.Queue
 	err = s.ask(func() (err error) { after, err = broker.Passive(s.ch, s.queue); return err })
 	if err == nil && after.Consumers > 1 {
-		err = &busyError{amqp.Queue{Consumers: after.Consumers - 1, Messages: after.Messages}}
+		after.Consumers-- // this one
+		err = busy(after)
 	}
 	return err
 }
@@ -380,7 +381,7 @@ func (s *session) lock(ctx context.Context) error {
 			return nil
 		case time.Since(begun) > lingers:
 			now, err := broker.Passive(s.ch, s.queue)
-			return cmp.Or(err, error(&busyError{now}))
+			return cmp.Or(err, busy(now))
 		case !pause.For(ctx, 50*time.Millisecond):
 			return ctx.Err()
 		}

@@ -113,19 +113,16 @@ func (p patient) fix(fix *Fix, kind string) {
 			p.declareEnd(fix, key)
 		}
 	default:
-		for _, q := range p.targets() {
+		var targets []broker.Queue
+		if p.Vitals != nil {
+			targets = p.Vitals.Targets
+		}
+		for _, q := range targets {
 			if q.Name == fix.Finding.About {
 				fix.Steps, _ = p.keep(q)
 			}
 		}
 	}
-}
-
-func (p patient) targets() []broker.Queue {
-	if p.Vitals == nil {
-		return nil
-	}
-	return p.Vitals.Targets
 }
 
 // route declares an exchange of a type unless it exists, and binds a dead-letter queue to it.

@@ -88,30 +88,23 @@ func judge(left []*outgoing, c cause) []verdict {
 	verdicts := make([]verdict, len(left))
 	last := len(left) // the connection was lost: no candidate
 	if c.channel && overMessage(c.closed) {
-		last = markCandidates(verdicts, left, c.closed.Reason)
+		named := -1
+		for i, o := range left {
+			if names(c.closed.Reason, o) {
+				verdicts[i].refused, named = true, i
+			}
+		}
+		if named < 0 { // any message may be the one
+			if named = len(left) - 1; named == 0 {
+				verdicts[0].refused = true
+			}
+		}
+		last = named
 	}
 	for i := range verdicts {
 		verdicts[i].undecided = i < last
 	}
 	return verdicts
-}
-
-// markCandidates marks the messages that the reason names and returns the index of the last candidate. If the reason
-// names none, any message may be the one: only a single message is marked.
-func markCandidates(verdicts []verdict, left []*outgoing, reason string) (last int) {
-	last = -1
-	for i, o := range left {
-		if names(reason, o) {
-			verdicts[i].refused, last = true, i
-		}
-	}
-	if last >= 0 {
-		return last
-	}
-	if len(left) == 1 {
-		verdicts[0].refused = true
-	}
-	return len(left) - 1
 }
 
 // overMessage reports whether a publish can cause the exception.

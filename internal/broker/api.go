@@ -81,9 +81,10 @@ type Request struct {
 	query  string
 }
 
-// get decodes the reply to GET /api/<path> into out.
-func (c *API) get(ctx context.Context, out any, query string, path ...string) error {
-	return c.ask(ctx, Request{Method: http.MethodGet, Path: path, query: query}, mostBytes, out)
+// fetch decodes the reply to GET /api/<path>.
+func fetch[T any](ctx context.Context, c *API, query string, path ...string) (out T, err error) {
+	err = c.ask(ctx, Request{Method: http.MethodGet, Path: path, query: query}, mostBytes, &out)
+	return out, err
 }
 
 // Send makes a request whose reply says nothing.
@@ -192,8 +193,8 @@ func escape(segments []string) string {
 
 // Serves returns nil if the API is that of the broker which the connection leads to.
 func (c *API) Serves(ctx context.Context, conn *amqp.Connection) error {
-	var have struct{ Name string }
-	if err := c.get(ctx, &have, "", "cluster-name"); err != nil {
+	have, err := fetch[struct{ Name string }](ctx, c, "", "cluster-name")
+	if err != nil {
 		return err
 	}
 	if want, _ := conn.Properties["cluster_name"].(string); want != "" && have.Name != want {
@@ -212,8 +213,7 @@ type Alarm struct {
 // and shows an alarm up to 5 s late.
 func (c *API) Alarms(ctx context.Context) ([]Alarm, error) {
 	var on alarmsError
-	var none struct{}
-	if err := c.get(ctx, &none, "", "health", "checks", "alarms"); !errors.As(err, &on) {
+	if _, err := fetch[struct{}](ctx, c, "", "health", "checks", "alarms"); !errors.As(err, &on) {
 		return nil, err
 	}
 	for i := range on {
@@ -276,15 +276,13 @@ type Exchange struct {
 const exchangeColumns = "?columns=name,type,arguments,policy"
 
 // Exchange returns an exchange, or ErrNoObject.
-func (c *API) Exchange(ctx context.Context, vhost, name string) (x Exchange, err error) {
-	err = c.get(ctx, &x, exchangeColumns, "exchanges", vhost, name)
-	return x, err
+func (c *API) Exchange(ctx context.Context, vhost, name string) (Exchange, error) {
+	return fetch[Exchange](ctx, c, exchangeColumns, "exchanges", vhost, name)
 }
 
 // Exchanges lists the exchanges of a virtual host.
-func (c *API) Exchanges(ctx context.Context, vhost string) (all []Exchange, err error) {
-	err = c.get(ctx, &all, exchangeColumns, "exchanges", vhost)
-	return all, err
+func (c *API) Exchanges(ctx context.Context, vhost string) ([]Exchange, error) {
+	return fetch[[]Exchange](ctx, c, exchangeColumns, "exchanges", vhost)
 }
 
 // Binding is a binding as the API shows it.
@@ -298,20 +296,17 @@ type Binding struct {
 }
 
 // Bindings returns the bindings from an exchange.
-func (c *API) Bindings(ctx context.Context, vhost, exchange string) (all []Binding, err error) {
-	err = c.get(ctx, &all, "", "exchanges", vhost, exchange, "bindings", "source")
-	return all, err
+func (c *API) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, error) {
+	return fetch[[]Binding](ctx, c, "", "exchanges", vhost, exchange, "bindings", "source")
 }
 
 // BindingsTo returns the bindings to a queue, with that of the default exchange.
-func (c *API) BindingsTo(ctx context.Context, vhost, queue string) (all []Binding, err error) {
-	err = c.get(ctx, &all, "", "queues", vhost, queue, "bindings")
-	return all, err
+func (c *API) BindingsTo(ctx context.Context, vhost, queue string) ([]Binding, error) {
+	return fetch[[]Binding](ctx, c, "", "queues", vhost, queue, "bindings")
 }
 
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
-func (c *API) AllBindings(ctx context.Context, vhost string) (all []Binding, err error) {
-	err = c.get(ctx, &all, "?columns=source,destination,destination_type,routing_key,arguments,properties_key",
+func (c *API) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
+	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments,properties_key",
 		"bindings", vhost)
-	return all, err
 }

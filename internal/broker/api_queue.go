@@ -47,8 +47,7 @@ func (r queueReply) queue(vhost string) Queue {
 
 // Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject.
 func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
-	var reply queueReply
-	err := c.get(ctx, &reply, "?columns="+queueColumns, "queues", vhost, name)
+	reply, err := fetch[queueReply](ctx, c, "?columns="+queueColumns, "queues", vhost, name)
 	reply.Name = name
 	return reply.queue(vhost), err
 }
@@ -81,15 +80,15 @@ const queuesPage = "500"
 func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 	var all []Listed
 	for page := 1; ; page++ {
-		var reply struct {
+		query := "?page=" + strconv.Itoa(page) + "&page_size=" + queuesPage + "&columns=" + queueColumns + "," + loadColumns
+		reply, err := fetch[struct {
 			Items []struct {
 				queueReply
 				loadReply
 			} `json:"items"`
 			Pages int `json:"page_count"`
-		}
-		query := "?page=" + strconv.Itoa(page) + "&page_size=" + queuesPage + "&columns=" + queueColumns + "," + loadColumns
-		if err := c.get(ctx, &reply, query, "queues", vhost); err != nil {
+		}](ctx, c, query, "queues", vhost)
+		if err != nil {
 			return nil, err
 		}
 		for _, have := range reply.Items {
@@ -103,14 +102,14 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 
 // Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
 func (c *API) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
-	var reply struct {
-		Items []queueReply `json:"items"`
-	}
 	query := url.Values{
 		"page": {"1"}, "page_size": {queuesPage}, "columns": {"name"}, "use_regex": {"true"},
 		"name": {"^" + regexp.QuoteMeta(prefix)},
 	}
-	if err := c.get(ctx, &reply, "?"+query.Encode(), "queues", vhost); err != nil {
+	reply, err := fetch[struct {
+		Items []queueReply `json:"items"`
+	}](ctx, c, "?"+query.Encode(), "queues", vhost)
+	if err != nil {
 		return nil, err
 	}
 	var names []string
@@ -192,9 +191,8 @@ func (c *API) Load(ctx context.Context, conn *amqp.Connection, queue string) (Lo
 }
 
 func (c *API) load(ctx context.Context, vhost, queue string) (Load, error) {
-	var reply loadReply
 	// without a column that exists, the reply is []
-	err := c.get(ctx, &reply, "?columns=name,"+loadColumns, "queues", vhost, queue)
+	reply, err := fetch[loadReply](ctx, c, "?columns=name,"+loadColumns, "queues", vhost, queue)
 	return reply.load(), err
 }
 
@@ -243,9 +241,7 @@ type State struct {
 
 // State returns the state of a queue, or ErrNoObject.
 func (c *API) State(ctx context.Context, vhost, queue string) (State, error) {
-	var s State
-	err := c.get(ctx, &s, "", "queues", vhost, queue)
-	return s, err
+	return fetch[State](ctx, c, "", "queues", vhost, queue)
 }
 
 // Consumer is a consumer as the API shows it.

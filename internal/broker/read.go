@@ -134,8 +134,14 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		r.AutoDelete = !r.AutoDelete
 		return nil
 	}
-	if d.cut {
-		return r.guess(d.name)
+	if d.cut { // the broker only names it: a wrong guess is refused like any other value
+		left := r.guesses[d.name]
+		if len(left) == 0 {
+			return unreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too "+
+				"long", d.name, maxReply)}
+		}
+		r.Args[d.name], r.guesses[d.name] = left[0], left[1:]
+		return nil
 	}
 	if old, known := r.Args[d.name]; known && old == d.value {
 		return unreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
@@ -144,18 +150,6 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		d.value = Classic // what a queue without the argument is
 	}
 	r.Args[d.name] = d.value
-	return nil
-}
-
-// guess takes the next likely value of an argument that the broker only names. A wrong guess is refused like any other
-// value.
-func (r *reading) guess(name string) error {
-	left := r.guesses[name]
-	if len(left) == 0 {
-		return unreadableError{Reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long",
-			name, maxReply)}
-	}
-	r.Args[name], r.guesses[name] = left[0], left[1:]
 	return nil
 }
 

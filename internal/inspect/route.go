@@ -92,6 +92,7 @@ type hop struct {
 	sure    bool
 	delayed bool
 	through []Node
+	queues  int            // of through
 	last    broker.Binding // that led here
 }
 
@@ -149,6 +150,9 @@ func deadLetter(q broker.Queue, s hop) (hop, bool) {
 
 func (s hop) to(n Node) hop {
 	s.at, s.through = n, append(slices.Clip(s.through), n)
+	if !n.Exchange {
+		s.queues++
+	}
 	return s
 }
 
@@ -164,7 +168,7 @@ func (g Graph) land(s hop, r *Route) []hop {
 	}
 	ttl, expires := q.TTL()
 	on, deadLetters := deadLetter(*q, s)
-	r.land(Landing{Name: q.Name, Depends: !s.sure, Behind: s.queues() > 1, late: s.delayed, Delay: deadLetters && expires})
+	r.land(Landing{Name: q.Name, Depends: !s.sure, Behind: s.queues > 1, late: s.delayed, Delay: deadLetters && expires})
 	if q.Unread != "" && !q.Exclusive {
 		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, q.Unread))
 	}
@@ -173,17 +177,6 @@ func (g Graph) land(s hop, r *Route) []hop {
 	}
 	on.delayed = s.delayed || expires && ttl > 0
 	return []hop{on}
-}
-
-// queues counts the queues that the dead letter has been in.
-func (s hop) queues() int {
-	n := 0
-	for _, at := range s.through {
-		if !at.Exchange {
-			n++
-		}
-	}
-	return n
 }
 
 // leave returns the hops that follow the arrival at an exchange.
