@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -24,9 +25,11 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -41,7 +44,8 @@ type member struct {
 	Partitions                         int
 	Takes                              time.Duration // an attempt
 	Requeue                            bool
-	Concurrency                        int // if zero, 8
+	Hold                               bool // HoldLanes, and a message of some keys is dead-lettered
+	Concurrency                        int  // if zero, 8
 }
 
 func init() {
@@ -85,22 +89,29 @@ func runMember(spec string) error {
 		Concurrency: cmp.Or(m.Concurrency, 8), MaxRetries: 20,
 		Backoff: func(int) time.Duration { return 5 * time.Millisecond },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
-			line := fmt.Sprintf(" %s %s %d\n", d.RoutingKey, d.Body, os.Getpid())
-			if _, err := ledger.WriteString("b" + line); err != nil {
+			note := func(what string) error {
+				_, err := fmt.Fprintf(ledger, "%s %s %s %d %d\n", what, keyOf(d), d.Body, os.Getpid(), time.Now().UnixMilli())
+				return err
+			}
+			if err := note("b"); err != nil {
 				return err
 			}
 			time.Sleep(m.Takes)
 			if ctx.Err() != nil { // its session is lost, and the message is another process's
-				_, _ = ledger.WriteString("x" + line)
+				_ = note("x")
 				return ctx.Err()
 			}
-			if a, _ := consumer.AttemptFrom(ctx); a.Number <= failsOf(d.RoutingKey, string(d.Body)) {
-				_, _ = ledger.WriteString("f" + line)
+			if _, again := d.Headers[broker.LineageHeader]; m.Hold && !again && rejects(keyOf(d), string(d.Body)) {
+				_ = note("f")
+				return consumer.Reject(errors.New("it is dead-lettered"))
+			}
+			if a, _ := consumer.AttemptFrom(ctx); a.Number <= failsOf(keyOf(d), string(d.Body)) {
+				_ = note("f")
 				return errors.New("it fails at first")
 			}
-			_, err := ledger.WriteString("d" + line)
-			return err
+			return note("d")
 		},
+		HoldLanes: m.Hold,
 	}
 	if m.Requeue {
 		c.Retry, c.Concurrency = consumer.RetryRequeue, 1
@@ -122,6 +133,15 @@ func failsOf(key, seq string) int {
 	return 0
 }
 
+// rejects reports whether a message is dead-lettered before its replay: one of a tenth of the keys.
+func rejects(key, seq string) bool { return strings.HasSuffix(key, "7") && seq == "7" }
+
+// keyOf is the key with which a message was published, also of one that a replay published to its partition.
+func keyOf(d amqp.Delivery) string {
+	key, _ := d.Headers["key"].(string)
+	return key
+}
+
 // group is a partitioned queue and the processes that consume it.
 type group struct {
 	t       *testing.T
@@ -129,11 +149,14 @@ type group struct {
 	store   *counter.Counter
 	live    []*exec.Cmd
 	settled time.Duration // the longest time until the shares were even
+
+	published map[string]int64 // when a message of a key and number was published, in ms
+	ready     map[string]int64 // when the last attempt at a key ended
 }
 
 func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, spec member) *group {
 	t.Helper()
-	f := &group{t: t, spec: spec}
+	f := &group{t: t, spec: spec, published: map[string]int64{}}
 	f.spec.AMQP, f.spec.Redis, f.spec.Partitions = brokerURL(t), redis, partitions
 	f.spec.Queue, f.spec.Prefix = uniqueName(t, "fleet"), uniqueName(t, "test")
 	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
@@ -218,6 +241,7 @@ func (f *group) awaitEven(limit time.Duration) {
 // verdict is what a ledger tells.
 type verdict struct {
 	attempts, done, tooEarly, atOnce int
+	waited                           time.Duration // the longest time for which a key waited with no attempt of it
 	examples                         []string
 }
 
@@ -230,16 +254,19 @@ func (f *group) audit() (v verdict) {
 	}
 	defer file.Close()
 	type running struct{ pid, seq int }
+	f.ready = map[string]int64{}
 	done, runs, passed := map[string]int{}, map[string]running{}, map[string]running{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var what, key string
 		var seq, pid int
-		if _, err := fmt.Sscan(lines.Text(), &what, &key, &seq, &pid); err != nil {
+		var at int64
+		if _, err := fmt.Sscan(lines.Text(), &what, &key, &seq, &pid, &at); err != nil {
 			f.t.Fatalf("ledger: %q: %v", lines.Text(), err)
 		}
 		switch what {
 		case "b":
 			v.attempts++
+			v.waited = max(v.waited, time.Duration(at-max(f.ready[key], f.published[fmt.Sprint(key, seq)]))*time.Millisecond)
 			if seq > done[key]+1 {
 				v.tooEarly++
 				v.examples = append(v.examples, fmt.Sprintf("%s, done to %d", lines.Text(), done[key]))
@@ -256,6 +283,7 @@ func (f *group) audit() (v verdict) {
 				v.atOnce++
 				v.examples = append(v.examples, fmt.Sprintf("%s, while %d runs %d", lines.Text(), runs[key].pid, runs[key].seq))
 			}
+			f.ready[key] = at
 			if what == "d" && seq == done[key]+1 {
 				done[key], v.done = seq, v.done+1
 			}
@@ -276,7 +304,8 @@ func (f *group) feed(messages, keys int, ahead int) {
 	for sent := 0; sent < messages && !f.t.Failed(); {
 		var batch []publisher.Message
 		for range min(200, messages-sent) {
-			m, err := to.Message(fmt.Sprintf("key-%d", sent%keys), amqp.Publishing{Body: fmt.Append(nil, sent/keys+1)})
+			key, seq := fmt.Sprintf("key-%d", sent%keys), sent/keys+1
+			m, err := to.Message(key, amqp.Publishing{Body: fmt.Append(nil, seq), Headers: amqp.Table{"key": key}})
 			if err != nil {
 				f.t.Fatal(err)
 			}
@@ -303,7 +332,7 @@ func (f *group) waiting() (n int) {
 type soak struct {
 	Messages, Keys, Partitions, Processes, Faults int
 	Type                                          topology.Type
-	Requeue                                       bool
+	Requeue, Hold                                 bool
 	Freeze, Outage                                time.Duration
 }
 
@@ -314,6 +343,10 @@ func TestPartitionFleet(t *testing.T) {
 		"quorum": {Messages: 4000, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
 		"classic, requeued": {Messages: 600, Keys: 40, Partitions: 4, Processes: 2, Faults: 3, Type: topology.Classic,
 			Requeue: true, Outage: time.Second},
+	}
+	if os.Getenv("STRIKES_LONG") != "" {
+		soaks["held lanes"] = soak{Messages: 5000, Keys: 100, Partitions: 8, Processes: 4, Faults: 12, Hold: true,
+			Outage: 2 * time.Second}
 	}
 	if text := os.Getenv("STRIKES_PARTITIONS"); text != "" {
 		var long soak
@@ -338,7 +371,7 @@ func (s soak) run(t *testing.T) {
 	}
 	t.Cleanup(store.Close)
 	at.Host = store.Addr()
-	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue})
+	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue, Hold: s.Hold})
 	for range s.Processes {
 		f.join()
 	}
@@ -386,6 +419,9 @@ func (s soak) run(t *testing.T) {
 		f.awaitEven(10 * time.Second)
 	}
 	<-fed
+	if s.Hold {
+		f.replayLanes()
+	}
 	v := f.audit()
 	for deadline := time.Now().Add(time.Minute); v.done < s.Messages && time.Now().Before(deadline); v = f.audit() {
 		time.Sleep(200 * time.Millisecond)
@@ -398,6 +434,94 @@ func (s soak) run(t *testing.T) {
 	}
 	if d, err := f.store.Admin().Consumers(t.Context(), "/", f.spec.Queue); err != nil || len(d) == 0 {
 		t.Errorf("processes known to operators: %v, %v", d, err)
+	}
+}
+
+// replayLanes replays blocked lanes until none is left.
+func (f *group) replayLanes() {
+	f.t.Helper()
+	admin, lanes := f.store.Admin(), 0
+	q, err := deadletter.Open(f.t.Context(), deadletter.Queue{Name: f.spec.Queue + ".dlq", Partitioned: f.spec.Queue,
+		Partitions: f.spec.Partitions, Dial: dialer(f.t), Records: admin}, deadletter.Management{URL: managementURL(f.t)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
+		blocked, _, err := ops.Lanes(f.t.Context(), admin, "/", broker.Partitions(f.spec.Queue, f.spec.Partitions), 0, 1)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if len(blocked) == 0 && f.waiting() == 0 {
+			f.t.Logf("%d lanes replayed", lanes)
+			return
+		}
+		for _, l := range blocked {
+			r, err := q.ReplayLane(f.t.Context(), deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: admin})
+			if err != nil && !errors.Is(err, deadletter.ErrLaneFailed) { // the next rejected one blocks it
+				f.t.Errorf("lane %s of %s: %+v, %v", l.Lane, l.Queue, r, err)
+				return
+			}
+			lanes++
+		}
+	}
+	f.t.Error("lanes are blocked after 5 minutes")
+}
+
+// TestPartitionRollingDeploy replaces four processes under load, one after the other. No key waits longer than 3 s
+// beyond its handlers.
+func TestPartitionRollingDeploy(t *testing.T) {
+	servertest.Long(t)
+	const keys, limit = 50, 3 * time.Second
+	f := newGroup(t, topology.Quorum, 8, redisURL(t), member{Takes: 5 * time.Millisecond})
+	for range 4 {
+		f.join()
+	}
+	f.awaitEven(10 * time.Second)
+	deployed, fed, sent := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(fed)
+		p, err := publisher.New(dialer(t), nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer p.Close()
+		to := publisher.Partitions{Queue: f.spec.Queue, N: f.spec.Partitions}
+		for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C { // 200 messages a second
+			var batch []publisher.Message
+			for range 10 {
+				key, seq := fmt.Sprintf("key-%d", sent%keys), sent/keys+1
+				m, _ := to.Message(key, amqp.Publishing{Body: fmt.Append(nil, seq), Headers: amqp.Table{"key": key}})
+				f.published[fmt.Sprint(key, seq)] = time.Now().UnixMilli()
+				batch, sent = append(batch, m), sent+1
+			}
+			if err := p.PublishAll(t.Context(), batch); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-deployed:
+				return
+			default:
+			}
+		}
+	}()
+	for range 12 { // three deploys
+		f.join()
+		f.awaitEven(10 * time.Second)
+		f.end(0, syscall.SIGTERM)
+		f.awaitEven(10 * time.Second)
+	}
+	close(deployed)
+	<-fed
+	v := f.audit()
+	for deadline := time.Now().Add(time.Minute); v.done < sent && time.Now().Before(deadline); v = f.audit() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("%d messages, done %d, too early %d, at once %d; the longest wait of a key %v", sent, v.done, v.tooEarly,
+		v.atOnce, v.waited)
+	if v.done != sent || v.tooEarly+v.atOnce > 0 || v.waited > limit {
+		t.Errorf("want all, 0, 0, and %v at most: %q", limit, v.examples)
 	}
 }
 
