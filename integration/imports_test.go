@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/term":  {"internal/printable"},
 	"cmd/strikes/internal/jsonl": nil,
 	"cmd/strikes/internal/cli": join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/broker",
-		"internal/setting", "internal/shell"),
+		"internal/printable", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/broker", "doctor",
 		"internal/inspect", "internal/setting", "internal/shell"),
 
