@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,14 @@ func (c *client) insist(ctx context.Context, of Queue, names []string,
 // rule is a function of package rules with its arguments.
 type rule func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration)
 
+// taking is a step of one message on its way through Load and Save.
+type taking struct {
+	message Message
+	rule    rule
+	reply   Reply
+	err     error // of this step alone
+}
+
 // change takes a step of one message through Load and Save.
 func (c *client) change(ctx context.Context, doing string, m Message, take rule) (Reply, error) {
 	replies, err := c.changeAll(ctx, doing, Queue{m.VHost, m.Queue}, []Message{m}, take)
@@ -68,29 +77,40 @@ func (c *client) change(ctx context.Context, doing string, m Message, take rule)
 // meanwhile are taken again.
 func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages []Message, take rule) ([]Reply,
 	error) {
-	replies, open := make([]Reply, len(messages)), make([]int, len(messages))
+	all := make([]*taking, len(messages))
 	for i, m := range messages {
 		if err := checkAttempt(Attempt{Message: m, Token: byOperator}); err != nil {
 			return nil, err
 		}
-		open[i] = i
+		all[i] = &taking{message: m, rule: take}
 	}
-	for len(open) > 0 {
-		var err error
-		if open, err = c.changeSome(ctx, of, messages, open, replies, take); err != nil {
+	var err error
+	for open := all; len(open) > 0 && err == nil; {
+		open, err = c.takeSome(ctx, of, open)
+	}
+	replies := make([]Reply, len(all))
+	for i, t := range all {
+		if err = cmp.Or(err, t.err); err != nil {
 			return nil, fmt.Errorf("counter: %s, queue %q: %w", doing, of.Name, err)
 		}
+		replies[i] = t.reply
 	}
 	return replies, nil
 }
 
-// changeSome takes the step of the messages with some indices, and returns the indices of those whose documents
-// changed meanwhile.
-func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, some []int, replies []Reply,
-	take rule) (again []int, err error) {
+// takeSome takes steps of messages of one queue with one Load and one Save, and returns those that are to be taken
+// again because their documents changed meanwhile. From the first step on that writes a document of the queue, each
+// step sees the queue as the one before left it, and they are saved together.
+func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
 	names := []string{docLimit, docPause, docTombstones, docBreaker}
-	for _, i := range some {
-		names = append(names, docRecord(member(messages[i].ID, messages[i].Generation)))
+	var taken []*taking
+	for _, t := range some {
+		name := docRecord(member(t.message.ID, t.message.Generation))
+		if slices.Contains(names, name) {
+			again = append(again, t)
+			continue
+		}
+		names, taken = append(names, name), append(taken, t)
 	}
 	now, docs, err := c.load(ctx, of, names...)
 	if err != nil {
@@ -98,47 +118,103 @@ func (c *client) changeSome(ctx context.Context, of Queue, messages []Message, s
 	}
 	about, records := docs[:4], docs[4:]
 	var changes []Change
-	var sent []int
-	for n, i := range some {
-		before, err := c.readQueue(about, messages[i])
-		if err != nil {
-			return nil, err
+	var in [][]*taking // each change
+	together := false
+	for i, t := range taken {
+		change, err := c.decide(about, records[i], t, now)
+		if t.err = err; err != nil || change.isEmpty() {
+			continue
 		}
-		r, err := c.readRecord(records[n], messages[i], now)
-		if err != nil {
-			return nil, err
+		if together {
+			last := len(changes) - 1
+			changes[last], in[last] = join(changes[last], change), append(in[last], t)
+		} else {
+			changes, in, together = append(changes, change), append(in, []*taking{t}), len(change.Docs) > 1
 		}
-		after, was := before, listing{r.State, r.Listed, r.TTL > 0}
-		if before.Holding != nil {
-			after.Holding = new(*before.Holding)
-		}
-		reply, keep := take(&r, &after, now)
-		replies[i] = reply
-		if keep > 0 {
-			change := c.write(about, before, after, now)
-			now := now.Truncate(time.Millisecond)
-			r.Listed = was.listed
-			change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
-			record := records[n]
-			record.Data, record.Expires = rules.Encode(r), now.Add(keep)
-			change.Docs = append(change.Docs, record)
-			changes, sent = append(changes, change), append(sent, i)
+		if together {
+			see(about, change)
 		}
 	}
 	if len(changes) == 0 {
-		return nil, nil
+		return again, nil
 	}
 	saved, err := c.store.Save(ctx, of, changes...)
 	if err != nil {
 		return nil, err
 	}
-	for n, i := range sent {
-		if !saved[n] {
-			again = append(again, i)
+	for i, is := range saved {
+		if !is {
+			again = append(again, in[i]...)
 		}
 	}
 	return again, nil
 }
+
+// decide lets the rule of a step decide, and returns its changes: first of the record, then of the queue.
+func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Change, error) {
+	before, err := c.readQueue(about, t.message)
+	if err != nil {
+		return Change{}, err
+	}
+	r, err := c.readRecord(record, t.message, now)
+	if err != nil {
+		return Change{}, err
+	}
+	after, was := before, listing{r.State, r.Listed, r.TTL > 0}
+	if before.Holding != nil {
+		after.Holding = new(*before.Holding)
+	}
+	reply, keep := t.rule(&r, &after, now)
+	if t.reply = reply; keep <= 0 {
+		return Change{}, nil
+	}
+	change := c.write(about, before, after, now)
+	now = now.Truncate(time.Millisecond)
+	r.Listed = was.listed
+	change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
+	record.Data, record.Expires = rules.Encode(r), now.Add(keep)
+	change.Docs = append([]Doc{record}, change.Docs...)
+	return change, nil
+}
+
+// see changes the documents of a queue as a change will.
+func see(about []Doc, by Change) {
+	for i := range about {
+		for _, d := range by.Docs {
+			if d.Name == about[i].Name {
+				about[i] = d
+			}
+		}
+		for _, s := range by.Add {
+			if s.Doc == about[i].Name {
+				about[i].Data = AddTo(about[i].Data, s)
+			}
+		}
+	}
+}
+
+// join makes one change of two, of which the second saw what the first had changed.
+func join(a, b Change) Change {
+	for _, d := range b.Docs {
+		if i := slices.IndexFunc(a.Docs, d.isNamed); i >= 0 {
+			a.Docs[i] = d
+		} else {
+			a.Docs = append(a.Docs, d)
+		}
+	}
+	for _, s := range b.Add {
+		if i := slices.IndexFunc(a.Docs, Doc{Name: s.Doc}.isNamed); i >= 0 {
+			a.Docs[i].Data = AddTo(a.Docs[i].Data, s)
+		} else {
+			a.Add = append(a.Add, s)
+		}
+	}
+	a.Sets = append(a.Sets, b.Sets...)
+	a.Same = slices.DeleteFunc(append(a.Same, b.Same...), func(d Doc) bool { return slices.ContainsFunc(a.Docs, d.isNamed) })
+	return a
+}
+
+func (d Doc) isNamed(as Doc) bool { return d.Name == as.Name }
 
 // readRecord reads the record of a message; one without TTL if it has none.
 func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {

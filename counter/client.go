@@ -1,10 +1,12 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,7 +54,7 @@ type client struct {
 	rdb     redis.UniversalClient // nil: the store is no Redis, and takes every step through Load and Save
 	owned   bool                  // Dial opened rdb, so Close closes it
 	cluster *redis.ClusterClient  // rdb, if it is one
-	pipe    *pipeline
+	pipe    *pipeline             // nil: a round trip costs nothing, and steps share none
 	secrets []string
 }
 
@@ -69,10 +71,43 @@ func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit i
 	}
 	a.Consumer = printable.Cut(a.Consumer, rules.MaxStoredID)
 	age, progress := time.Duration(ageOf(a))*time.Millisecond, a.Progress
-	return c.change(ctx, s.name, a.Message, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+	rule := func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
 		a.Received, a.Progress = now.Add(-age), progress.At(now)
 		return by(r, q, a, now)
-	})
+	}
+	if c.pipe == nil {
+		return c.change(ctx, s.name, a.Message, rule)
+	}
+	reply, err := c.pipe.do(ctx, &request{message: a.Message, taking: &taking{message: a.Message, rule: rule}})
+	if err != nil {
+		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
+	}
+	return reply.(Reply), nil
+}
+
+// takeBatch takes the steps of a batch of one queue, each until it is saved or its caller has left.
+func (c *client) takeBatch(ctx context.Context, batch []*request) {
+	of := Queue{batch[0].message.VHost, batch[0].message.Queue}
+	for len(batch) > 0 {
+		some := make([]*taking, len(batch))
+		for i, r := range batch {
+			some[i] = r.taking
+		}
+		again, err := c.takeSome(ctx, of, some)
+		c.pipe.answered.Store(err == nil)
+		var open []*request
+		for _, r := range batch {
+			if err == nil && slices.Contains(again, r.taking) && !c.pipe.hasLeft(r) {
+				open = append(open, r)
+				continue
+			}
+			if r.reply, r.err = r.taking.reply, cmp.Or(err, r.taking.err); r.err != nil {
+				r.reply = nil
+			}
+			close(r.done)
+		}
+		batch = open
+	}
 }
 
 // step takes one step by its script, in one round trip, which it shares with the steps of other callers.
@@ -118,9 +153,9 @@ func stepArgs(s step, a Attempt, limit int, now time.Time, args []any) []any {
 // sends the source with EVAL, which the server keeps. SCRIPT LOAD would go to every master of a Cluster, and fail while
 // any one is down.
 func (c *client) run(ctx context.Context, s step, m Message, args []any) (any, error) {
-	reply, err := c.pipe.do(ctx, script{"evalsha", s.sha1}, m, args)
+	reply, err := c.pipe.do(ctx, &request{script: script{"evalsha", s.sha1}, message: m, args: args})
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return c.pipe.do(ctx, script{"eval", s.source}, m, args)
+		return c.pipe.do(ctx, &request{script: script{"eval", s.source}, message: m, args: args})
 	}
 	return reply, err
 }

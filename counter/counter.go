@@ -102,14 +102,38 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	return &Counter{client: c}
 }
 
+// ErrNoStore is wrapped by every method of a Counter that was made over no Store. Pass one to Over.
+var ErrNoStore = errors.New("counter: Over needs a Store")
+
+// Over returns a Counter over any Store, such as that of package store/postgres. It takes each step with one Load and
+// one Save, which concurrent steps of a queue share, and repeats a step whose documents another process changed
+// meanwhile until the caller's ctx ends. Close closes the store. Of the options it uses only TTL: the keys are the
+// store's. A nil opts means the defaults.
+func Over(store Store, opts *Options) *Counter {
+	c := &client{opts: opts.withDefaults(), store: store}
+	if c.refuse = c.opts.validate(); store == nil {
+		c.refuse = errors.Join(c.refuse, ErrNoStore)
+	}
+	c.pipe = startPipeline(&pipeline{take: c.takeBatch, byQueue: true})
+	return &Counter{c}
+}
+
 // TTL is how long a record is kept after its last write.
 func (c *Counter) TTL() time.Duration { return c.opts.TTL }
 
 // Admin returns the operators' methods. They use the Counter's client, which Close closes.
 func (c *Counter) Admin() *Admin { return &Admin{c.client} }
 
-// Close closes the client if Dial opened it, and waits for the steps under way. After Dial these fail immediately.
-func (c *Counter) Close() error { return c.store.Close() }
+// Close closes the client that Dial opened, or the store of Over, and waits for the steps under way.
+func (c *Counter) Close() error {
+	if c.pipe != nil {
+		defer c.pipe.wait()
+	}
+	if c.store == nil {
+		return nil
+	}
+	return c.store.Close()
+}
 
 // Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this
 // process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger

@@ -20,12 +20,26 @@ type Finding struct {
 	Fix    string
 }
 
+func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
+
 // Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence. It
 // does not warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or
 // three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
-	if c.refuse != nil || c.rdb == nil {
+	if c.refuse != nil {
 		return nil, c.refuse
+	}
+	if c.rdb == nil {
+		found, err := c.store.Examine(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("counter: check: %w", err)
+		}
+		for _, f := range found {
+			if !f.Severe {
+				warnings = append(warnings, f.String())
+			}
+		}
+		return warnings, nil
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil {
 		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
@@ -36,7 +50,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 			return nil //nolint:nilerr // Check does not warn of what the user may not ask
 		}
 		for _, f := range info.judge(evictionRule, persistenceRule) {
-			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix))
+			warnings = append(warnings, f.String())
 		}
 		return nil
 	})
@@ -48,18 +62,27 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 // is well. What the user may not ask is a finding too. After an error nothing is known. Clocks are not compared: times
 // are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
-	if a.refuse != nil || a.rdb == nil {
+	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	if err := a.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
-		return nil, fmt.Errorf("counter: examine: %w", a.storeError(err))
-	}
-	lacking, err := a.lacking(ctx)
+	found, err := a.store.Examine(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("counter: examine: %w", a.storeError(err))
+		return found, fmt.Errorf("counter: examine: %w", err)
 	}
-	findings := a.permissionRule(lacking)
-	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+	return found, nil
+}
+
+// Examine is that of Store.
+func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
+	if err := s.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
+		return nil, s.storeError(err)
+	}
+	lacking, err := s.lacking(ctx)
+	if err != nil {
+		return nil, s.storeError(err)
+	}
+	findings := s.permissionRule(lacking)
+	err = s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		found, err := examineServer(ctx, server)
 		for _, f := range found {
 			if !slices.Contains(findings, f) {
@@ -69,7 +92,7 @@ func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 		return err
 	})
 	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
-		return findings, fmt.Errorf("counter: examine: %w", a.storeError(err))
+		return findings, s.storeError(err)
 	}
 	return findings, nil
 }
@@ -79,6 +102,12 @@ func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
 	if a.refuse != nil {
 		return nil, a.refuse
+	}
+	if a.rdb == nil {
+		if findings, err = a.store.Examine(ctx); err != nil {
+			return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)
+		}
+		return slices.DeleteFunc(findings, func(f Finding) bool { return !f.Severe }), nil
 	}
 	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)

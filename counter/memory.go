@@ -13,7 +13,7 @@ type admin = Admin
 
 // NewMemory returns an empty Memory. Of the options it uses only TTL; nil means the defaults.
 func NewMemory(opts *Options) *Memory {
-	c := &client{opts: opts.withDefaults(), store: newMemoryStore()}
-	c.refuse = c.opts.validate()
-	return &Memory{&Counter{c}, &Admin{c}}
+	c := Over(newMemoryStore(), opts)
+	c.pipe = nil
+	return &Memory{c, c.Admin()}
 }

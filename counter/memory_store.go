@@ -174,4 +174,6 @@ func (m *memoryStore) has(of Queue, set, name string) bool {
 	return false
 }
 
+func (m *memoryStore) Examine(context.Context) ([]Finding, error) { return nil, nil }
+
 func (m *memoryStore) Close() error { return nil }

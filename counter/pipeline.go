@@ -31,8 +31,9 @@ const brief = time.Second
 // whose connection broke.)
 type pipeline struct {
 	rdb     redis.UniversalClient
-	cluster bool
 	opts    Options
+	take    func(ctx context.Context, batch []*request) // instead of rdb: any Store
+	byQueue bool                                        // a batch is of one queue
 
 	mu    sync.Mutex
 	lines map[slot]*line // with steps under way
@@ -42,7 +43,7 @@ type pipeline struct {
 }
 
 // slot is where a step goes. In a Cluster it is its queue, so that a master that is down delays only the steps of its
-// queues; else the zero value.
+// queues. A Store saves one queue at a time. Else it is the zero value.
 type slot struct{ vhost, queue string }
 
 type line struct {
@@ -58,6 +59,7 @@ type request struct {
 	script   script
 	message  Message
 	args     []any
+	taking   *taking   // instead of script and args: any Store
 	deadline time.Time // of the caller; zero: none
 
 	done  chan struct{}
@@ -67,18 +69,22 @@ type request struct {
 }
 
 func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipeline {
-	p := &pipeline{rdb: rdb, cluster: cluster, opts: opts, lines: map[slot]*line{}}
+	return startPipeline(&pipeline{rdb: rdb, byQueue: cluster, opts: opts})
+}
+
+func startPipeline(p *pipeline) *pipeline {
+	p.lines = map[slot]*line{}
 	p.idle = sync.NewCond(&p.mu)
 	return p
 }
 
-// do sends a step, in a batch with others for the same slot, and waits for its reply or the end of ctx. At the end of
+// do sends the step of a request, in a batch with others for its slot, and waits for its reply or the end of ctx. At the end of
 // ctx the step may or may not be taken; a step that still waits for a flush is not sent.
-func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any, error) {
+func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r := &request{script: s, message: m, args: args, done: make(chan struct{})}
+	r.done = make(chan struct{})
 	r.deadline, _ = ctx.Deadline()
 	if to, l := p.enter(r); l != nil { //nolint:contextcheck // one caller's context must not end the flush of others
 		p.flushAlone(ctx, to, l, r)
@@ -98,7 +104,7 @@ func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any
 // must flush.
 func (p *pipeline) enter(r *request) (slot, *line) {
 	var to slot
-	if p.cluster {
+	if p.byQueue {
 		to = slot{r.message.VHost, r.message.Queue}
 	}
 	p.mu.Lock()
@@ -176,6 +182,10 @@ func (p *pipeline) send(batch []*request) {
 }
 
 func (p *pipeline) sendWithin(ctx context.Context, batch []*request) {
+	if p.take != nil {
+		p.take(ctx, batch)
+		return
+	}
 	calls := p.calls(ctx, batch)
 	pipe := p.rdb.Pipeline()
 	for _, c := range calls {
@@ -259,6 +269,13 @@ func (c *call) distribute() {
 		}
 		close(r.done)
 	}
+}
+
+// hasLeft reports whether the caller of a request no longer waits.
+func (p *pipeline) hasLeft(r *request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.left
 }
 
 func untilLast(batch []*request) (context.Context, context.CancelFunc) {

@@ -178,9 +178,8 @@ func (s redisStore) Count(ctx context.Context, of Queue, set string, from int64)
 	return int(n), s.failedAt(of, set, err)
 }
 
-// Close closes the client if Dial opened it, and waits for the steps under way.
+// Close closes the client if Dial opened it.
 func (s redisStore) Close() error {
-	defer s.pipe.wait()
 	if !s.owned {
 		return nil
 	}

@@ -27,8 +27,11 @@ type Store interface {
 	// by their names, backwards. The zero Entry comes before the first. Fewer than n end the set.
 	Page(ctx context.Context, queue Queue, set string, after Entry, n int) ([]Entry, error)
 
-	// Count returns how many members of a set have this score or a higher one. It costs the same however many they are.
+	// Count returns how many members of a set have this score or a higher one. It reads an index.
 	Count(ctx context.Context, queue Queue, set string, from int64) (int, error)
+
+	// Examine returns what is wrong with the server or its settings, without writing. An error leaves that unknown.
+	Examine(ctx context.Context) ([]Finding, error)
 
 	Close() error
 }

@@ -71,7 +71,7 @@ var arrows = map[string][]string{
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "doctor", "internal/inspect",
 		"internal/broker", "internal/poll", "internal/printable", "internal/reason", "internal/servers", "ops",
-		"internal/setting", "internal/shell"),
+		"internal/setting", "internal/shell", "store/postgres"),
 	"cmd/strikes/internal/push": {"consumer", "internal/printable", "internal/broker", "internal/reason",
 		"internal/setting"},
 	"cmd/strikes/internal/render": join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
@@ -82,12 +82,14 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/cli": join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/broker",
 		"internal/printable", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/broker", "doctor",
-		"internal/inspect", "internal/setting", "internal/shell"),
+		"internal/inspect", "internal/setting", "internal/shell", "store/postgres"),
 
 	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
 	"plugin/pgstrikes":   {"consumer", "internal/inbox"},
 	"plugin/promstrikes": {"consumer"},
 	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},
+	"store/postgres":     {"counter", "internal/setting"},
+	"counter/storetest":  {"counter", "internal/panics"},
 	"examples":           nil,
 	"examples/...":       join(public, "plugin/pgstrikes"),
 

@@ -1,0 +1,104 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/panics"
+)
+
+// slowStore is a Store with round trips, which it counts. Save waits for the first of them.
+type slowStore struct {
+	Store
+	loads, saves atomic.Int64
+	begin        chan struct{}
+}
+
+func (s *slowStore) Load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
+	s.loads.Add(1)
+	return s.Store.Load(ctx, of, names...)
+}
+
+func (s *slowStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+	s.saves.Add(1)
+	<-s.begin
+	return s.Store.Save(ctx, of, changes...)
+}
+
+// TestOverSharesRoundTrips: steps that arrive while others are under way go together, though several are of one message,
+// and some write the queue's breaker.
+func TestOverSharesRoundTrips(t *testing.T) {
+	for _, breaker := range []int{0, 100} {
+		slow := &slowStore{Store: newMemoryStore(), begin: make(chan struct{})}
+		c := Over(slow, nil)
+		var sending panics.Group
+		var arrived atomic.Int64
+		for i := range 100 {
+			sending.Go(func() error {
+				arrived.Add(1)
+				a := attempt(Message{VHost: "/", Queue: "q", ID: fmt.Sprint(i % 50)}, fmt.Sprint("t", i))
+				a.Progress.Breaker = breaker
+				_, err := c.Fail(t.Context(), a, Failure{Limit: 2, Reason: "boom"})
+				return err
+			})
+		}
+		for slow.loads.Load() == 0 || arrived.Load() < 100 {
+			time.Sleep(time.Millisecond)
+		}
+		close(slow.begin)
+		if err := sending.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		dead, err := c.Admin().Tombstones(t.Context(), "/", "q")
+		if dead.Count != 50 || err != nil {
+			t.Errorf("breaker %d: %+v, %v", breaker, dead, err)
+		}
+		if n := slow.saves.Load(); n > 12 {
+			t.Errorf("breaker %d: 100 steps took %d Saves", breaker, n)
+		}
+		if breaker > 0 {
+			_, docs, _ := slow.Load(t.Context(), Queue{"/", "q"}, docBreaker)
+			if docs[0].Data == "" {
+				t.Error("no step wrote the breaker")
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOverRefuses: a program without a Store, and a record that cannot be read.
+func TestOverRefuses(t *testing.T) {
+	none := Over(nil, nil)
+	if _, err := none.Start(t.Context(), attempt(Message{Queue: "q", ID: "a"}, "t"), ModeShared, 1); !errors.Is(err,
+		ErrNoStore) {
+		t.Errorf("got %v, want %v", err, ErrNoStore)
+	}
+	if err := none.Close(); err != nil {
+		t.Error(err)
+	}
+	c := Over(newMemoryStore(), nil)
+	bad := Doc{Name: docRecord(member("bad", "")), Data: "no record", Any: true}
+	if _, err := c.store.Save(t.Context(), Queue{"/", "q"}, Change{Docs: []Doc{bad}}); err != nil {
+		t.Fatal(err)
+	}
+	var sending panics.Group
+	for i := range 20 {
+		id := map[bool]string{true: "bad", false: "good"}[i%2 == 0]
+		sending.Go(func() error {
+			_, err := c.Fail(t.Context(), attempt(Message{VHost: "/", Queue: "q", ID: id}, fmt.Sprint("t", i)), Failure{Limit: 20})
+			if errors.Is(err, ErrForeign) != (id == "bad") {
+				return fmt.Errorf("%s: %w", id, err)
+			}
+			return nil
+		})
+	}
+	if err := sending.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,63 @@
+package counter
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/strikesmq/strikes/internal/panics"
+)
+
+// byRules is a Counter on the same store which takes every step through Load and Save.
+func byRules(c *Counter) *Counter {
+	return Over(c.store, &c.opts)
+}
+
+// TestStoreRace: two clients count 800 failures of 5 messages, each once. Scripts and rules change the same records.
+func TestStoreRace(t *testing.T) {
+	type pair struct{ one, two *Counter }
+	pairs := map[string]pair{"memory": {NewMemory(nil).Counter, nil}}
+	for _, s := range stores(t) {
+		if on, ok := s.steps.(onRedis); ok {
+			pairs[s.name+", scripts"] = pair{on.Counter, New(on.rdb, &on.opts)}
+			pairs[s.name+", rules"] = pair{byRules(on.Counter), byRules(on.Counter)}
+			pairs[s.name+", both"] = pair{on.Counter, byRules(on.Counter)}
+		}
+	}
+	for name, of := range pairs {
+		if of.two == nil {
+			of.two = of.one
+		}
+		var sending panics.Group
+		sending.SetLimit(16)
+		var mu sync.Mutex
+		queue, exhausted := name, 0
+		for i := range 800 {
+			by := []*Counter{of.one, of.two}[i%2]
+			m := Message{VHost: "/", Queue: queue, ID: fmt.Sprint(i % 5)}
+			sending.Go(func() error {
+				f := Failure{Limit: 160, Reason: "boom"}
+				reply, err := by.Fail(t.Context(), attempt(m, fmt.Sprint("t", i)), f)
+				mu.Lock()
+				defer mu.Unlock()
+				exhausted += flag(reply.Code == ReplyExhausted)
+				return err
+			})
+		}
+		if err := sending.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		counted := 0
+		for i := range 5 {
+			records, err := of.one.Admin().Get(t.Context(), "/", queue, fmt.Sprint(i))
+			if err != nil || len(records) != 1 {
+				t.Fatalf("%s: %d: %+v, %v", name, i, records, err)
+			}
+			counted += records[0].Failures
+		}
+		dead, err := of.one.Admin().Tombstones(t.Context(), "/", queue)
+		if counted != 800 || exhausted != 5 || dead.Count != 5 || dead.Expired != 0 || err != nil {
+			t.Errorf("%s: %d failures are counted, %d replies are EXHAUSTED, %+v, %v", name, counted, exhausted, dead, err)
+		}
+	}
+}
