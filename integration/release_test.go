@@ -44,6 +44,8 @@ func TestReleasedModules(t *testing.T) {
 	release.run(t, "git", "init", "--quiet")
 	commitAs(t, release, version)
 	release.run(t, "make", "release", "VERSION="+version)
+	commitAs(t, release, "store/postgres/"+version)
+	release.run(t, "make", "release-command", "VERSION="+version)
 	commitAs(t, release, "cmd/strikes/"+version)
 	importer := newUser(t, origin.dir)
 	importer.dir = t.TempDir()

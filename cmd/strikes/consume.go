@@ -55,7 +55,7 @@ last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE,
 STRIKES_ROUTING_KEY, STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false),
 STRIKES_TOKEN (unique to the attempt) and STRIKES_FENCE (see
 consumer.Attempt.Fence). CMD does not inherit STRIKES_AMQP_URL,
-STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It
+STRIKES_STORE_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It
 inherits AMQP_URL and REDIS_URL, because it may need them.
 
 What CMD prints is passed on, but with --json its stdout goes to stderr. What

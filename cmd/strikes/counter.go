@@ -162,7 +162,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	case errors.As(err, &foreign):
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
 			"reach); "+
-			"look at it, then remove it: %s", err, redisCLI(c.RedisURL, append([]string{"DEL"}, foreign.Keys...)...))
+			"look at it, then remove it: %s", err, redisCLI(c.StoreURL, append([]string{"DEL"}, foreign.Keys...)...))
 	case errors.Is(err, ops.ErrNone):
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing

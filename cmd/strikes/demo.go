@@ -32,7 +32,7 @@ import (
 type demo struct {
 	cli.Streams
 
-	amqpURL, redisURL, kind string
+	amqpURL, storeURL, kind string
 	json, console           bool
 
 	broker *connect.Broker
@@ -59,9 +59,9 @@ anything is wrong. Nothing is left behind.`,
 	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
 	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
 	cli.DefaultText(f, "amqp-url", "a private one")
-	f.StringVar(&d.redisURL, "redis-url", "", "the store, as `URL`")
-	cli.FromEnvOr(f, "redis-url", "REDIS_URL")
-	cli.DefaultText(f, "redis-url", "an embedded one")
+	f.StringVar(&d.storeURL, "store-url", "", "the store, as `URL`")
+	cli.FromEnvOr(f, "store-url", "REDIS_URL")
+	cli.DefaultText(f, "store-url", "an embedded one")
 	f.StringVar(&d.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
 	f.BoolVar(&d.console, "console", false, "then serve the console on the demo's queue, until interrupted")
 	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
@@ -94,16 +94,16 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
 		return err
 	}
-	v := verdict{Queue: d.queue, Store: "Redis at " + setting.RedactURL(d.redisURL)}
-	if d.redisURL == "" {
+	v := verdict{Queue: d.queue, Store: "Redis at " + setting.RedactURL(d.storeURL)}
+	if d.storeURL == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
 			return err
 		}
 		defer embedded.Close()
-		d.redisURL, v.Store = "redis://"+embedded.Addr(), "embedded"
+		d.storeURL, v.Store = "redis://"+embedded.Addr(), "embedded"
 	}
-	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.redisURL), d.queue); err != nil {
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue); err != nil {
 		return err
 	}
 	defer undo(d.store.Close)

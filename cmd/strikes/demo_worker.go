@@ -104,7 +104,7 @@ const (
 // demoWorker tells a consumer process where its queue is.
 type demoWorker struct {
 	AMQPURL  string `json:"amqp_url"`
-	RedisURL string `json:"redis_url"`
+	StoreURL string `json:"store_url"`
 	Queue    string `json:"queue"`
 }
 
@@ -131,7 +131,7 @@ func (w demoWorker) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := connect.OpenStore(ctx, w.RedisURL, w.Queue)
+	store, err := connect.OpenStore(ctx, w.StoreURL, w.Queue)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (e demoEvent) String() string {
 // watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
 // their reports. It returns the pids of those that were killed.
 func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
-	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, RedisURL: d.redisURL, Queue: d.queue})
+	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, StoreURL: d.storeURL, Queue: d.queue})
 	if err != nil {
 		return nil, err
 	}

@@ -214,9 +214,9 @@ func (c *examination) examineStore(ctx context.Context, store *counter.Counter, 
 	}
 	var trouble []inspect.Finding
 	if err != nil {
-		trouble = append(trouble, storeTrouble(connect.ExplainStore(ctx, c.RedisURL, err)))
+		trouble = append(trouble, storeTrouble(connect.ExplainStore(ctx, c.StoreURL, err)))
 	}
-	return p.print(doctor.StoreReport(setting.RedactURL(c.RedisURL), found, trouble...))
+	return p.print(doctor.StoreReport(setting.RedactURL(c.StoreURL), found, trouble...))
 }
 
 // storeTrouble says why the store could not be examined.

@@ -45,7 +45,7 @@ func TestEnvironSetsNoFlag(t *testing.T) {
 
 func TestEnviron(t *testing.T) {
 	base := []string{"PATH=/bin", "STRIKES_MESSAGE_ID=of another", "STRIKES_MAX_RETRIES=7", "STRIKES_ATTEMPT",
-		"STRIKES_AMQP_URL=amqp://u:hush@h", "STRIKES_REDIS_URL=redis://:hush@h", "STRIKES_MANAGEMENT_URL=http://u:hush@h",
+		"STRIKES_AMQP_URL=amqp://u:hush@h", "STRIKES_STORE_URL=redis://:hush@h", "STRIKES_MANAGEMENT_URL=http://u:hush@h",
 		"AMQP_URL=amqp://h"}
 	d := amqp.Delivery{MessageId: "a=b\n\x1b", Exchange: "x", RoutingKey: "k", ContentType: "text/plain",
 		Redelivered: true}

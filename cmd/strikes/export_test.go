@@ -55,7 +55,7 @@ func TestExport(t *testing.T) {
 	cleanUp(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	buryFew(t, queue)
-	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url",
+	servers := []string{"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url",
 		managementURL(t)}
 	scrape := exported(t, append(servers, "--queue", queue)...)
 	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
@@ -78,7 +78,7 @@ func TestExport(t *testing.T) {
 // TestExportOutlivesOutages: without broker and store, export serves that they are down.
 func TestExportOutlivesOutages(t *testing.T) {
 	t.Parallel()
-	scrape := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1")
+	scrape := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--store-url", "redis://127.0.0.1:1")
 	if page := scrape(); !strings.Contains(page, "strikes_broker_up 0") || !strings.Contains(page, "strikes_store_up 0") {
 		t.Error(page)
 	}

@@ -96,7 +96,7 @@ func request(t *testing.T, api string, curl []string) {
 func doctorSays(t *testing.T, api string, queues ...string) string {
 	t.Helper()
 	var out output
-	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t),
+	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--store-url", storeURL(t),
 		"--management-url", api, "--"}, queues...)
 	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
 		args); code != cli.ExitFound {
@@ -214,7 +214,7 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	for _, name := range oddNames {
 		var out output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
-			[]string{"strikes", "limit", "get", "--redis-url", store, "--amqp-url", nobody, "--vhost", "/", "--", name})
+			[]string{"strikes", "limit", "get", "--store-url", store, "--amqp-url", nobody, "--vhost", "/", "--", name})
 		if code != cli.ExitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, &out)
 		}

@@ -129,7 +129,7 @@ func returnsIn(t *testing.T, queue string) (returns int64) {
 
 // serverFlags are the flags that lead a command run in this process to the servers.
 func serverFlags(t *testing.T, queue string) []string {
-	return []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url",
+	return []string{"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url",
 		managementURL(t)}
 }
 

@@ -59,6 +59,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("CLOSED", "127.0.0.1:1")
 			e.Setenv("STRIKES_PREFIX", queue)
 			e.Setenv("NODB", ofDatabase(t, store, "9999"))
+			e.Setenv("POSTGRES", "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
 			e.Setenv("ESCAPE", "\x1b[2J")
 			cleanUp(t, queue)
 			return nil
@@ -249,7 +250,7 @@ func forgetKeys(url, prefix string) error {
 // TestHelpShowsNoSecret looks at every command's help, which shows defaults, with secrets in the environment.
 func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
-	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
+	t.Setenv("STRIKES_STORE_URL", "redis://:hush@127.0.0.1/")
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
 	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"},
 		{"counter", "get"}, {"counter", "reset"},

@@ -124,7 +124,7 @@ func TestWhereAURLLeads(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			args := []string{"strikes", "limit", "get", "--vhost", "/", "--redis-url", tt.url, "q"}
+			args := []string{"strikes", "limit", "get", "--vhost", "/", "--store-url", tt.url, "q"}
 			if strings.HasPrefix(tt.url, "amqp") {
 				queue := "cli.where"
 				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
@@ -137,7 +137,7 @@ func TestWhereAURLLeads(t *testing.T) {
 			}
 		})
 	}
-	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", nobody, "--redis-url",
+	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", nobody, "--store-url",
 		"rediss://"+storeTLS+"/?read_timeout=10s", "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {

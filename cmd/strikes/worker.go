@@ -166,7 +166,7 @@ func (o *consume) posts(queue string) (work, error) {
 
 // ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and
 // REDIS_URL are not this program's own: a command may need them.
-var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
+var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_STORE_URL", "STRIKES_MANAGEMENT_URL"}
 
 // environ adds to the environment base what a command learns about its message, and takes away what base says of
 // another: this process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it cannot be

@@ -432,12 +432,12 @@ var catalogue = map[string]text{
 	CodeNoStore: {
 		Error, "{reason}",
 		notCounted,
-		"bring the store back, or give its address with --redis-url",
+		"bring the store back, or give its address with --store-url",
 	},
 	CodeStoreDenied: {
 		Error, "{reason}",
 		notCounted,
-		"give the user and password that the store knows, with --redis-url or REDIS_URL",
+		"give the user and password that the store knows, with --store-url or REDIS_URL",
 	},
 	CodeNoDatabase: {
 		Error, "{reason}",
@@ -448,7 +448,7 @@ var catalogue = map[string]text{
 	CodeNotStore: {
 		Error, "{reason}",
 		notCounted,
-		"give the address of the store with --redis-url",
+		"give the address of the store with --store-url",
 	},
 
 	// Probes

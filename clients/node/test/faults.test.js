@@ -59,7 +59,7 @@ test('a message that kills its process is dead-lettered, and no neighbour is', {
 test('two Node consumers and one Go consumer share each count', { timeout: 300_000 }, async (t) => {
   const f = await fixture(t)
   const command = spawn(process.env.STRIKES ?? 'strikes', [
-    'consume', f.queue, '--amqp-url', amqpURL, '--redis-url', redisURL, '--concurrency', '2', '--backoff', '20ms',
+    'consume', f.queue, '--amqp-url', amqpURL, '--store-url', redisURL, '--concurrency', '2', '--backoff', '20ms',
     '--', 'sh', '-c', 'echo "$STRIKES_MESSAGE_ID"; case $STRIKES_MESSAGE_ID in bad*) exit 1;; esac',
   ], { stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = new Promise((resolve) => command.on('exit', resolve))
@@ -183,7 +183,7 @@ test('pause, resume and skip by the strikes command', { timeout: 300_000 }, asyn
   const runs = []
   const { events } = f.consume((m) => { runs.push(idOf(m)); if (idOf(m) === 'bad') throw new Error('bad') }, { backoff: () => 600_000 })
   const strikes = async (...args) => {
-    const child = spawn(process.env.STRIKES ?? 'strikes', [...args, '--amqp-url', amqpURL, '--redis-url', redisURL], { stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(process.env.STRIKES ?? 'strikes', [...args, '--amqp-url', amqpURL, '--store-url', redisURL], { stdio: ['ignore', 'ignore', 'pipe'] })
     let log = ''
     child.stderr.on('data', (data) => { log += data })
     assert.equal(await new Promise((resolve) => child.on('exit', resolve)), 0, log)
@@ -248,7 +248,7 @@ test('an id that is not UTF-8 has the same count as in Go', { timeout: 300_000 }
   const at = keys({ vhost: '/', queue: f.queue, id, generation: Buffer.concat([Buffer.from('header:'), id]) }).record
   const record = parseRecord(await f.redis.getBuffer(at))
   assert.deepEqual([record.failures, record.id], [1, id])
-  const command = spawn(process.env.STRIKES ?? 'strikes', ['consume', f.queue, '--amqp-url', amqpURL, '--redis-url', redisURL, '--backoff', '20ms', '--', 'false'], { stdio: 'ignore' })
+  const command = spawn(process.env.STRIKES ?? 'strikes', ['consume', f.queue, '--amqp-url', amqpURL, '--store-url', redisURL, '--backoff', '20ms', '--', 'false'], { stdio: 'ignore' })
   const ended = new Promise((resolve) => command.on('exit', resolve))
   t.after(async () => { command.kill('SIGTERM'); await ended })
   await f.dead(1)

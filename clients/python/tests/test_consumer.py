@@ -567,7 +567,7 @@ def test_two_consumers_and_a_go_consumer_share_one_count(start, queue, amqp_url,
     program = f'echo "$STRIKES_MESSAGE_ID" >>{log}; case "$STRIKES_MESSAGE_ID" in f*) exit 1;; esac'
     theirs = subprocess.Popen(
         [strikes, "consume", queue.name, "--max-retries", "3", "--backoff", "20ms", "--concurrency", "2", "--", "sh", "-c", program],
-        env={"PATH": "/usr/bin:/bin", "STRIKES_AMQP_URL": amqp_url, "STRIKES_REDIS_URL": redis_url}, stderr=subprocess.PIPE,
+        env={"PATH": "/usr/bin:/bin", "STRIKES_AMQP_URL": amqp_url, "STRIKES_STORE_URL": redis_url}, stderr=subprocess.PIPE,
     )
     calls = [Calls(failures=0), Calls(failures=0)]
 

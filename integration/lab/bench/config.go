@@ -37,7 +37,7 @@ func parseFlags(args []string) (config, error) {
 	c := config{only: contests(), types: []topology.Type{topology.Classic, topology.Quorum}, failing: []int{0, 1, 10}}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&c.amqpURL, "amqp-url", "", "the broker, as `URL`; empty: AMQP_URL, or a private one")
-	f.StringVar(&c.redisURL, "redis-url", "", "the store, as `URL` of a single Redis; empty: REDIS_URL, or a private one")
+	f.StringVar(&c.redisURL, "store-url", "", "the store, as `URL` of a single Redis; empty: REDIS_URL, or a private one")
 	f.Func("only", "the contests `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", c.setOnly)
 	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", c.setTypes)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)

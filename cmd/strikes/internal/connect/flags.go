@@ -17,7 +17,7 @@ const (
 
 // Flags name the servers of a command. The Add methods add them to it.
 type Flags struct {
-	AMQPURL, RedisURL, Prefix, ManagementURL, VHost string
+	AMQPURL, StoreURL, Prefix, ManagementURL, VHost string
 
 	cmd *cobra.Command
 }
@@ -34,19 +34,19 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 	cli.Server(flags, "amqp-url")
 }
 
-// AddStore adds --redis-url and --prefix.
+// AddStore adds --store-url and --prefix.
 func (f *Flags) AddStore(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.RedisURL, "redis-url", defaultRedis,
-		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters "+
-			"like ?read_timeout=500ms (all: docs/cli.md)")
-	cli.FromEnvOr(flags, "redis-url", "REDIS_URL")
-	cli.DefaultText(flags, "redis-url", "localhost")
+	flags.StringVar(&f.StoreURL, "store-url", defaultRedis,
+		"the store, as `URL` redis[s]://, redis+sentinel://, redis+cluster:// or postgres://user:password@host:port/db, with "+
+			"parameters like ?read_timeout=500ms (all: docs/cli.md)")
+	cli.FromEnvOr(flags, "store-url", "REDIS_URL")
+	cli.DefaultText(flags, "store-url", "localhost")
 	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need "+
 		"different ones")
 	cli.FromEnv(flags, "prefix")
 	cli.DefaultText(flags, "prefix", "strikes:1")
-	cli.Server(flags, "redis-url", "prefix")
+	cli.Server(flags, "store-url", "prefix")
 }
 
 // AddManagement adds --management-url to a command that otherwise tries the API's usual address.
@@ -102,18 +102,18 @@ func (f *Flags) StoreVHost() (string, error) {
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
-	return OpenStore(ctx, Patient(f.RedisURL), f.Prefix)
+	return OpenStore(ctx, Patient(f.StoreURL), f.Prefix)
 }
 
 // StoreUnasked is Store without asking whether the store is there.
 func (f *Flags) StoreUnasked() (*counter.Counter, error) {
-	return DialStore(Patient(f.RedisURL), f.Prefix)
+	return DialStore(Patient(f.StoreURL), f.Prefix)
 }
 
 // StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it
 // answers.
 func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
-	return OpenStore(ctx, f.RedisURL, f.Prefix)
+	return OpenStore(ctx, f.StoreURL, f.Prefix)
 }
 
 // Management returns the API's URL; empty if none was given.

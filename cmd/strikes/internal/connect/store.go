@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/store/postgres"
 )
 
 // operatorWait is how long an operator's command waits for a reply of the store. Such a command does not repeat its
@@ -21,8 +22,8 @@ const operatorWait = 2 * time.Second
 // Patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
 func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
-	if err != nil || parameters.Has("read_timeout") {
-		return rawURL // counter.Dial reports what is wrong with it
+	if err != nil || parameters.Has("read_timeout") || IsPostgres(rawURL) {
+		return rawURL // DialStore reports what is wrong with it
 	}
 	parameters.Set("read_timeout", operatorWait.String())
 	u.RawQuery = parameters.Encode()
@@ -31,15 +32,27 @@ func Patient(rawURL string) string {
 
 // DialStore opens a store without asking whether it is there.
 func DialStore(rawURL, prefix string) (*counter.Counter, error) {
+	if IsPostgres(rawURL) {
+		store, err := postgres.Open(rawURL, &postgres.Options{Prefix: prefix})
+		if err != nil {
+			return nil, refusedURL("--store-url", err)
+		}
+		return counter.Over(store, &counter.Options{Prefix: prefix}), nil
+	}
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
 	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
-		return nil, refusedURL("--redis-url", field)
+		return nil, refusedURL("--store-url", field)
 	case err != nil:
 		return nil, cli.Misuse(err)
 	}
 	return store, nil
+}
+
+// IsPostgres reports whether a URL is one of PostgreSQL.
+func IsPostgres(rawURL string) bool {
+	return strings.HasPrefix(rawURL, "postgres://") || strings.HasPrefix(rawURL, "postgresql://")
 }
 
 // refusedURL names the flag of a URL that is refused.

@@ -39,7 +39,10 @@ func wrongTLS(ctx context.Context, rawURL string) string {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	plain := plainSchemes[scheme]
+	plain, known := plainSchemes[scheme]
+	if !known {
+		return ""
+	}
 	kind := strings.TrimPrefix(u.Scheme, scheme)
 	switch {
 	case scheme != plain && answersPlain(conn):

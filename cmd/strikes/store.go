@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/store/postgres"
+)
+
+// storeMigrate is one run of the command.
+type storeMigrate struct {
+	cli.Streams
+	connect.Flags
+
+	print bool
+}
+
+func (a *app) storeCommand() *cobra.Command {
+	c := storeMigrate{Streams: a.Streams}
+	migrate := &cobra.Command{
+		Use: "migrate", Short: "make the tables of a store in PostgreSQL", Args: cobra.NoArgs,
+		Example: `  strikes store migrate --store-url postgres://strikes@db.example/strikes
+  strikes store migrate --print | psql strikes`,
+		Long: `Run it once as the user who will own the tables, and again after an upgrade
+whose notes say so. It changes nothing if the tables are there, and refuses
+those of a newer strikes. --print prints the SQL for your own migrations, and
+connects to no server. Redis needs no tables.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+	}
+	c.AddStore(migrate)
+	migrate.Flags().BoolVar(&c.print, "print", false, "print the SQL instead of running it")
+	cmd := &cobra.Command{Use: "store", Short: "prepare a store"}
+	cmd.AddCommand(migrate)
+	return cmd
+}
+
+func (c *storeMigrate) run(ctx context.Context) error {
+	switch {
+	case c.print:
+		fmt.Fprint(c.Out, postgres.Schema)
+		return nil
+	case !connect.IsPostgres(c.StoreURL):
+		return cli.Misusef("store migrate: --store-url must be postgres://…, got %s; Redis needs no tables",
+			setting.RedactURL(c.StoreURL))
+	}
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
+	defer cancel()
+	if err := postgres.Migrate(ctx, c.StoreURL); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), postgres.Version)
+	return nil
+}

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	cleanEvery = 10 * time.Second
+	cleanBatch = 1000 // rows read at a time
+	cleanGrace = time.Minute
+)
+
+// clean deletes what expired, as long as the Store is open. Every process reads one batch of each table at a time, from
+// where it stopped; a batch in which most was deleted is followed by the next one immediately.
+func (s *Store) clean(ctx context.Context) {
+	defer close(s.stopped)
+	docs, members := cursor{sql: cleanDocs}, cursor{sql: cleanMembers}
+	for {
+		every := time.NewTimer(cleanEvery)
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return
+		case <-every.C:
+		}
+		for _, c := range []*cursor{&docs, &members} {
+			for deleted := cleanBatch; deleted > cleanBatch/2; {
+				var err error
+				if deleted, err = s.cleanSome(ctx, c); err != nil {
+					break // the server is away, or this user may not delete: the next turn tries again
+				}
+			}
+		}
+	}
+}
+
+// cursor is a place in a table.
+type cursor struct {
+	sql              string
+	queue, set, name []byte
+}
+
+// cleanSome deletes what expired in the next rows of a table. After the last rows it begins again.
+func (s *Store) cleanSome(ctx context.Context, c *cursor) (deleted int, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	args := pgx.NamedArgs{"queue": notNil(c.queue), "set": notNil(c.set), "name": notNil(c.name), "n": cleanBatch,
+		"grace": cleanGrace.Milliseconds()}
+	var read int
+	err = s.pool.QueryRow(ctx, c.sql, args).Scan(&read, &deleted, &c.queue, &c.set, &c.name)
+	if err == nil && read < cleanBatch {
+		c.queue, c.set, c.name = nil, nil, nil
+	}
+	return deleted, err
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// A row that another transaction has locked is about to change, and is skipped.
+const cleanDocs = `WITH part AS MATERIALIZED (SELECT queue, name, expires FROM strikes_doc
+	WHERE (queue, name) > (@queue, @name) AND @set::bytea IS NOT NULL ORDER BY queue, name LIMIT @n),
+old AS MATERIALIZED (SELECT d.queue, d.name FROM strikes_doc d JOIN part p ON d.queue = p.queue AND d.name = p.name
+	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint FOR UPDATE OF d SKIP LOCKED),
+gone AS (DELETE FROM strikes_doc d USING old WHERE d.queue = old.queue AND d.name = old.name RETURNING 1),
+last AS (SELECT queue, name FROM part ORDER BY queue DESC, name DESC LIMIT 1)
+SELECT (SELECT count(*) FROM part), (SELECT count(*) FROM gone), (SELECT queue FROM last), ''::bytea, (SELECT name FROM last)`
+
+const cleanMembers = `WITH part AS MATERIALIZED (SELECT queue, "set", name, expires FROM strikes_member
+	WHERE (queue, "set", name) > (@queue, @set, @name) ORDER BY queue, "set", name LIMIT @n),
+old AS MATERIALIZED (SELECT d.queue, d."set", d.name FROM strikes_member d JOIN part p USING (queue, "set", name)
+	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint FOR UPDATE OF d SKIP LOCKED),
+gone AS (DELETE FROM strikes_member d USING old
+	WHERE d.queue = old.queue AND d."set" = old."set" AND d.name = old.name RETURNING 1),
+last AS (SELECT queue, "set", name FROM part ORDER BY queue DESC, "set" DESC, name DESC LIMIT 1)
+SELECT (SELECT count(*) FROM part), (SELECT count(*) FROM gone), (SELECT queue FROM last), (SELECT "set" FROM last),
+	(SELECT name FROM last)`

@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// faults are the codes of PostgreSQL's errors, by their beginnings.
+var faults = []struct {
+	code, do string
+	fault    counter.StoreFault
+}{
+	{"28", "check the user and the password in the URL", counter.FaultDenied},
+	{"42501", "run as the owner of the tables: " + fmt.Sprintf(Grants, "<user>"), counter.FaultDenied},
+	{"3D000", "create the database, or correct its name in the URL", counter.FaultDenied},
+	{"42P01", "run: strikes store migrate", counter.FaultDenied},
+	{"25006", "use the address of the primary, or target_session_attrs=read-write with all addresses",
+		counter.FaultReadOnly},
+	{"57P03", "wait until the server has started", counter.FaultLoading},
+	{"57014", "", counter.FaultSlow}, // statement_timeout
+	{"57P", "", counter.FaultFailover},
+	{"08", "", counter.FaultUnreachable},
+	{"53300", "raise max_connections, or lower pool_max_conns in the URL", counter.FaultBusy},
+	{"53100", "free space on the server's disk", counter.FaultOutOfMemory},
+	{"53", "", counter.FaultOutOfMemory},
+	{"40", "", counter.FaultBusy}, // a deadlock or a serialization failure
+	{"55P03", "", counter.FaultBusy},
+}
+
+// failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
+func (s *Store) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	fault, do := counter.FaultOther, ""
+	var reply *pgconn.PgError
+	var network net.Error
+	var connecting *pgconn.ConnectError
+	switch {
+	case errors.Is(err, ErrSchema):
+		fault = counter.FaultDenied
+	case errors.As(err, &reply):
+		for _, f := range faults {
+			if strings.HasPrefix(reply.Code, f.code) {
+				fault, do = f.fault, f.do
+				break
+			}
+		}
+	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		fault = counter.FaultSlow
+	case errors.As(err, &connecting), errors.As(err, &network), pgconn.SafeToRetry(err),
+		strings.Contains(err.Error(), "closed"), strings.Contains(err.Error(), "EOF"):
+		fault = counter.FaultUnreachable
+	}
+	if do != "" {
+		err = fmt.Errorf("%w; %s", err, do)
+	}
+	if s.secret != "" && strings.Contains(err.Error(), s.secret) {
+		err = redacted{err, strings.ReplaceAll(err.Error(), s.secret, "(password)")}
+	}
+	return &counter.StoreError{Fault: fault, Err: err}
+}
+
+// redacted is an error whose text had a password.
+type redacted struct {
+	error
+	text string
+}
+
+func (r redacted) Error() string { return r.text }
+
+func (r redacted) Unwrap() error { return r.error }
+
+// passes reports whether an error says that nothing was saved, and that the same Save may succeed now: two processes
+// inserted the same document, or waited for each other.
+func passes(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && (reply.Code == "23505" || strings.HasPrefix(reply.Code, "40"))
+}

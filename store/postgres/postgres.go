@@ -1,0 +1,137 @@
+// Package postgres keeps the counts of strikes in PostgreSQL 13 or later, with pgx.
+//
+// Make the tables once with "strikes store migrate" or [Migrate]. Then
+//
+//	store, err := postgres.Open("postgres://strikes@db.example/strikes", nil)
+//	…
+//	counts := counter.Over(store, nil) // for a consumer.Consumer
+//
+// A count is on the disk before its message is requeued if synchronous_commit is on, which is PostgreSQL's default.
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Options of a Store. A nil *Options and the zero value mean the defaults.
+type Options struct {
+	// Prefix separates what brokers that share a database keep there; if empty, counter.DefaultPrefix.
+	Prefix string
+
+	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+	Timeout time.Duration
+}
+
+// Store is a counter.Store in PostgreSQL.
+type Store struct {
+	pool    *pgxpool.Pool
+	prefix  string
+	timeout time.Duration
+	secret  string // the password
+	addr    string
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when the janitor has ended
+}
+
+var _ counter.Store = (*Store)(nil)
+
+// Open returns the Store at a URL such as postgres://user:password@host:5432/database?sslmode=verify-full. It does not
+// connect yet: counter.Counter.Check does. Close ends its connections.
+//
+// The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
+// and pool_max_conns (4 or the number of CPUs, if that is larger). The queries are sent without named prepared
+// statements, so that the pool of a pgbouncer in transaction mode may be between; default_query_exec_mode=cache_statement
+// names them, which takes less of the server's time.
+func Open(rawURL string, opts *Options) (*Store, error) {
+	config, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.ConnConfig.Password,
+		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port), stopped: make(chan struct{})}
+	if opts != nil && opts.Prefix != "" {
+		s.prefix = opts.Prefix
+	}
+	if opts != nil && opts.Timeout > 0 {
+		s.timeout = opts.Timeout
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		version, err := versionOf(ctx, conn)
+		if err == nil && version != Version {
+			err = wrongVersion(version)
+		}
+		return err
+	}
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+		return nil, fmt.Errorf("postgres: %w", s.failed(err))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go s.clean(ctx)
+	return s, nil
+}
+
+// parse reads a URL.
+func parse(rawURL string) (*pgxpool.Config, error) {
+	if !strings.HasPrefix(rawURL, "postgres://") && !strings.HasPrefix(rawURL, "postgresql://") {
+		return nil, fmt.Errorf("postgres: %w", setting.New("URL", "another scheme", "postgres:// or postgresql://"))
+	}
+	if _, _, err := setting.ParseURL(rawURL); err != nil {
+		return nil, fmt.Errorf("postgres: %w", err) // pgx would quote what follows a colon of the password
+	}
+	config, err := pgxpool.ParseConfig(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if !strings.Contains(rawURL, "default_query_exec_mode=") {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	if !strings.Contains(rawURL, "connect_timeout=") {
+		config.ConnConfig.ConnectTimeout = 2 * time.Second
+	}
+	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
+		config.ConnConfig.RuntimeParams["application_name"] = "strikes"
+	}
+	if tlsConfig := config.ConnConfig.TLSConfig; tlsConfig != nil {
+		tlsConfig.MinVersion = tls.VersionTLS12
+	}
+	return config, nil
+}
+
+// Close ends the connections, and the janitor.
+func (s *Store) Close() error {
+	s.stop()
+	<-s.stopped
+	s.pool.Close()
+	return nil
+}
+
+// queue is the key of a queue: no name of one can be the beginning of another's.
+func (s *Store) queue(of counter.Queue) []byte {
+	return fmt.Appendf(nil, "%s:%d:%s:%s", s.prefix, len(of.VHost), of.VHost, of.Name)
+}
+
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+// micros is the time by the server's clock.
+const micros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+
+func namesOf(names []string) [][]byte {
+	out := make([][]byte, len(names))
+	for i, name := range names {
+		out[i] = []byte(name)
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/storetest"
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
+
+var databases atomic.Int64
+
+// database makes a database of its own, and returns its URL.
+func database(t testing.TB) string {
+	t.Helper()
+	base := "postgres://postgres:secret@" + servertest.PostgreSQL(t) + "/"
+	name := fmt.Sprintf("strikes_%d_%d", os.Getpid(), databases.Add(1))
+	do(t, base+"postgres", "CREATE DATABASE "+name)
+	return base + name + "?sslmode=disable"
+}
+
+func do(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range statements {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// migrated is the URL of a database with the schema.
+func migrated(t testing.TB) string {
+	t.Helper()
+	url := database(t)
+	for range 2 { // the second changes nothing
+		if err := Migrate(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return url
+}
+
+func open(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(url, &Options{Timeout: 20e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestStore is the test of a Store.
+func TestStore(t *testing.T) {
+	for _, mode := range []string{"", "&default_query_exec_mode=cache_statement"} {
+		t.Run("mode"+mode, func(t *testing.T) {
+			storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)+mode) })
+		})
+	}
+}
+
+// TestErrors: each says what was seen and what to do, and none has the password.
+func TestErrors(t *testing.T) {
+	url := migrated(t)
+	newer, older, missing := migrated(t), migrated(t), database(t)
+	do(t, newer, "COMMENT ON TABLE strikes_doc IS 'strikes 2'")
+	do(t, older, "COMMENT ON TABLE strikes_doc IS 'strikes 0'")
+	do(t, url, "CREATE ROLE reader LOGIN", "GRANT SELECT ON strikes_doc, strikes_member TO reader")
+	reader := strings.Replace(url, "postgres:secret", "reader:secret", 1)
+	for name, tc := range map[string]struct {
+		url   string
+		fault counter.StoreFault
+		says  string
+	}{
+		"missing schema": {missing, counter.FaultDenied, "run: strikes store migrate"},
+		"newer schema":   {newer, counter.FaultDenied, "upgrade this program"},
+		"older schema":   {older, counter.FaultDenied, "run: strikes store migrate"},
+		"read-only":      {url + "&default_transaction_read_only=on", counter.FaultReadOnly, "address of the primary"},
+		"no such user":   {strings.Replace(url, "postgres:secret", "nobody:secret", 1), counter.FaultDenied, "check the user"},
+		"no such database": {strings.Replace(url, "/strikes_", "/absent_", 1), counter.FaultDenied,
+			"create the database"},
+		"no permission": {reader, counter.FaultDenied, "GRANT SELECT, INSERT, UPDATE, DELETE"},
+		"no server":     {"postgres://postgres:secret@127.0.0.1:1/x?sslmode=disable", counter.FaultUnreachable, "refused"},
+		"late":          {url + "&statement_timeout=1", counter.FaultSlow, "statement timeout"},
+	} {
+		s := open(t, tc.url)
+		doc := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}}
+		var err error
+		for i := 0; err == nil && i < 1000; i++ { // a statement in time ends the test of a late one
+			_, err = s.Save(t.Context(), counter.Queue{VHost: "/", Name: "q"}, doc)
+		}
+		var failed *counter.StoreError
+		if !errors.As(err, &failed) || failed.Fault != tc.fault || !strings.Contains(err.Error(), tc.says) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %q and %q", name, err, tc.fault, tc.says)
+		}
+	}
+	if err := Migrate(t.Context(), newer); !errors.Is(err, ErrSchema) {
+		t.Errorf("got %v, want %v", err, ErrSchema)
+	}
+	found, err := open(t, reader+"&synchronous_commit=off").Examine(t.Context())
+	if err != nil || len(found) != 2 || found[0].Code != "store-acl" || found[1].Code != "store-volatile" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	do(t, url, strings.TrimSuffix(fmt.Sprintf(Grants, "reader"), ";"))
+	if found, err = open(t, reader).Examine(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	for _, wrong := range []string{"redis://x", "postgres://u:secret@h:port/x", "postgres://u:a@secret:b@h/x"} {
+		if _, err := Open(wrong, nil); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// TestClean: what expired is deleted, and nothing else.
+func TestClean(t *testing.T) {
+	url := migrated(t)
+	s := open(t, url)
+	do(t, url, `INSERT INTO strikes_doc (queue, name, data, version, expires)
+		SELECT 'q', convert_to('d' || i, 'UTF8'), 'x', 1, CASE i % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END
+		FROM generate_series(1, 3000) i`, `INSERT INTO strikes_member (queue, "set", name, score, expires)
+		SELECT 'q', 's', name, 1, expires FROM strikes_doc`)
+	for _, table := range []cursor{{sql: cleanDocs}, {sql: cleanMembers}} {
+		total := 0
+		for range 4 {
+			n, err := s.cleanSome(t.Context(), &table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+		if total != 1000 {
+			t.Errorf("%d were deleted, want 1000", total)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Save is that of counter.Store. Changes that touch none of each other's documents are one statement in one transaction
+// of one round trip; the others follow in order.
+//
+// The transaction is READ COMMITTED. Its first statement takes advisory locks for the documents of the queue, and the
+// second sees what was committed before: so a document that does not exist stays away. Records have no advisory locks,
+// because a batch has many. An existing record is locked by its row. Two processes that insert the same record get a
+// unique violation, and Save begins again. All locks are taken in the order of their names, so Saves do not deadlock.
+func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	saved := make([]bool, len(changes))
+	for _, round := range roundsOf(changes) {
+		for {
+			err := s.saveRound(ctx, of, changes, round, saved)
+			if err == nil {
+				break
+			}
+			if !passes(err) || ctx.Err() != nil {
+				return nil, s.failed(err)
+			}
+		}
+	}
+	return saved, nil
+}
+
+// roundsOf splits the indices of changes into rounds, so that none of a round reads or writes what another writes.
+func roundsOf(changes []counter.Change) (rounds [][]int) {
+	written, shared := map[string]int{}, map[string]int{} // the first round after the one that did
+	for i, c := range changes {
+		round := 0
+		writes, shares := touched(c)
+		for _, key := range writes {
+			round = max(round, written[key], shared[key])
+		}
+		for _, key := range shares {
+			round = max(round, written[key])
+		}
+		for _, key := range writes {
+			written[key] = round + 1
+		}
+		for _, key := range shares {
+			shared[key] = max(shared[key], round+1)
+		}
+		if round == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[round] = append(rounds[round], i)
+	}
+	return rounds
+}
+
+// touched names what a change writes alone, and what others may read or add to as well.
+func touched(c counter.Change) (writes, shares []string) {
+	for _, d := range c.Docs {
+		writes = append(writes, d.Name)
+	}
+	for _, m := range c.Sets {
+		writes = append(writes, m.Set+"\x00"+m.Name)
+	}
+	for _, d := range c.Same {
+		shares = append(shares, d.Name)
+	}
+	for _, sum := range c.Add {
+		shares = append(shares, sum.Doc)
+	}
+	return writes, shares
+}
+
+// What Save does with a document.
+const (
+	compares = iota
+	writes
+	replaces // whatever its version is
+)
+
+// columns are the arguments of a round, as columns of the tables that the statement makes of them.
+type columns struct {
+	docChange, docAct             []int32
+	docName, docData              [][]byte
+	docVersion, docExpires        []int64
+	addChange                     []int32
+	addDoc                        [][]byte
+	addField                      []string
+	addBy, addExpires             []int64
+	setChange                     []int32
+	setSet, setName               [][]byte
+	setScore, setExpires          []int64
+	setGone                       []bool
+	locks                         map[string]bool // of documents; true: exclusive
+	compared, changed             [][]byte        // names of documents
+	hasAdds, hasMembers, hasGones bool
+}
+
+func columnsOf(changes []counter.Change, round []int) *columns {
+	c := &columns{locks: map[string]bool{}}
+	for _, i := range round {
+		change, n := changes[i], int32(i)
+		for _, d := range change.Same {
+			c.doc(n, compares, d)
+		}
+		for _, d := range change.Docs {
+			act := writes
+			if d.Any {
+				act = replaces
+			}
+			c.doc(n, act, d)
+		}
+		for _, sum := range change.Add {
+			c.addChange, c.addDoc, c.addField = append(c.addChange, n), append(c.addDoc, []byte(sum.Doc)),
+				append(c.addField, sum.Field)
+			c.addBy, c.addExpires = append(c.addBy, sum.By), append(c.addExpires, millis(sum.Expires))
+			c.changed, c.locks[sum.Doc], c.hasAdds = append(c.changed, []byte(sum.Doc)), true, true
+		}
+		for j, m := range change.Sets {
+			if slices.ContainsFunc(change.Sets[j+1:], func(o counter.Member) bool { return o.Set == m.Set && o.Name == m.Name }) {
+				continue // the last move counts
+			}
+			c.setChange, c.setSet, c.setName = append(c.setChange, n), append(c.setSet, []byte(m.Set)),
+				append(c.setName, []byte(m.Name))
+			c.setScore, c.setExpires, c.setGone = append(c.setScore, m.Score), append(c.setExpires, millis(m.Expires)),
+				append(c.setGone, m.Gone)
+			c.hasMembers, c.hasGones = c.hasMembers || !m.Gone, c.hasGones || m.Gone
+		}
+	}
+	return c
+}
+
+func (c *columns) doc(change int32, act int, d counter.Doc) {
+	version, err := strconv.ParseInt(cmp.Or(d.Version, "0"), 10, 64)
+	if err != nil {
+		version = -1 // no document has it
+	}
+	name := []byte(d.Name)
+	c.docChange, c.docAct, c.docName = append(c.docChange, change), append(c.docAct, int32(act)), append(c.docName, name)
+	c.docData, c.docVersion = append(c.docData, []byte(d.Data)), append(c.docVersion, version)
+	c.docExpires = append(c.docExpires, millis(d.Expires))
+	if act == compares {
+		c.compared = append(c.compared, name)
+		c.locks[d.Name] = c.locks[d.Name]
+		return
+	}
+	c.changed = append(c.changed, name)
+	if !strings.HasPrefix(d.Name, "r:") {
+		c.locks[d.Name] = true
+	}
+}
+
+func millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// advisory returns the keys of the advisory locks in their order, and which are exclusive.
+func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
+	of := map[int64]bool{}
+	for name, alone := range c.locks {
+		h := fnv.New64a()
+		h.Write(queue)
+		h.Write([]byte{0})
+		h.Write([]byte(name))
+		key := int64(h.Sum64()) //nolint:gosec // any 64 bits
+		of[key] = of[key] || alone
+	}
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		exclusive = append(exclusive, of[key])
+	}
+	return keys, exclusive
+}
+
+func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
+	saved []bool) error {
+	queue, c, batch := s.queue(of), columnsOf(changes, round), &pgx.Batch{}
+	if keys, exclusive := c.advisory(queue); len(keys) > 0 {
+		batch.Queue(lockSQL, keys, exclusive)
+	}
+	slices.SortFunc(c.changed, bytes.Compare)
+	numbers := make([]int32, len(round))
+	for i, n := range round {
+		numbers[i] = int32(n)
+	}
+	args := []any{queue, rand.Int64N(1<<62) + 1, numbers, c.changed, c.compared, c.docChange, c.docAct, c.docName, //nolint:gosec // no secret
+		c.docVersion, c.docData, c.docExpires}
+	sql := strings.Builder{}
+	sql.WriteString(saveSQL)
+	parameters := func(part string, values ...any) {
+		for i, v := range values {
+			args = append(args, v)
+			part = strings.ReplaceAll(part, "$"+string(rune('a'+i)), "$"+strconv.Itoa(len(args)))
+		}
+		sql.WriteString(part)
+	}
+	if c.hasAdds {
+		parameters(addSQL, c.addChange, c.addDoc, c.addField, c.addBy, c.addExpires)
+	}
+	if c.hasGones || c.hasMembers {
+		parameters(memberSQL, c.setChange, c.setSet, c.setName, c.setScore, c.setGone, c.setExpires)
+	}
+	if c.hasGones {
+		sql.WriteString(goneSQL)
+	}
+	if c.hasMembers {
+		sql.WriteString(movedSQL)
+	}
+	sql.WriteString(" SELECT change FROM ok")
+	batch.Queue(sql.String(), args...)
+	results := s.pool.SendBatch(ctx, batch)
+	defer results.Close()
+	if batch.Len() > 1 {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err == nil {
+		err = results.Close() // the transaction ends here
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range made {
+		saved[n] = true
+	}
+	return nil
+}
+
+// lockSQL takes advisory locks in the order of the keys.
+const lockSQL = `SELECT CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
+	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
+
+// saveSQL decides which changes are made, in ok, and writes their documents.
+const saveSQL = `WITH clock AS MATERIALIZED (SELECT ` + micros + ` / 1000 AS now),
+doc AS MATERIALIZED (SELECT * FROM unnest($6::int[], $7::int[], $8::bytea[], $9::bigint[], $10::bytea[], $11::bigint[])
+	AS t (change, act, name, version, data, expires)),
+locked AS MATERIALIZED (SELECT name, version, expires FROM strikes_doc WHERE queue = $1 AND name = ANY($4)
+	ORDER BY name FOR UPDATE),
+seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION ALL
+	SELECT name, version, expires FROM strikes_doc WHERE queue = $1 AND name = ANY($5)) s, clock
+	WHERE s.expires = 0 OR s.expires > clock.now),
+ok AS MATERIALIZED (SELECT change FROM unnest($3::int[]) AS t (change) EXCEPT
+	SELECT doc.change FROM doc LEFT JOIN seen USING (name) WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
+written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act > 0),
+updated AS (UPDATE strikes_doc d SET data = w.data, version = $2, expires = w.expires, sums = '{}'
+	FROM written w WHERE d.queue = $1 AND d.name = w.name AND w.data <> ''),
+removed AS (DELETE FROM strikes_doc d USING written w WHERE d.queue = $1 AND d.name = w.name AND w.data = ''),
+inserted AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
+	SELECT $1, w.name, w.data, $2, w.expires FROM written w
+	WHERE w.data <> '' AND NOT EXISTS (SELECT FROM locked l WHERE l.name = w.name) ORDER BY w.name)`
+
+// addSQL adds to the sums of documents. One that expired begins again.
+const addSQL = `,
+added AS MATERIALIZED (SELECT doc, jsonb_object_agg(field, by) AS sums, max(expires) AS expires FROM
+	(SELECT t.doc, t.field, sum(t.by)::bigint AS by, max(t.expires) AS expires
+	FROM unnest($a::int[], $b::bytea[], $c::text[], $d::bigint[], $e::bigint[]) AS t (change, doc, field, by, expires)
+	JOIN ok USING (change) GROUP BY t.doc, t.field) each GROUP BY doc),
+grown AS (UPDATE strikes_doc d SET version = $2,
+	data = CASE WHEN l.live THEN d.data ELSE '' END,
+	expires = CASE WHEN NOT l.live THEN a.expires WHEN d.expires = 0 THEN 0 ELSE greatest(d.expires, a.expires) END,
+	sums = (SELECT jsonb_object_agg(key, n) FROM (SELECT key, sum(value::bigint) AS n FROM
+		(SELECT * FROM jsonb_each_text(CASE WHEN l.live THEN d.sums ELSE '{}' END) UNION ALL
+		SELECT * FROM jsonb_each_text(a.sums)) both_of GROUP BY key) total)
+	FROM added a, (SELECT name, expires = 0 OR expires > now AS live FROM locked, clock) l
+	WHERE d.queue = $1 AND d.name = a.doc AND l.name = a.doc),
+begun AS (INSERT INTO strikes_doc (queue, name, data, version, expires, sums)
+	SELECT $1, a.doc, '', $2, a.expires, a.sums FROM added a
+	WHERE NOT EXISTS (SELECT FROM locked l WHERE l.name = a.doc) ORDER BY a.doc)`
+
+const memberSQL = `,
+member AS MATERIALIZED (SELECT t.* FROM unnest($a::int[], $b::bytea[], $c::bytea[], $d::bigint[], $e::boolean[], $f::bigint[])
+	AS t (change, "set", name, score, gone, expires) JOIN ok USING (change))`
+
+const goneSQL = `,
+leaving AS MATERIALIZED (SELECT m."set", m.name FROM strikes_member m JOIN member e ON m."set" = e."set" AND m.name = e.name
+	WHERE m.queue = $1 AND e.gone ORDER BY m."set", m.name FOR UPDATE OF m),
+left_it AS (DELETE FROM strikes_member m USING leaving e WHERE m.queue = $1 AND m."set" = e."set" AND m.name = e.name)`
+
+const movedSQL = `,
+moved AS (INSERT INTO strikes_member (queue, "set", name, score, expires)
+	SELECT $1, "set", name, score, expires FROM member WHERE NOT gone ORDER BY "set", name
+	ON CONFLICT (queue, "set", name) DO UPDATE SET score = excluded.score,
+	expires = CASE WHEN excluded.expires = 0 THEN 0 ELSE greatest(strikes_member.expires, excluded.expires) END)`

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Version is the version of the schema that this package reads and writes. The comment of the table strikes_doc has it.
+const Version = "strikes 1"
+
+// Schema makes the tables, and changes nothing if they are there. Migrate runs it in one transaction.
+//
+// Times are in milliseconds since 1970; 0 means never. No index has the expiry or the version, so that PostgreSQL can
+// update a document within its page (HOT).
+const Schema = `CREATE TABLE IF NOT EXISTS strikes_doc (
+	queue bytea NOT NULL, name bytea NOT NULL, data bytea NOT NULL, version bigint NOT NULL,
+	expires bigint NOT NULL, sums jsonb NOT NULL DEFAULT '{}', PRIMARY KEY (queue, name)
+) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS strikes_member (
+	queue bytea NOT NULL, "set" bytea NOT NULL, name bytea NOT NULL, score bigint NOT NULL,
+	expires bigint NOT NULL, PRIMARY KEY (queue, "set", name)
+) WITH (fillfactor = 70);
+CREATE INDEX IF NOT EXISTS strikes_member_page ON strikes_member (queue, "set", score DESC, name DESC);
+COMMENT ON TABLE strikes_doc IS '` + Version + `';
+`
+
+// Grants is what the user of a consumer or of an operator needs; %s is its name.
+const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_member TO %s"
+
+// migrating is the key of the advisory lock that lets one process migrate at a time.
+const migrating = 0x737472696b6573
+
+// Migrate makes the schema in the database of a URL, whose user must own it or may create tables. It does nothing if the
+// schema is there, and refuses one that a newer strikes made.
+func Migrate(ctx context.Context, rawURL string) error {
+	config, err := parse(rawURL)
+	if err != nil {
+		return err
+	}
+	s := &Store{secret: config.ConnConfig.Password}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return fmt.Errorf("postgres: migrating: %w", s.failed(err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrating)); err != nil {
+			return err
+		}
+		switch version, err := versionOf(ctx, tx); {
+		case err != nil:
+			return err
+		case version == Version:
+			return nil
+		case version != "":
+			return wrongVersion(version)
+		}
+		for _, statement := range strings.SplitAfter(Schema, ";\n") {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("postgres: migrating: %w", s.failed(err))
+	}
+	return nil
+}
+
+// versionOf returns the version of the schema; empty if there is none.
+func versionOf(ctx context.Context, in interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (version string, err error) {
+	err = in.QueryRow(ctx, `SELECT CASE WHEN to_regclass('strikes_doc') IS NULL THEN '' ELSE
+		coalesce(obj_description(to_regclass('strikes_doc'), 'pg_class'), 'no comment') END`).Scan(&version)
+	return version, err
+}
+
+// ErrSchema is wrapped if the tables are missing, or are of another version of strikes. Run "strikes store migrate", or
+// the newer strikes.
+var ErrSchema = errors.New("the schema of strikes in this database is not the one that this program needs")
+
+func wrongVersion(got string) error {
+	switch {
+	case got == "":
+		return fmt.Errorf("%w: got none, want %q; run: strikes store migrate", ErrSchema, Version)
+	case strings.HasPrefix(got, "strikes ") && (len(got) > len(Version) || len(got) == len(Version) && got > Version):
+		return fmt.Errorf("%w: got %.40q, which a newer strikes made, want %q; upgrade this program", ErrSchema, got, Version)
+	}
+	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
+}
