@@ -1,6 +1,6 @@
-// Package audit decides from recorded events whether the guarantees held. The simulation of package consumer records what
-// its processes, broker, store and operators do, at exact times; this package judges. It shares no code with what it
-// judges: it imports the standard library only.
+// Package audit decides from recorded events whether the guarantees held. The simulation of package consumer records
+// what its processes, broker, store and operators do, at exact times; this package judges. It shares no code with what
+// it judges: it imports the standard library only.
 package audit
 
 import "time"

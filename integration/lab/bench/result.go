@@ -35,7 +35,8 @@ func (b *bench) result(all []*Case) *result {
 	}
 	for _, of := range all {
 		for _, to := range all {
-			if of.Name == strikes && to != of && of.Contest == to.Contest && of.Queue == to.Queue && of.Failing == to.Failing {
+			same := of.Contest == to.Contest && of.Queue == to.Queue && of.Failing == to.Failing
+			if of.Name == strikes && to != of && same {
 				r.Ratios = append(r.Ratios, compare(of, to, to.goal.of(to.Queue, to.Failing)))
 			}
 		}

@@ -17,7 +17,8 @@ func TestRatioIsTakenRoundByRound(t *testing.T) {
 		to.add(sample{rate: rates[1]})
 	}
 	r := compare(of, to, 1.25)
-	if r.Median != 1.5 || r.Least != 1 || r.Most != 2 || r.OfRate != 30 || r.ToRate != 20 || r.Goal != 1.25 || r.goal() != ">= 1.25" {
+	if r.Median != 1.5 || r.Least != 1 || r.Most != 2 || r.OfRate != 30 || r.ToRate != 20 || r.Goal != 1.25 ||
+		r.goal() != ">= 1.25" {
 		t.Errorf("%+v", r)
 	}
 	if got := median([]float64{4, 1, 3, 2}); math.Abs(got-2.5) > 1e-9 {

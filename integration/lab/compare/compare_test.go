@@ -108,7 +108,8 @@ func TestPlan(t *testing.T) {
 			t.Errorf("message %d: %+v", i+1, j)
 		}
 	}
-	if n[ledger.Kill] != 1 || n[ledger.Fail] < 150 || n[ledger.Fail] > 250 || n[ledger.Poison] < 60 || n[ledger.Poison] > 140 {
+	if n[ledger.Kill] != 1 || n[ledger.Fail] < 150 || n[ledger.Fail] > 250 || n[ledger.Poison] < 60 ||
+		n[ledger.Poison] > 140 {
 		t.Errorf("%v", n)
 	}
 }

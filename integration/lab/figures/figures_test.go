@@ -212,7 +212,8 @@ func TestMedian(t *testing.T) {
 func TestKept(t *testing.T) {
 	servertest.Long(t)
 	var k kept
-	for _, r := range []counter.Record{{Failures: 2, Crashes: 1, OpenToken: "p-4"}, {Failures: 1}, {State: counter.StateDone}} {
+	for _, r := range []counter.Record{{Failures: 2, Crashes: 1, OpenToken: "p-4"}, {Failures: 1},
+		{State: counter.StateDone}} {
 		k.add(r)
 	}
 	if k != (kept{Records: 3, Failures: 3, Crashes: 1, Most: 3, Open: 1}) {

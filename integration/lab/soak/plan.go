@@ -49,7 +49,8 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 	for _, costly := range []struct {
 		do string
 		n  int
-	}{{ledger.Kill, cfg.killers}, {ledger.Hang, cfg.hangs}, {ledger.Deaf, cfg.hangs / 2}, {ledger.Abandon, cfg.abandoned}} {
+	}{{ledger.Kill, cfg.killers}, {ledger.Hang, cfg.hangs}, {ledger.Deaf, cfg.hangs / 2},
+		{ledger.Abandon, cfg.abandoned}} {
 		for _, i := range rnd.Perm(len(jobs))[:min(costly.n, len(jobs))] {
 			jobs[i] = work.Job{Seq: i + 1, Do: costly.do, Lane: jobs[i].Lane}
 		}

@@ -153,7 +153,8 @@ type judge struct {
 func check(p promise, history []ledger.Event) *report {
 	j := &judge{
 		promise: p, report: &report{FaultsByKind: map[string]int{}, Violations: map[string]finding{}},
-		messages: map[string]*message{}, processes: map[int]*process{}, runs: map[string]*run{}, begun: map[string]time.Time{},
+		messages: map[string]*message{}, processes: map[int]*process{}, runs: map[string]*run{},
+		begun: map[string]time.Time{},
 	}
 	for _, rule := range rules {
 		j.report.Violations[rule.name] = finding{}
@@ -317,15 +318,15 @@ func (j *judge) checkBound(m *message) {
 	}
 	first, last := m.runs[0].began, m.runs[len(m.runs)-1].began
 	copies := max(m.copies, 1)
-	// Copies share a limit, but the first delivery of one may begin another, and one may be running when the other reaches
-	// the limit. A loss of the store takes back the counts and the shared run, and another run if a START that was already
-	// answered SUSPECT then replaces its open attempt.
+	// Copies share a limit, but the first delivery of one may begin another, and one may be running when the other
+	// reaches the limit. A loss of the store takes back the counts and the shared run, and another run if a START that
+	// was already answered SUSPECT then replaces its open attempt.
 	losses := len(slices.DeleteFunc(slices.Clone(j.losses), func(at time.Time) bool { return !within(at, first, last) }))
 	most := copies*(j.limit+2+copies-1) + losses*(j.limit+2) + returned
 	switch {
 	case len(m.runs) > most:
-		j.report.violated("bound", "%s ran %d times, of %d allowed (%d returns, %d losses of the store, %d copies): %s", m.id,
-			len(m.runs), most, returned, losses, m.copies, m)
+		j.report.violated("bound", "%s ran %d times, of %d allowed (%d returns, %d losses of the store, %d copies): %s",
+			m.id, len(m.runs), most, returned, losses, m.copies, m)
 	case handled > copies:
 		j.report.violated("bound", "%s ran again after it was handled: %s", m.id, m)
 	case m.dead > 0 && m.do != ledger.Reject && len(m.attempts)+j.untold(first, m.given()) < j.limit:
@@ -366,7 +367,8 @@ func (j *judge) beside(r *run) bool {
 	return slices.ContainsFunc(r.process.runs, func(x *run) bool {
 		abandoned := x.began.Add(j.handlerTimeout + left - unaware)
 		over := cmp.Or(x.ended, j.end)
-		return x != r && !x.remote && over.After(abandoned) && over.After(r.began) && cmp.Or(r.process.exited, j.end).After(abandoned)
+		return x != r && !x.remote && over.After(abandoned) && over.After(r.began) &&
+			cmp.Or(r.process.exited, j.end).After(abandoned)
 	})
 }
 

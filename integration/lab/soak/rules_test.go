@@ -214,8 +214,8 @@ func TestRules(t *testing.T) {
 		}},
 		"beside an abandoned handler": {"", func(h *history) {
 			for i := range 3 {
-				h.add(ledger.Event{Kind: ledger.Began, ID: ledger.Poison, Token: fmt.Sprint("a", i), Process: 12 + i, Session: 1,
-					At: noon.Add(-time.Minute)})
+				h.add(ledger.Event{Kind: ledger.Began, ID: ledger.Poison, Token: fmt.Sprint("a", i), Process: 12 + i,
+					Session: 1, At: noon.Add(-time.Minute)})
 				h.kill(ledger.Kill, 12+i)
 			}
 			for i := range 3 { // they are of this message alone

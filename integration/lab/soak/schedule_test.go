@@ -21,8 +21,8 @@ func TestPlanHasEachKind(t *testing.T) {
 		}
 	}
 	for _, do := range []string{
-		ledger.Succeed, ledger.Slow, ledger.Fail, ledger.Poison, ledger.Reject, ledger.Panic, ledger.Hang, ledger.Deaf, ledger.Kill,
-		ledger.Abandon,
+		ledger.Succeed, ledger.Slow, ledger.Fail, ledger.Poison, ledger.Reject, ledger.Panic, ledger.Hang, ledger.Deaf,
+		ledger.Kill, ledger.Abandon,
 	} {
 		if count[do] == 0 {
 			t.Errorf("no message is to %s: %v", do, count)

@@ -106,8 +106,8 @@ type soak struct {
 func runSoak(ctx context.Context, cfg config, history string) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	k := &soak{cfg: cfg, history: history, progress: ledger.NewProgress(history), found: map[string]bool{}, began: time.Now(), fail: fail,
-		fleet: &fleet.Fleet{Fail: fail}}
+	k := &soak{cfg: cfg, history: history, progress: ledger.NewProgress(history), found: map[string]bool{},
+		began: time.Now(), fail: fail, fleet: &fleet.Fleet{Fail: fail}}
 	if k.log, err = ledger.Append(history, 0); err != nil {
 		return err
 	}
