@@ -162,11 +162,11 @@ func (c *client) loadLane(ctx context.Context, of Queue, hash string) (rules.Lan
 // and of positions before them.
 func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.Lane) (*LaneState, error) {
 	const most = positionsRead + lettersRead
-	before, err := c.store.Page(ctx, of, placesOf(hash), placesFrom(1), lettersRead)
+	before, err := c.store.Page(ctx, of, placesOf(hash), Entry(rules.PlacesFrom(1)), lettersRead)
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.store.Page(ctx, of, placesOf(hash), placesFrom(l.First), most)
+	found, err := c.store.Page(ctx, of, placesOf(hash), Entry(rules.PlacesFrom(l.First)), most)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +176,12 @@ func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.
 	}
 	places := make([]rules.Place, 0, len(before)+len(found))
 	for _, e := range before {
-		if p := rules.ParsePlace(e.Name, e.Score); p.Number < l.First {
+		if p := rules.ParsePlace(rules.LaneMember(e)); p.Number < l.First {
 			places = append(places, p)
 		}
 	}
 	for _, e := range found {
-		p := rules.ParsePlace(e.Name, e.Score)
+		p := rules.ParsePlace(rules.LaneMember(e))
 		if places = append(places, p); p.Kind == rules.PlaceOpen && p.Number < end && len(s.Open) < positionsRead {
 			s.Open = append(s.Open, p.Number)
 		}

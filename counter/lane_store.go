@@ -27,40 +27,30 @@ func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int
 		if err != nil {
 			return Change{}, err
 		}
-		was := l
 		change := by(&l, places)
-		return laneChange(docs[0], was, l, change, now), nil
+		return laneChange(docs[0], l, change, now), nil
 	})
 }
 
-// laneChange is what a step of a lane saves.
-func laneChange(d Doc, was, lane rules.Lane, change rules.LaneChange, now time.Time) (out Change) {
+// laneChange is what a step of a lane saves. It renews what is kept of the lane.
+func laneChange(d Doc, lane rules.Lane, change rules.LaneChange, now time.Time) Change {
 	if !change.Save {
 		return Change{}
 	}
-	hash := d.Name[len(docLane):]
-	d.Data, d.Expires = rules.EncodeLane(lane), laneExpires(now)
-	out.Docs, out.Sets = []Doc{d}, laneMoves(hash, change.Moves, d.Expires)
-	if was.IsBlocked() != lane.IsBlocked() {
-		out.Sets = append(out.Sets, inLanes(hash, lane, d.Expires))
+	hash, expires := d.Name[len(docLane):], laneExpires(now)
+	d.Data, d.Expires = rules.EncodeLane(lane), expires
+	if len(change.Add) == 0 && lane.IsBlocked() { // a member that is there
+		change.Add = rules.Place{Number: lane.First, Kind: rules.PlaceOpen}.Members()
 	}
-	if change.Counted != 0 {
-		out.Add = append(out.Add, Sum{docLanesBlocked, "count", change.Counted, d.Expires})
+	out := Change{Docs: []Doc{d}, Add: []Sum{{docLanesBlocked, "count", change.Counted, expires}},
+		Sets: []Member{{setLanes, hash, -lane.Blocked.UnixMilli(), !lane.IsBlocked(), expires}}}
+	for gone, members := range map[bool][]rules.LaneMember{false: change.Add, true: change.Gone} {
+		for _, m := range members {
+			out.Sets = append(out.Sets, Member{placesOf(hash), m.Name, m.Score, gone, expires})
+		}
 	}
 	if change.Late > 0 {
-		out.Add = append(out.Add, Sum{lateIn(now), decimal(now.Unix()), change.Late, now.Add(2 * lateKept)})
-	}
-	return out
-}
-
-// inLanes is the member of a lane among the blocked ones.
-func inLanes(hash string, l rules.Lane, expires time.Time) Member {
-	return Member{Set: setLanes, Name: hash, Score: -l.Blocked.UnixMilli(), Gone: !l.IsBlocked(), Expires: expires}
-}
-
-func laneMoves(hash string, moves []rules.LaneMove, expires time.Time) (out []Member) {
-	for _, m := range moves {
-		out = append(out, Member{Set: placesOf(hash), Name: m.Name, Score: m.Score, Gone: m.Gone, Expires: expires})
+		out.Add = append(out.Add, Sum{lateIn(now), decimal(now.Unix()), change.Late, expires.Add(2*lateKept - laneTTL)})
 	}
 	return out
 }
@@ -90,13 +80,13 @@ func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane
 	}
 	_, seeks := slices.BinarySearch(at, l.First)
 	size := 2*len(at) + 30
-	for after := placesFrom(at[0]); ; {
+	for after := Entry(rules.PlacesFrom(at[0])); ; {
 		found, err := c.store.Page(ctx, of, placesOf(hash), after, size)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range found {
-			p := rules.ParsePlace(e.Name, e.Score)
+			p := rules.ParsePlace(rules.LaneMember(e))
 			i, wanted := slices.BinarySearch(at, p.Number)
 			if seeks && !wanted && p.Kind == rules.PlaceOpen && p.Number > l.First {
 				at, wanted, seeks = slices.Insert(at, i, p.Number), true, false
@@ -116,24 +106,18 @@ func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane
 		case i == len(at):
 			return out, nil
 		case at[i] > read:
-			after = placesFrom(at[i])
+			after = Entry(rules.PlacesFrom(at[i]))
 		}
 	}
-}
-
-func placesFrom(number int64) (e Entry) {
-	e.Name, e.Score = rules.PlacesFrom(number)
-	return e
 }
 
 // placesOfLetter reads the first positions of a letter.
 func (c *client) placesOfLetter(ctx context.Context, of Queue, hash, letter string, most int) (out []rules.Place,
 	err error) {
-	var after Entry
-	after.Name, after.Score = rules.PlacesOf(letter)
+	after := Entry(rules.PlacesOf(letter))
 	found, err := c.store.Page(ctx, of, placesOf(hash), after, most)
 	for _, e := range found {
-		if p := rules.ParsePlace(e.Name, e.Score); e.Score == after.Score && p.Letter == letter {
+		if p := rules.ParsePlace(rules.LaneMember(e)); e.Score == after.Score && p.Letter == letter {
 			out = append(out, p)
 		}
 	}

@@ -126,7 +126,7 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 				}
 				letter := rules.Place{Number: int64(n), Kind: kind, Letter: counter.LaneHash(id) + ":0", Owner: "before", ID: id}
 				open := rules.Place{Number: int64(n), Kind: rules.PlaceOpen}
-				for _, m := range append(letter.Moves(false), open.Moves(false)...) {
+				for _, m := range append(letter.Members(), open.Members()...) {
 					places = append(places, redis.Z{Score: float64(m.Score), Member: m.Name})
 				}
 			}

@@ -116,19 +116,18 @@ const (
 	PlacePublished PlaceKind = "a" // a dead letter that an operator has begun to publish again
 )
 
-// LaneMove is a change of a lane's set of places.
-type LaneMove struct {
+// LaneMember is a member of a lane's set of places.
+type LaneMember struct {
 	Name  string
 	Score int64
-	Gone  bool
 }
 
 // LaneChange is what a step changed besides the Lane. The zero value is no change.
 type LaneChange struct {
-	Save    bool
-	Moves   []LaneMove
-	Counted int64 // of the dead letters at open positions that have no tombstone: the change of their number
-	Late    int64 // how many of them were added
+	Save      bool
+	Add, Gone []LaneMember
+	Counted   int64 // of the dead letters at open positions that have no tombstone: the change of their number
+	Late      int64 // how many of them were added
 }
 
 // LaneView is what a step sees besides the Lane.
@@ -172,17 +171,14 @@ func (l *Lane) Step(s LaneStep, v LaneView, now time.Time) (LaneReply, LaneChang
 	if l.Since == 0 {
 		l.Since = now.UnixMicro()
 	}
-	number, w := l.carried(s), &laneWork{Lane: l, places: v.Places}
-	isOpen := number > 0 && (number == l.First || w.find(openAt(number)) >= 0)
-	reply := LaneReply{Code: LaneBlocked}
+	number, reply, after, late := l.carried(s), LaneReply{Code: LaneBlocked}, slices.Clone(v.Places), int64(0)
+	isOpen := number == l.First || slices.ContainsFunc(after, openAt(number))
 	switch {
 	case number > 0 && !isOpen:
 		reply.Code = LaneSuperseded
 	case s.Act == LaneLeave:
-		if number > 0 {
-			w.shut(number)
-		}
-		if !l.IsBlocked() {
+		after = slices.DeleteFunc(after, openAt(number))
+		if len(after) < len(v.Places) && l.Open == 1 || !l.IsBlocked() {
 			reply.Code = LaneFree
 		}
 	case s.Act == LaneEnter && number > 0 && number == l.First:
@@ -190,7 +186,19 @@ func (l *Lane) Step(s LaneStep, v LaneView, now time.Time) (LaneReply, LaneChang
 	case s.Act == LaneEnter && s.Position.Number == 0 && !l.IsBlocked():
 		reply.Code = LaneFree
 	default:
-		number = w.block(s, v, number, now)
+		p := v.place(s, number)
+		after = slices.DeleteFunc(after, func(old Place) bool { return old.Number == number && old.Letter == p.Letter })
+		if number == 0 {
+			l.Last++
+			if number = l.Last; !l.IsBlocked() {
+				l.Blocked = now.Truncate(time.Millisecond)
+			}
+			after = append(after, Place{Number: number, Kind: PlaceOpen})
+		}
+		p.Number = number
+		if after = append(after, p); p.Kind == PlaceBlocked {
+			late = 1
+		}
 	}
 	if l.Last == 0 {
 		return reply, LaneChange{}
@@ -199,198 +207,143 @@ func (l *Lane) Step(s LaneStep, v LaneView, now time.Time) (LaneReply, LaneChang
 		reply.Position = Position{l.Since, number}
 	}
 	l.Name, l.Owner, l.Number, l.Said, l.Changed = s.Lane, s.Owner, s.Number, reply, false
-	return reply, w.done()
+	change := l.change(v.Places, after)
+	change.Late = late
+	return reply, change
 }
 
-// Drop gives up the messages at some positions, whose places it gets.
-func (l *Lane) Drop(positions []Position, places []Place) LaneChange {
-	w := &laneWork{Lane: l, places: places}
-	for _, p := range positions {
-		if p.Since == l.Since && w.find(openAt(p.Number)) >= 0 {
-			w.shut(p.Number)
-			w.removeLetters(p.Number, "")
-		}
-	}
-	if !w.moved {
-		return LaneChange{}
-	}
-	l.Changed = true
-	return w.done()
-}
-
-// Publish notes that dead letters are about to be published again, or that they were, and are off the dead-letter
-// queue. It gets the places at their positions.
-func (l *Lane) Publish(letters []Place, done bool, places []Place) LaneChange {
-	w := &laneWork{Lane: l, places: places}
-	for _, of := range letters {
-		i := w.find(letterAt(of.Number, of.Letter))
-		if i < 0 {
-			continue
-		}
-		kept := w.places[i]
-		w.remove(i)
-		if kept.Kind = PlacePublished; !done {
-			w.add(kept)
-		}
-	}
-	if !w.moved {
-		return LaneChange{}
-	}
-	return w.done()
-}
-
-// laneWork is a change of a lane under way.
-type laneWork struct {
-	*Lane
-	places []Place // as they are now
-	change LaneChange
-	moved  bool // one that was there
-}
-
-// find returns the index of a place; -1: it is not there.
-func (w *laneWork) find(is func(Place) bool) int { return slices.IndexFunc(w.places, is) }
-
-func openAt(number int64) func(Place) bool {
-	return func(p Place) bool { return p.Number == number && p.Kind == PlaceOpen }
-}
-
-// letterAt is for a dead letter at a position; an empty letter is any.
-func letterAt(number int64, letter string) func(Place) bool {
-	return func(p Place) bool {
-		return p.Number == number && p.Kind != PlaceOpen && (letter == "" || p.Letter == letter)
-	}
-}
-
-// block gives a message a position of its own, unless it has one.
-func (w *laneWork) block(s LaneStep, v LaneView, number int64, now time.Time) int64 {
-	p := Place{Kind: PlaceDied, Letter: v.Letter, Owner: s.Owner, Again: s.Redelivered,
+// place returns that of a message which is blocked at a position; at 0 it gets a new one.
+func (v LaneView) place(s LaneStep, number int64) Place {
+	p := Place{Number: number, Kind: PlaceDied, Letter: v.Letter, Owner: s.Owner, Again: s.Redelivered,
 		ID: printable.Cut(s.ID, MaxStoredID)}
 	// of the two positions of a message whose nack never arrived, one counts
 	twice := number == 0 && s.Redelivered && v.Before != "" && v.Before != s.Owner
 	if s.Act == LaneEnter && !v.Died && !twice {
 		p.Kind = PlaceBlocked
-		w.change.Late++
 	}
-	if p.Number = number; number > 0 {
-		w.removeLetters(number, p.Letter)
-		w.moved = true
-	} else {
-		w.Last++
-		if p.Number = w.Last; w.Open == 0 {
-			w.First, w.Blocked = p.Number, now.Truncate(time.Millisecond)
-		}
-		w.Open++
-		w.add(Place{Number: p.Number, Kind: PlaceOpen})
-	}
-	w.add(p)
-	return p.Number
+	return p
 }
 
-// shut closes a position.
-func (w *laneWork) shut(number int64) {
-	for _, p := range w.places {
-		if p.Number == number && p.Kind == PlaceBlocked {
-			w.change.Counted--
-		}
+// Drop gives up the messages at some positions, whose places it gets.
+func (l *Lane) Drop(positions []Position, places []Place) LaneChange {
+	dropped := map[int64]bool{}
+	for _, p := range positions {
+		dropped[p.Number] = dropped[p.Number] || p.Since == l.Since && slices.ContainsFunc(places, openAt(p.Number))
 	}
-	w.remove(w.find(openAt(number)))
-	if w.Open--; number == w.First {
-		w.First = 0
+	after := slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return dropped[p.Number] })
+	if len(after) == len(places) {
+		return LaneChange{}
 	}
+	l.Changed = true
+	return l.change(places, after)
 }
 
-// count counts a place that is added or removed.
-func (w *laneWork) count(p Place, by int64) {
-	if p.Kind == PlaceBlocked && w.find(openAt(p.Number)) >= 0 {
-		w.change.Counted += by
+// Publish notes that dead letters are about to be published again, or that they were, and are off the dead-letter
+// queue. It gets the places at their positions.
+func (l *Lane) Publish(letters []Place, done bool, places []Place) LaneChange {
+	noted, after := map[Place]bool{}, []Place{}
+	for _, p := range letters {
+		noted[Place{Number: p.Number, Letter: p.Letter}] = true
 	}
-}
-
-func (w *laneWork) add(p Place) {
-	w.places = append(w.places, p)
-	w.count(p, 1)
-	w.move(p, false)
-}
-
-func (w *laneWork) remove(i int) {
-	p := w.places[i]
-	w.count(p, -1)
-	w.places = slices.Delete(slices.Clone(w.places), i, i+1)
-	w.move(p, true)
-	w.moved = true
-}
-
-func (w *laneWork) removeLetters(number int64, letter string) {
-	for i := w.find(letterAt(number, letter)); i >= 0; i = w.find(letterAt(number, letter)) {
-		w.remove(i)
-	}
-}
-
-// move notes that a place is added or removed. The last move of a name stands.
-func (w *laneWork) move(p Place, gone bool) {
-	for _, m := range p.Moves(gone) {
-		w.change.Moves = slices.DeleteFunc(w.change.Moves, func(of LaneMove) bool { return of.Name == m.Name })
-		w.change.Moves = append(w.change.Moves, m)
-	}
-}
-
-// done brings the document up to date, and returns the change.
-func (w *laneWork) done() LaneChange {
-	first, ids := int64(0), []string{} // of the positions that were read
-	for _, p := range w.places {
-		if p.Kind == PlaceOpen && (first == 0 || p.Number < first) {
-			first = p.Number
+	for _, p := range places {
+		if !noted[Place{Number: p.Number, Letter: p.Letter}] {
+			after = append(after, p)
+		} else if p.Kind = PlacePublished; !done {
+			after = append(after, p)
 		}
 	}
-	switch {
-	case w.Open == 0:
-		w.First, w.By = 0, ""
-	case w.First == 0:
-		w.First = first
-	}
-	for _, p := range w.places {
-		if p.Number == w.First && (p.Kind == PlaceBlocked || p.Kind == PlaceDied) {
-			ids = append(ids, p.ID)
-		}
-	}
-	if w.Open > 0 && first == w.First {
-		w.By = ""
-		if len(ids) > 0 {
-			w.By = slices.Min(ids)
-		}
-	}
-	w.Writes++
-	w.Moved += int64(flag(w.moved))
-	w.change.Save = true
-	return w.change
+	return l.change(places, after)
 }
 
-// Moves are the members of a place in the lane's set of places. Those by position have scores below 0, and those by
-// letter above. So one page has the places from a position on, and another the positions of one letter, both ascending.
-func (p Place) Moves(gone bool) []LaneMove {
+func openAt(number int64) func(Place) bool {
+	return func(p Place) bool { return p.Number == number && p.Kind == PlaceOpen }
+}
+
+// change brings the document up to date with the places that were read, and returns the change.
+func (l *Lane) change(before, after []Place) LaneChange {
+	was, is, c := membersOf(before), membersOf(after), LaneChange{Save: true, Counted: counted(after) - counted(before)}
+	for name, score := range was {
+		if _, stays := is[name]; !stays {
+			c.Gone = append(c.Gone, LaneMember{name, score})
+		}
+	}
+	for name, score := range is {
+		if _, was := was[name]; !was {
+			c.Add = append(c.Add, LaneMember{name, score})
+		}
+	}
+	if l.Writes++; len(before) > 0 && len(c.Add)+len(c.Gone) > 0 {
+		l.Moved++
+	}
+	open := func(places []Place) (all []int64) {
+		for _, p := range places {
+			if p.Kind == PlaceOpen {
+				all = append(all, p.Number)
+			}
+		}
+		return all
+	}
+	had, has := open(before), open(after)
+	if l.Open += int64(len(has) - len(had)); l.First == 0 || slices.Contains(had, l.First) {
+		if l.First = 0; len(has) > 0 {
+			l.First = slices.Min(has)
+		}
+		l.By = ""
+	}
+	for _, p := range after {
+		if p.Number == l.First && (p.Kind == PlaceBlocked || p.Kind == PlaceDied) && (l.By == "" || p.ID < l.By) {
+			l.By = p.ID
+		}
+	}
+	return c
+}
+
+// counted counts the dead letters at open positions that have no tombstone.
+func counted(places []Place) (n int64) {
+	for _, p := range places {
+		if p.Kind == PlaceBlocked && slices.ContainsFunc(places, openAt(p.Number)) {
+			n++
+		}
+	}
+	return n
+}
+
+func membersOf(places []Place) map[string]int64 {
+	all := map[string]int64{}
+	for _, p := range places {
+		for _, m := range p.Members() {
+			all[m.Name] = m.Score
+		}
+	}
+	return all
+}
+
+// Members are those of a place in the lane's set of places. Those by position have scores below 0, and those by letter
+// above. So one page has the places from a position on, and another the positions of one letter, both ascending.
+func (p Place) Members() []LaneMember {
 	if p.Kind == PlaceOpen {
-		return []LaneMove{{fmt.Sprintf("%s %d", PlaceOpen, p.Number), -p.Number, gone}}
+		return []LaneMember{{fmt.Sprintf("%s %d", PlaceOpen, p.Number), -p.Number}}
 	}
-	return []LaneMove{
-		{fmt.Sprintf("%s %d %s %s %d %s", p.Kind, p.Number, p.Letter, p.Owner, flag(p.Again), p.ID), -p.Number, gone},
-		{fmt.Sprintf("%s %016d %s %d", p.Letter, MaxFence-p.Number, p.Owner, flag(p.Again)), letterScore(p.Letter), gone},
+	return []LaneMember{
+		{fmt.Sprintf("%s %d %s %s %t %s", p.Kind, p.Number, p.Letter, p.Owner, p.Again, p.ID), -p.Number},
+		{fmt.Sprintf("%s %016d %s %t", p.Letter, MaxFence-p.Number, p.Owner, p.Again), letterScore(p.Letter)},
 	}
 }
 
 // ParsePlace reads a member of a lane's set of places.
-func ParsePlace(name string, score int64) Place {
-	w := append(strings.SplitN(name, " ", 6), "", "", "", "", "")
-	if score < 0 {
-		return Place{Number: -score, Kind: PlaceKind(w[0]), Letter: w[2], Owner: w[3], Again: w[4] == "1", ID: w[5]}
+func ParsePlace(m LaneMember) Place {
+	w := append(strings.SplitN(m.Name, " ", 6), "", "", "", "", "")
+	if m.Score < 0 {
+		return Place{Number: -m.Score, Kind: PlaceKind(w[0]), Letter: w[2], Owner: w[3], Again: w[4] == "true", ID: w[5]}
 	}
-	return Place{Number: MaxFence - number(w[1]), Letter: w[0], Owner: w[2], Again: w[3] == "1"}
+	return Place{Number: MaxFence - number(w[1]), Letter: w[0], Owner: w[2], Again: w[3] == "true"}
 }
 
 // PlacesFrom returns the member before all those at a position and later ones.
-func PlacesFrom(number int64) (name string, score int64) { return "~", -number }
+func PlacesFrom(number int64) LaneMember { return LaneMember{"~", -number} }
 
 // PlacesOf returns the member before all those of a letter.
-func PlacesOf(letter string) (name string, score int64) { return letter + "!", letterScore(letter) }
+func PlacesOf(letter string) LaneMember { return LaneMember{letter + "!", letterScore(letter)} }
 
 // letterScore is 1 to 2^52, by the hash that begins a letter.
 func letterScore(letter string) int64 {
@@ -400,8 +353,8 @@ func letterScore(letter string) int64 {
 
 // EncodeLane writes the document of a lane.
 func EncodeLane(l Lane) string {
-	return fmt.Sprintf("%d %d %d %d %d %s %d %d %d %d %d %d %d\n%s%s", l.Since, l.Last, l.First, l.Open,
-		l.Blocked.UnixMilli(), cmp.Or(l.Owner, "."), l.Number, l.Said.Code, l.Said.Position.Number, flag(l.Changed), l.Writes,
+	return fmt.Sprintf("%d %d %d %d %d %s %d %d %d %t %d %d %d\n%s%s", l.Since, l.Last, l.First, l.Open,
+		l.Blocked.UnixMilli(), cmp.Or(l.Owner, "."), l.Number, l.Said.Code, l.Said.Position.Number, l.Changed, l.Writes,
 		l.Moved, len(l.Name), l.Name, l.By)
 }
 
@@ -420,17 +373,10 @@ func DecodeLane(text string) (l Lane, ok bool) {
 		return Lane{}, false
 	}
 	l = Lane{Since: number(w[0]), Last: number(w[1]), First: number(w[2]), Open: number(w[3]), Blocked: millis(w[4]),
-		Owner: word(w[5]), Number: number(w[6]), Changed: w[9] == "1", Writes: number(w[10]), Moved: number(w[11]),
+		Owner: word(w[5]), Number: number(w[6]), Changed: w[9] == "true", Writes: number(w[10]), Moved: number(w[11]),
 		Name: names[:length], By: names[length:]}
 	if l.Said.Code = LaneCode(number(w[7])); w[8] != "0" {
 		l.Said.Position = Position{l.Since, number(w[8])}
 	}
 	return l, l.Since > 0
-}
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
