@@ -113,7 +113,7 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		return Change{Docs: []Doc{d}}, nil
 	})
 	if err != nil {
-		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, err)
+		return OwnedLanes{}, laneError("own lanes", queue, err)
 	}
 	blocked, err := c.blockedLanes(ctx, vhost, queue)
 	return OwnedLanes{now, blocked}, err
@@ -127,10 +127,7 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 		return BlockedPage{}, c.refuse
 	}
 	next, err := c.nextBlocked(ctx, Queue{vhost, queue}, after.after)
-	if err != nil {
-		return BlockedPage{}, fmt.Errorf("counter: blocked lanes, queue %q: %w", queue, err)
-	}
-	return next, nil
+	return next, laneError("blocked lanes", queue, err)
 }
 
 func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (BlockedPage, error) {
@@ -168,18 +165,15 @@ func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (Blocke
 
 // BlockedLanes returns how many lanes of a queue are blocked. It costs the same however many they are.
 func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	if c.refuse != nil {
-		return 0, c.refuse
-	}
 	return c.blockedLanes(ctx, vhost, queue)
 }
 
 func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	n, err := c.store.Count(ctx, Queue{vhost, queue}, setLanes, math.MinInt64)
-	if err != nil {
-		return 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
+	if c.refuse != nil {
+		return 0, c.refuse
 	}
-	return n, nil
+	n, err := c.store.Count(ctx, Queue{vhost, queue}, setLanes, math.MinInt64)
+	return n, laneError("lanes", queue, err)
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
@@ -217,10 +211,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		saved.Same = docs[1:2]
 		return saved, nil
 	})
-	if err != nil {
-		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, err)
-	}
-	return reply, nil
+	return reply, laneError("lane", s.Queue, err)
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.

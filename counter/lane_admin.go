@@ -3,6 +3,7 @@ package counter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -25,9 +26,6 @@ type BlockedLane struct {
 
 // Lanes returns the blocked lanes of a queue, longest blocked first.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }
 
@@ -36,9 +34,6 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, 
 // lanes.
 func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, all int,
 	err error) {
-	if a.refuse != nil {
-		return nil, 0, a.refuse
-	}
 	n, err := a.blockedLanes(ctx, vhost, queue)
 	if err != nil || skip < 0 || most < 1 || skip >= n {
 		return nil, n, err
@@ -48,54 +43,33 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 }
 
 // someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the
-// store for long.
+// store for long. It omits lanes that expired.
 func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
-	of, after := Queue{vhost, queue}, Entry{}
-	for more := true; more && most > 0 && err == nil; {
-		size := min(most, page)
-		if skip > 0 {
-			size = min(skip, scanned)
+	of := Queue{vhost, queue}
+	err = a.pages(ctx, of, setLanes, Entry{}, page, func(found []Entry) error {
+		found, skip = found[min(skip, len(found)):], max(skip-len(found), 0)
+		found = found[:min(most, len(found))]
+		names := make([]string, len(found))
+		for i, e := range found {
+			names[i] = docLane + e.Name
 		}
-		var found []Entry
-		if found, err = a.store.Page(ctx, of, setLanes, after, size); len(found) > 0 {
-			after = found[len(found)-1]
+		_, docs, err := a.load(ctx, of, names...)
+		for _, d := range docs {
+			l, errOf := a.decodeLane(of, d)
+			if err = cmp.Or(err, errOf); l.IsBlocked() {
+				out = append(out, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
+			}
 		}
-		more = len(found) == size
-		if skip > 0 {
-			skip -= len(found)
-			continue
+		if most -= len(found); err == nil && most == 0 {
+			return errEnough
 		}
-		most -= len(found)
-		var lanes []BlockedLane
-		if err == nil {
-			lanes, err = a.readLanes(ctx, of, found)
-		}
-		out = append(out, lanes...)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("counter: lanes, queue %q: %w", queue, err)
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
 	slices.SortStableFunc(out, bySince)
-	return out, nil
-}
-
-// readLanes reads blocked lanes. It omits those that expired.
-func (a *Admin) readLanes(ctx context.Context, of Queue, found []Entry) (out []BlockedLane, err error) {
-	names := make([]string, len(found))
-	for i, e := range found {
-		names[i] = docLane + e.Name
-	}
-	_, docs, err := a.load(ctx, of, names...)
-	for _, d := range docs {
-		l, err := a.decodeLane(of, d)
-		if err != nil {
-			return nil, err
-		}
-		if l.IsBlocked() {
-			out = append(out, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
-		}
-	}
-	return out, err
+	return out, laneError("lanes", queue, err)
 }
 
 func bySince(a, b BlockedLane) int {
@@ -119,12 +93,9 @@ const (
 // Lane returns the state of a blocked lane: its first 500 open positions. It returns an error that wraps ErrNotBlocked
 // for any other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	s, err := a.readLane(ctx, Queue{vhost, queue}, hashID(lane))
 	if err != nil {
-		return nil, fmt.Errorf("counter: lane, queue %q: %w", queue, err)
+		return nil, laneError("lane", queue, err)
 	}
 	if len(s.Open) == 0 {
 		return nil, laneRefused("lane", queue, lane)
@@ -174,34 +145,31 @@ func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.
 	if len(found) == most {
 		end = max(-found[most-1].Score, l.First+1)
 	}
-	places := make([]rules.Place, 0, len(before)+len(found))
-	for _, e := range before {
-		if p := rules.ParsePlace(rules.LaneMember(e)); p.Number < l.First {
-			places = append(places, p)
-		}
-	}
-	for _, e := range found {
+	var places []rules.Place
+	for i, e := range slices.Concat(before, found) {
 		p := rules.ParsePlace(rules.LaneMember(e))
-		if places = append(places, p); p.Kind == rules.PlaceOpen && p.Number < end && len(s.Open) < positionsRead {
+		if p.Kind == rules.PlaceOpen && p.Number < end && len(s.Open) < positionsRead && i >= len(before) {
 			s.Open = append(s.Open, p.Number)
+		}
+		if p.Kind != rules.PlaceOpen && (i >= len(before) || p.Number < l.First) {
+			places = append(places, p)
 		}
 	}
 	names := map[string]bool{}
 	for _, p := range places {
-		if p.Kind != rules.PlaceOpen && p.Number <= s.lastOpen() {
-			s.letters = append(s.letters, blocked{p.Number, p.Letter, p.ID, p.Kind == rules.PlacePublished})
+		if p.Number <= s.lastOpen() {
+			s.letters = append(s.letters, p)
 			names[p.Letter] = true
 		}
 	}
-	s.sort()
 	s.names, err = c.positionsOf(ctx, of, hash, slices.Collect(maps.Keys(names)))
 	return s, err
 }
 
 // positionsOf reads the positions of letters, each in a round trip, some at the same time.
-func (c *client) positionsOf(ctx context.Context, of Queue, hash string, letters []string) (map[string][]blockedAt,
+func (c *client) positionsOf(ctx context.Context, of Queue, hash string, letters []string) (map[string][]rules.Place,
 	error) {
-	found := make([][]rules.Place, len(letters))
+	found, out := make([][]rules.Place, len(letters)), map[string][]rules.Place{}
 	var reading panics.Group
 	reading.SetLimit(8)
 	for i, letter := range letters {
@@ -211,11 +179,8 @@ func (c *client) positionsOf(ctx context.Context, of Queue, hash string, letters
 		})
 	}
 	err := reading.Wait()
-	out := map[string][]blockedAt{}
 	for i, letter := range letters {
-		for _, p := range found[i] {
-			out[letter] = append(out[letter], blockedAt{p.Number, p.Owner, p.Again})
-		}
+		out[letter] = found[i]
 	}
 	return out, err
 }
@@ -248,7 +213,7 @@ func (a *Admin) noteLetters(ctx context.Context, doing, vhost, queue, lane strin
 		}
 		by := func(l *rules.Lane, kept []rules.Place) rules.LaneChange { return l.Publish(places, replayed, kept) }
 		if err := a.changeLane(ctx, Queue{vhost, queue}, lane, at, by); err != nil {
-			return fmt.Errorf("counter: note %s, queue %q: %w", doing, queue, err)
+			return laneError("note "+doing, queue, err)
 		}
 	}
 	return nil
@@ -273,7 +238,7 @@ func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, po
 			return change
 		})
 		if err != nil {
-			return false, fmt.Errorf("counter: drop positions, queue %q: %w", queue, err)
+			return false, laneError("drop positions", queue, err)
 		}
 		if len(positions) == 0 {
 			return released, nil

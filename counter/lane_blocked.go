@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,38 +16,38 @@ type Blocked struct {
 
 // Blocked counts the dead letters of a queue that are behind others in blocked lanes. It costs the same however many
 // they are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
-func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error) {
-	if a.refuse != nil {
-		return Blocked{}, a.refuse
-	}
-	b, err := a.countInLanes(ctx, Queue{vhost, queue}, recent)
-	if err != nil {
-		return Blocked{}, fmt.Errorf("counter: in blocked lanes, queue %q: %w", queue, err)
-	}
-	return b, nil
-}
-
-func (a *Admin) countInLanes(ctx context.Context, of Queue, recent time.Duration) (b Blocked, err error) {
-	lanes, err := a.blockedLanes(ctx, of.VHost, of.Name)
-	if err != nil || lanes == 0 {
-		return Blocked{}, err
-	}
+func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (b Blocked, err error) {
+	of := Queue{vhost, queue}
 	now, docs, err := a.load(ctx, of, docLanesBlocked)
-	if err != nil || docs[0].Err != nil {
-		return Blocked{}, cmp.Or(err, docs[0].Err)
+	if err == nil {
+		err = docs[0].Err
+	}
+	lanes := 0
+	if err == nil {
+		lanes, err = a.blockedLanes(ctx, vhost, queue)
+	}
+	if err != nil || lanes == 0 {
+		return Blocked{}, laneError("in blocked lanes", queue, err)
 	}
 	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(docs[0].Data)["count"]), 0)}
-	if recent == 0 || b.Count == 0 {
-		return b, nil
-	}
-	_, docs, err = a.load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
-	for _, d := range docs {
-		for second, n := range decodeFields(d.Data) {
-			if now.Unix()-number(second) <= int64(recent/time.Second) {
-				b.Recent += number(n)
+	if recent > 0 && b.Count > 0 {
+		_, docs, err = a.load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
+		for _, d := range docs {
+			for second, n := range decodeFields(d.Data) {
+				if now.Unix()-number(second) <= int64(recent/time.Second) {
+					b.Recent += number(n)
+				}
 			}
 		}
+		b.Recent = min(b.Recent, b.Count)
 	}
-	b.Recent = min(b.Recent, b.Count)
-	return b, err
+	return b, laneError("in blocked lanes", queue, err)
+}
+
+// laneError says what was attempted; nil for nil.
+func laneError(doing, queue string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("counter: %s, queue %q: %w", doing, queue, err)
+	}
+	return err
 }

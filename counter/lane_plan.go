@@ -2,6 +2,8 @@ package counter
 
 import (
 	"slices"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // LaneDeadLetter is a dead letter that was found while a lane is replayed.
@@ -42,13 +44,13 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 		position := Position{Since: s.Since, Number: n}
 		best, waiting, replaced := -1, true, true
 		for i, p := range s.letters {
-			if p.position != n {
+			if p.Number != n {
 				continue
 			}
 			if at, ok := is.found[i]; ok && (best < 0 || found[at].Replays > found[best].Replays) {
 				best = at
 			}
-			waiting = waiting && p.published
+			waiting = waiting && p.Kind == rules.PlacePublished
 			replaced = replaced && is.replaced[i]
 		}
 		switch {
@@ -66,11 +68,11 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	}
 	for i, p := range s.letters {
 		at, ok := is.found[i]
-		position := Position{Since: s.Since, Number: p.position}
+		position := Position{Since: s.Since, Number: p.Number}
 		if ok {
 			plan.Found = append(plan.Found, Planned{at, position})
 		}
-		if ok && !is.more[p.name] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {
+		if ok && !is.more[p.Letter] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {
 			plan.Doubles = append(plan.Doubles, Planned{at, position})
 		}
 	}
@@ -95,7 +97,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 		copies[name] = append(copies[name], i)
 	}
 	for i, p := range s.letters {
-		at[p.name] = append(at[p.name], i)
+		at[p.Letter] = append(at[p.Letter], i)
 	}
 	lacking, rest := map[string]int{}, map[string][]int{}
 	for name, letters := range at {
@@ -103,7 +105,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 		is.more[name] = lacking[name] < 0
 		for _, i := range letters {
 			p := s.letters[i]
-			if lacking[name] > 0 && (p.published || !s.IsOpen(Position{Since: s.Since, Number: p.position})) {
+			if lacking[name] > 0 && (p.Kind == rules.PlacePublished || !s.IsOpen(Position{Since: s.Since, Number: p.Number})) {
 				lacking[name]--
 				continue
 			}
@@ -113,7 +115,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 	replaced := s.replaced(lacking)
 	for name, letters := range rest {
 		for _, i := range letters {
-			if slices.Contains(replaced[name], s.letters[i].position) {
+			if slices.Contains(replaced[name], s.letters[i].Number) {
 				is.replaced[i] = true
 				continue
 			}
@@ -136,12 +138,12 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 		sessions := s.sessionsOf(name)
 		if n <= 0 {
 			for _, at := range slices.Concat(sessions...) {
-				arrived[at.owner] = max(arrived[at.owner], at.position)
+				arrived[at.Owner] = max(arrived[at.Owner], at.Number)
 			}
 		} else if before := slices.Concat(sessions[:max(len(sessions)-1, 0)]...); n >= len(before) {
 			for _, at := range before {
-				if from, is := lost[at.owner]; !is || at.position < from {
-					lost[at.owner] = at.position
+				if from, is := lost[at.Owner]; !is || at.Number < from {
+					lost[at.Owner] = at.Number
 				}
 			}
 		}
@@ -155,13 +157,13 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 
 // replacedOf returns n positions at most of a letter, each with another one of a later session that replaced it. Those
 // come first whose nacks were surely lost, then those that redelivered messages replaced.
-func replacedOf(sessions [][]blockedAt, n int, lost, arrived map[string]int64) (out []int64) {
+func replacedOf(sessions [][]rules.Place, n int, lost, arrived map[string]int64) (out []int64) {
 	all := slices.Clone(sessions)
 	later := map[int64]bool{} // positions that replaced one
 	replace := func(session int, redelivered bool) bool {
 		for _, at := range slices.Concat(all[session+1:]...) {
-			if !later[at.position] && (at.again || !redelivered) {
-				later[at.position] = true
+			if !later[at.Number] && (at.Again || !redelivered) {
+				later[at.Number] = true
 				return true
 			}
 		}
@@ -171,12 +173,12 @@ func replacedOf(sessions [][]blockedAt, n int, lost, arrived map[string]int64) (
 		for i := len(sessions) - 2; i >= 0; i-- {
 			for n > 0 && len(sessions[i]) > 0 {
 				last := sessions[i][len(sessions[i])-1]
-				from, isLost := lost[last.owner]
-				if isLost = isLost && last.position >= from; !isLost && (only.lost || last.position <= arrived[last.owner]) ||
+				from, isLost := lost[last.Owner]
+				if isLost = isLost && last.Number >= from; !isLost && (only.lost || last.Number <= arrived[last.Owner]) ||
 					!replace(i, only.redelivered) {
 					break
 				}
-				out = append(out, last.position)
+				out = append(out, last.Number)
 				sessions[i] = sessions[i][:len(sessions[i])-1]
 				n--
 			}
@@ -186,12 +188,12 @@ func replacedOf(sessions [][]blockedAt, n int, lost, arrived map[string]int64) (
 }
 
 // sessionsOf returns the open positions of a letter that was not published again, by the sessions that blocked it.
-func (s *LaneState) sessionsOf(name string) (sessions [][]blockedAt) {
+func (s *LaneState) sessionsOf(name string) (sessions [][]rules.Place) {
 	for _, at := range s.names[name] {
-		if at.position <= s.lastOpen() && !s.IsOpen(Position{Since: s.Since, Number: at.position}) || s.isPublished(name, at.position) {
+		if at.Number <= s.lastOpen() && !s.IsOpen(Position{Since: s.Since, Number: at.Number}) || s.isPublished(name, at.Number) {
 			continue
 		}
-		if last := len(sessions) - 1; last < 0 || sessions[last][0].owner != at.owner {
+		if last := len(sessions) - 1; last < 0 || sessions[last][0].Owner != at.Owner {
 			sessions = append(sessions, nil)
 		}
 		sessions[len(sessions)-1] = append(sessions[len(sessions)-1], at)
@@ -207,8 +209,8 @@ func (s *LaneState) lastOpen() int64 {
 }
 
 func (s *LaneState) isPublished(name string, position int64) bool {
-	return slices.ContainsFunc(s.letters, func(p blocked) bool {
-		return p.name == name && p.position == position && p.published
+	return slices.ContainsFunc(s.letters, func(p rules.Place) bool {
+		return p.Letter == name && p.Number == position && p.Kind == rules.PlacePublished
 	})
 }
 
@@ -225,7 +227,7 @@ func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
 		upTo = 0
 	}
 	n, _ := slices.BinarySearch(now.Open, upTo+1)
-	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p blocked) bool { return p.position > upTo })
+	letters := slices.DeleteFunc(slices.Clone(now.letters), func(p rules.Place) bool { return p.Number > upTo })
 	return &LaneState{Since: now.Since, Last: now.Last, Messages: now.Messages, Open: now.Open[:n], letters: letters,
 		names: now.names}
 }

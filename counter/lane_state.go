@@ -1,8 +1,9 @@
 package counter
 
 import (
-	"cmp"
 	"slices"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // LaneState is the beginning of one blocked lane, as the store keeps it.
@@ -12,37 +13,18 @@ type LaneState struct {
 	Messages int     // that are neither handled nor dropped
 	Open     []int64 // numbers of the positions of the first 500 of them, in their order
 
-	letters []blocked              // at Open or before, by position
-	names   map[string][]blockedAt // all positions of these letters, by the letter's name
-}
-
-// blocked is a dead letter at its position.
-type blocked struct {
-	position  int64
-	name, id  string
-	published bool // an operator has begun to publish it
-}
-
-// blockedAt is one position of a dead letter. One message has several if its nack was lost, and so has each further
-// message of its id.
-type blockedAt struct {
-	position int64
-	owner    string // that blocked it
-	again    bool   // the broker had delivered it before
-}
-
-func (s *LaneState) sort() {
-	slices.SortFunc(s.letters, func(a, b blocked) int {
-		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.name, b.name))
-	})
+	letters []rules.Place // at Open or before, by position
+	// all positions of these letters, by the letter's name. One message has several if its nack was lost, and so has each
+	// further message of its id.
+	names map[string][]rules.Place
 }
 
 // PositionOf returns the first position of a dead letter; false if the lane does not expect it.
 func (s *LaneState) PositionOf(letter Message) (Position, bool) {
 	name := member(letter.ID, letter.Generation)
 	for _, p := range s.letters {
-		if p.name == name {
-			return Position{Since: s.Since, Number: p.position}, true
+		if p.Letter == name {
+			return Position{Since: s.Since, Number: p.Number}, true
 		}
 	}
 	return Position{}, false
@@ -73,8 +55,8 @@ func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
 func (s *LaneState) Dead() map[int64]string {
 	out := map[int64]string{}
 	for _, p := range s.letters {
-		if id, dead := out[p.position]; !p.published && (!dead || p.id < id) {
-			out[p.position] = p.id
+		if id, dead := out[p.Number]; p.Kind != rules.PlacePublished && (!dead || p.ID < id) {
+			out[p.Number] = p.ID
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -196,9 +197,11 @@ func TestLanePlan(t *testing.T) {
 	}
 	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}}
 	for id, position := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
-		state.letters = append(state.letters, blocked{position: position, name: member(id, ""), id: id})
+		state.letters = append(state.letters, rules.Place{Number: position, Letter: member(id, ""), ID: id})
 	}
-	state.sort()
+	slices.SortFunc(state.letters, func(a, b rules.Place) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Letter, b.Letter))
+	})
 	at := func(index int, n int64) Planned { return Planned{index, Position{Since: 5, Number: n}} }
 	for _, tt := range []struct {
 		name  string
@@ -256,7 +259,7 @@ func TestLanePlanOfOneID(t *testing.T) {
 		{"published again by another session, and that one is lost", "a bC", 2, []int64{1, 2}, []int64{3}, nil},
 		{"none is there", "aB", 0, nil, []int64{1}, []int64{2}},
 	} {
-		state := &LaneState{Since: 5, names: map[string][]blockedAt{}}
+		state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
 		var found []LaneDeadLetter
 		for i, session := range tt.sessions {
 			id, position := "x", int64(i+1)
@@ -266,8 +269,9 @@ func TestLanePlanOfOneID(t *testing.T) {
 			}
 			name := member(id, "")
 			state.Open = append(state.Open, position)
-			state.letters = append(state.letters, blocked{position: position, name: name, id: id})
-			state.names[name] = append(state.names[name], blockedAt{position, strings.ToLower(string(session)), session < 'a'})
+			state.letters = append(state.letters, rules.Place{Number: position, Letter: name, ID: id})
+			state.names[name] = append(state.names[name], rules.Place{Number: position,
+				Owner: strings.ToLower(string(session)), Again: session < 'a'})
 		}
 		for range tt.found {
 			found = append(found, LaneDeadLetter{Message: Message{ID: "x"}})
@@ -317,8 +321,8 @@ func TestRepeatedLaneStep(t *testing.T) {
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
 	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3},
-		letters: []blocked{{position: 2, name: member("behind", ""),
-			id: "behind"}, {position: 3, name: member("again", ""), id: "again"}}}
+		letters: []rules.Place{{Number: 2, Letter: member("behind", ""), ID: "behind"},
+			{Number: 3, Letter: member("again", ""), ID: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Position{Since: 5, Number: 2}}}},
 		{Publish: []Planned{{1, Position{Since: 5, Number: 2}}, {0, Position{Since: 5, Number: 3}}}}} {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -351,32 +350,26 @@ func letterScore(letter string) int64 {
 	return n + 1
 }
 
+const laneFormat = "%d %d %d %d %d %s %d %d %d %t %d %d %d"
+
 // EncodeLane writes the document of a lane.
 func EncodeLane(l Lane) string {
-	return fmt.Sprintf("%d %d %d %d %d %s %d %d %d %t %d %d %d\n%s%s", l.Since, l.Last, l.First, l.Open,
-		l.Blocked.UnixMilli(), cmp.Or(l.Owner, "."), l.Number, l.Said.Code, l.Said.Position.Number, l.Changed, l.Writes,
-		l.Moved, len(l.Name), l.Name, l.By)
+	return fmt.Sprintf(laneFormat+"\n%s%s", l.Since, l.Last, l.First, l.Open, l.Blocked.UnixMilli(), l.Owner, l.Number,
+		l.Said.Code, l.Said.Position.Number, l.Changed, l.Writes, l.Moved, len(l.Name), l.Name, l.By)
 }
 
 // DecodeLane reads the text of EncodeLane; false: it is none. An empty text is a lane that was never blocked.
 func DecodeLane(text string) (l Lane, ok bool) {
-	if text == "" {
-		return Lane{}, true
+	line, names, _ := strings.Cut(text, "\n")
+	blocked, length := int64(0), 0
+	_, err := fmt.Sscanf(line, laneFormat, &l.Since, &l.Last, &l.First, &l.Open, &blocked, &l.Owner, &l.Number,
+		&l.Said.Code, &l.Said.Position.Number, &l.Changed, &l.Writes, &l.Moved, &length)
+	if err != nil || length < 0 || length > len(names) {
+		return Lane{}, text == ""
 	}
-	line, names, ends := strings.Cut(text, "\n")
-	w := strings.Split(line, " ")
-	if !ends || len(w) != 13 || slices.ContainsFunc(w, func(word string) bool { return word == "" }) {
-		return Lane{}, false
+	l.Blocked, l.Name, l.By = time.UnixMilli(blocked).UTC(), names[:length], names[length:]
+	if l.Said.Position.Number > 0 {
+		l.Said.Position.Since = l.Since
 	}
-	length := number(w[12])
-	if length < 0 || length > int64(len(names)) {
-		return Lane{}, false
-	}
-	l = Lane{Since: number(w[0]), Last: number(w[1]), First: number(w[2]), Open: number(w[3]), Blocked: millis(w[4]),
-		Owner: word(w[5]), Number: number(w[6]), Changed: w[9] == "true", Writes: number(w[10]), Moved: number(w[11]),
-		Name: names[:length], By: names[length:]}
-	if l.Said.Code = LaneCode(number(w[7])); w[8] != "0" {
-		l.Said.Position = Position{l.Since, number(w[8])}
-	}
-	return l, l.Since > 0
+	return l, true
 }
