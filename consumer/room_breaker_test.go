@@ -556,7 +556,7 @@ func TestFetchUnanswered(t *testing.T) {
 }
 
 // TestOneBadProcess: one process of three fails everything, for a minute. It may kill the messages of its first seven
-// failures, if it gets the same message four times. Without a breaker it kills about 440.
+// failures, if it gets the same message four times.
 func TestOneBadProcess(t *testing.T) {
 	inOutage(t, 5, Consumer{Breaker: 8}, func(o *outage) {
 		o.procs[1].bad = true
