@@ -32,7 +32,7 @@ func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, er
 	deliveries := make(chan amqp.Delivery, n)
 	for i := range n {
 		d := b.delivery(false)
-		d.MessageId = fmt.Sprint("m", i)
+		d.MessageId, d.DeliveryTag = fmt.Sprint("m", i), uint64(i+1)
 		deliveries <- d
 	}
 	s := b.session(c)
