@@ -110,6 +110,13 @@ func (s *shared) eventually(what string, cond func() bool) {
 	proctest.Eventually(s.t, 30*time.Second, what, cond)
 }
 
+func (s *shared) depth() (n int) {
+	for i := range s.n {
+		n += queueDepth(s.t, broker.Partition(s.queue, i))
+	}
+	return n
+}
+
 // TestPartitionedQueueIsOneQueue: pauses, skips, limits, counts and dead letters are those of the queue, whatever the
 // partition.
 func TestPartitionedQueueIsOneQueue(t *testing.T) {
