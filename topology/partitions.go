@@ -51,8 +51,8 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	if same != broker.Yes {
 		if left, err := partitionLeft(ctx, conn, s.Queue); left != "" || err != nil {
 			return "", cmp.Or(err, fmt.Errorf("%q exists and the exchange %q does not: the queue has another number of "+
-				"partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and run strikes "+
-				"declare --repartition, or Repartition", left, chooser))
+				"partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and repartition "+
+				"the queue as docs/partitions.md says", left, chooser))
 		}
 		return kind, forgetChoosers(ctx, conn, s)
 	}
