@@ -34,7 +34,10 @@ connects to no server. Redis needs no tables.`,
 	}
 	c.AddStore(migrate)
 	migrate.Flags().BoolVar(&c.print, "print", false, "print the SQL instead of running it")
-	cmd := &cobra.Command{Use: "store", Short: "prepare a store"}
+	cmd := &cobra.Command{
+		Use: "store", Short: "prepare a store",
+		Example: `  strikes store migrate --store-url postgres://strikes@db.example/strikes`,
+	}
 	cmd.AddCommand(migrate)
 	return cmd
 }
