@@ -15,17 +15,21 @@ import (
 	"github.com/strikesmq/strikes/store/postgres"
 )
 
-// operatorWait is how long an operator's command waits for a reply of the store. Such a command does not repeat its
-// requests.
+// operatorWait is how long an operator's command waits until the store takes a request, and for its reply. Such a
+// command does not repeat its requests.
 const operatorWait = 2 * time.Second
 
-// Patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
+// Patient returns the URL of a store with operatorWait as its timeouts for reads and writes, unless the URL sets them.
 func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
-	if err != nil || parameters.Has("read_timeout") || IsPostgres(rawURL) {
+	if err != nil || IsPostgres(rawURL) {
 		return rawURL // DialStore reports what is wrong with it
 	}
-	parameters.Set("read_timeout", operatorWait.String())
+	for _, timeout := range []string{"read_timeout", "write_timeout"} {
+		if !parameters.Has(timeout) {
+			parameters.Set(timeout, operatorWait.String())
+		}
+	}
 	u.RawQuery = parameters.Encode()
 	return u.String()
 }

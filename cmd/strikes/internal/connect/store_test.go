@@ -57,3 +57,17 @@ func TestOpenStoreWithoutAStore(t *testing.T) {
 		t.Errorf("exit %d, asked again: %v: %v", cli.ExitCode(err), replyLost(err), err)
 	}
 }
+
+// TestPatient: an operator's command waits for a busy store, unless the URL says how long.
+func TestPatient(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://h:1":                    "redis://h:1?read_timeout=2s&write_timeout=2s",
+		"redis://h:1?read_timeout=1s":    "redis://h:1?read_timeout=1s&write_timeout=2s",
+		"redis://h:1/2?write_timeout=1s": "redis://h:1/2?read_timeout=2s&write_timeout=1s",
+		"postgres://h/d":                 "postgres://h/d",
+	} {
+		if got := Patient(raw); got != want {
+			t.Errorf("Patient(%q) = %q, want %q", raw, got, want)
+		}
+	}
+}
