@@ -114,7 +114,7 @@ func (b *bench) sample(ctx context.Context, c *Case, n int) (sample, error) {
 func (b *bench) open(ctx context.Context) (err error) {
 	opts, err := redis.ParseURL(b.redisURL)
 	if err != nil {
-		return errors.New("-redis-url must be redis://, rediss:// or unix:// of a single server") // err quotes the URL
+		return errors.New("-store-url must be redis://, rediss:// or unix:// of a single server") // err quotes the URL
 	}
 	opts.MaxRetries = -1 // a client that repeats a lost INCR counts twice
 	b.plain = redis.NewClient(opts)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 // benchOf returns a bench on the tests' servers.
 func benchOf(t *testing.T, flags ...string) *bench {
 	t.Helper()
-	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-redis-url", servertest.StoreURL(t)},
+	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-store-url", servertest.StoreURL(t)},
 		flags...))
 	if err != nil {
 		t.Fatal(err)

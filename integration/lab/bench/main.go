@@ -4,7 +4,7 @@
 //	go run ./integration/lab bench
 //	go run ./integration/lab bench -only success -messages 20000 -rounds 9
 //
-// It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -redis-url or REDIS_URL name others.
+// It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -store-url or REDIS_URL name others.
 // There it declares queues and keys of its own and removes them; other load on those servers falsifies the result. The
 // contestants with DelayAbove need the delay queues there, which strikes declare --delay-queues declares; without it
 // they are left out. For private servers it also prints the CPU time of a message. What a step costs the store, and
