@@ -193,7 +193,7 @@ func see(about []Doc, by Change) {
 	}
 }
 
-// join makes one change of two, of which the second saw what the first had changed.
+// join makes one change of two. The second saw the documents as the first had left them.
 func join(a, b Change) Change {
 	for _, d := range b.Docs {
 		if i := slices.IndexFunc(a.Docs, d.isNamed); i >= 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers look at blocked lanes once
-	// an hour, and renew them once a day.
+	// laneTTL is how long the documents of a lane outlive the last write or renewal. Consumers look at blocked lanes
+	// once an hour, and renew them once a day.
 	laneTTL = 30 * 24 * time.Hour
 	// lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
 	lanesRenewed = 50

@@ -44,7 +44,7 @@ func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Du
 	return b, laneError("in blocked lanes", queue, err)
 }
 
-// laneError says what was attempted; nil for nil.
+// laneError adds the attempted step and the queue to err; nil for nil.
 func laneError(doing, queue string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("counter: %s, queue %q: %w", doing, queue, err)

@@ -32,7 +32,7 @@ func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int
 	})
 }
 
-// laneChange is what a step of a lane saves. It renews what is kept of the lane.
+// laneChange returns the change that a step of a lane saves. It renews the TTL of the lane's documents.
 func laneChange(d Doc, lane rules.Lane, change rules.LaneChange, now time.Time) Change {
 	if !change.Save {
 		return Change{}

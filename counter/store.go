@@ -30,7 +30,8 @@ type Store interface {
 	// Count returns how many members of a set have this score or a higher one. It reads an index.
 	Count(ctx context.Context, queue Queue, set string, from int64) (int, error)
 
-	// Examine returns what is wrong with the server or its settings, without writing. An error leaves that unknown.
+	// Examine returns the faults of the server and its settings, without writing. After an error nothing is known of
+	// them.
 	Examine(ctx context.Context) ([]Finding, error)
 
 	Close() error

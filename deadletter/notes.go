@@ -63,7 +63,7 @@ func (n *notes) send(ctx context.Context) {
 	}
 }
 
-// finish notes the rest, even if ctx is done, with what failed: repeating a note is harmless.
+// finish notes the rest, and repeats the notes that failed, even if ctx is done. Repeating a note is harmless.
 func (n *notes) finish(ctx context.Context) {
 	if n.done != nil {
 		n.ended(<-n.done)

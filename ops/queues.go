@@ -220,7 +220,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	return s, nil
 }
 
-// judgePartitions makes what is known of its partitions known of a queue.
+// judgePartitions adds the facts about its partitions to those of a queue.
 func (q *Queues) judgePartitions(known inspect.Graph) {
 	q.partitions = known.Partitioned()
 	for name, of := range q.partitions {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// defaultBackoff is what the flags named backoff are without a value.
+// defaultBackoff is the default of the flags named backoff.
 const defaultBackoff = "100ms..30s"
 
 // Backoff is how long a message waits before its next attempt.
@@ -67,5 +67,5 @@ func doubled(first, last time.Duration, failed int) time.Duration {
 	return min(d, last)
 }
 
-// mostRetries is what a consumer.Consumer takes.
+// mostRetries is the largest MaxRetries of a consumer.Consumer.
 const mostRetries = 1000

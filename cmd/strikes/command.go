@@ -25,7 +25,7 @@ const (
 	exitNotCounted = 75 // EX_TEMPFAIL: it could not work, and the message is not the reason
 )
 
-// program is what is run once for each message.
+// program is the command that runs once for each message.
 type program struct {
 	Path   string // found already
 	Args   []string

@@ -126,7 +126,7 @@ begins with - after --.`,
 	return cmd
 }
 
-// storeVerb is one run of a verb on what the store keeps of a queue.
+// storeVerb is one run of a verb on the records of a queue in the store.
 type storeVerb struct {
 	cli.Streams
 	connect.Flags

@@ -189,7 +189,7 @@ func (d *demo) play(ctx context.Context, v verdict) error {
 	return nil
 }
 
-// showConsole serves the console on what the demo left behind, at a free port. It ends with ctx.
+// showConsole serves the console on the demo's queue, at a free port. It ends with ctx.
 func (d *demo) showConsole(ctx context.Context) error {
 	c, err := console.New(console.Options{
 		Store: d.store, Dial: d.broker.Dial, VHost: d.broker.VHost, Queues: []string{d.queue}, Actor: thisUser(),
@@ -204,7 +204,7 @@ func (d *demo) showConsole(ctx context.Context) error {
 	return at.serve(ctx, c, d.Out)
 }
 
-// remove deletes what the demo made on the broker and in the store, also after an interruption.
+// remove deletes the queues and records of the demo, also after an interruption.
 func (d *demo) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

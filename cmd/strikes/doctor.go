@@ -53,7 +53,7 @@ asked ends it immediately, with 69 or 4.`,
 	return cmd
 }
 
-// examination is one run of the doctor: what consumers need, and where the servers are.
+// examination is one run of the doctor: the settings of the consumers, and the URLs of the servers.
 type examination struct {
 	cli.Streams
 	connect.Flags

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// reports prints reports as they come, and keeps what the exit code takes.
+// reports prints reports as they come, and keeps the findings that decide the exit code.
 type reports struct {
 	out    io.Writer
 	json   bool

@@ -63,8 +63,8 @@ type LaneReply struct {
 	Position Position // of the message, if it has one
 }
 
-// Lane is what the store keeps of a lane. A lane is blocked while one of its positions is open. Only the message at the
-// first open position may run. All others are blocked: they are dead-lettered without an attempt. So the order of the
+// Lane is the document of a lane in the store. A lane is blocked while one of its positions is open. Only the message at
+// the first open position may run. All others are blocked: they are dead-lettered without an attempt. So the order of the
 // positions is the order of the attempts, whatever operators publish, however often, and whenever.
 //
 // A message without a position gets a new one, behind all others. So a second message of the same id never takes the
@@ -121,7 +121,7 @@ type LaneMember struct {
 	Score int64
 }
 
-// LaneChange is what a step changed besides the Lane. The zero value is no change.
+// LaneChange has the changes of a step besides those of the Lane. The zero value is no change.
 type LaneChange struct {
 	Save      bool
 	Add, Gone []LaneMember
@@ -129,7 +129,7 @@ type LaneChange struct {
 	Late      int64 // how many of them were added
 }
 
-// LaneView is what a step sees besides the Lane.
+// LaneView has the facts that a step reads besides the Lane.
 type LaneView struct {
 	Owner  string  // of the lanes of the queue; empty: none
 	Letter string  // the name of the message's record

@@ -80,7 +80,7 @@ func testDocuments(t *testing.T, k keeper) {
 			}
 			d := docs[1]
 			d.Data = data[0]
-			want := []bool{true, false} // the second finds what the first wrote
+			want := []bool{true, false} // the second finds the document that the first wrote
 			if got := k.save(t, counter.Change{Docs: []counter.Doc{d}}, counter.Change{Docs: []counter.Doc{d}}); !slices.Equal(got, want) {
 				t.Errorf("%s: saved %v, want %v", name, got, want)
 			}

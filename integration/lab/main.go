@@ -1,6 +1,6 @@
 // Command lab holds strikes to what docs/ says of it, on real servers:
 //
-//	go run ./integration/lab soak     runs consumers under faults, and checks what became of each message
+//	go run ./integration/lab soak     runs consumers under faults, and checks the end of each message
 //	go run ./integration/lab bench    compares the speed of strikes with its alternatives
 //	go run ./integration/lab compare  runs the usual ways to retry under the same faults
 //	go run ./integration/lab figures  measures single promises, such as those of stops and outages
@@ -32,7 +32,7 @@ var programs = []struct {
 	run        func(ctx context.Context, args []string) error
 	worker     func()
 }{
-	{"soak", "runs consumers under faults, and checks what became of each message", soak.Run, soak.Worker},
+	{"soak", "runs consumers under faults, and checks the end of each message", soak.Run, soak.Worker},
 	{"bench", "compares the speed of strikes with its alternatives", bench.Run, func() {}},
 	{"compare", "runs the usual ways to retry under the same faults", compare.Run, compare.Worker},
 	{"figures", "measures single promises, such as those of stops and outages", figures.Run, figures.Worker},

@@ -1,6 +1,6 @@
 // Package audit decides from recorded events whether the guarantees held. The simulation of package consumer records
-// what its processes, broker, store and operators do, at exact times; this package judges. It shares no code with what
-// it judges: it imports the standard library only.
+// the events of its processes, broker, store and operators, at exact times. This package judges. It shares no code with
+// the packages that it judges: it imports the standard library only.
 package audit
 
 import "time"

@@ -13,7 +13,7 @@ const (
 	cleanGrace = time.Minute
 )
 
-// clean deletes what expired, as long as the Store is open. Every process reads one batch of each table at a time, from
+// clean deletes expired rows, as long as the Store is open. Every process reads one batch of each table at a time, from
 // where it stopped; a batch in which most was deleted is followed by the next one immediately.
 func (s *Store) clean(ctx context.Context) {
 	defer close(s.stopped)
@@ -43,7 +43,7 @@ type cursor struct {
 	queue, set, name []byte
 }
 
-// cleanSome deletes what expired in the next rows of a table. After the last rows it begins again.
+// cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
 func (s *Store) cleanSome(ctx context.Context, c *cursor) (deleted int, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()

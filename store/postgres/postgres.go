@@ -25,7 +25,7 @@ import (
 
 // Options of a Store. A nil *Options and the zero value mean the defaults.
 type Options struct {
-	// Prefix separates what brokers that share a database keep there; if empty, counter.DefaultPrefix.
+	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
 	Prefix string
 
 	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
@@ -40,7 +40,7 @@ type Store struct {
 	secret  string // the password
 	addr    string
 	stop    context.CancelFunc
-	stopped chan struct{} // closed when the janitor has ended
+	stopped chan struct{} // closed when clean has returned
 }
 
 var _ counter.Store = (*Store)(nil)
@@ -87,7 +87,7 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("postgres: %w", setting.New("URL", "another scheme", "postgres:// or postgresql://"))
 	}
 	if _, _, err := setting.ParseURL(rawURL); err != nil {
-		return nil, fmt.Errorf("postgres: %w", err) // pgx would quote what follows a colon of the password
+		return nil, fmt.Errorf("postgres: %w", err) // pgx would quote the text behind a colon of the password
 	}
 	config, err := pgxpool.ParseConfig(rawURL)
 	if err != nil {
@@ -108,7 +108,7 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// Close ends the connections, and the janitor.
+// Close ends the connections, and the goroutine that deletes expired rows.
 func (s *Store) Close() error {
 	s.stop()
 	<-s.stopped

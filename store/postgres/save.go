@@ -20,7 +20,7 @@ import (
 // of one round trip; the others follow in order.
 //
 // The transaction is READ COMMITTED. Its first statement takes advisory locks for the documents of the queue, and the
-// second sees what was committed before: so a document that does not exist stays away. Records have no advisory locks,
+// second sees all commits before it. So a document that does not exist stays away. Records have no advisory locks,
 // because a batch has many. An existing record is locked by its row. Two processes that insert the same record get a
 // unique violation, and Save begins again. All locks are taken in the order of their names, so Saves do not deadlock.
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
@@ -41,7 +41,7 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 	return saved, nil
 }
 
-// roundsOf splits the indices of changes into rounds, so that none of a round reads or writes what another writes.
+// roundsOf splits the indices of changes into rounds: no change of a round reads or writes a document of another.
 func roundsOf(changes []counter.Change) (rounds [][]int) {
 	written, shared := map[string]int{}, map[string]int{} // the first round after the one that did
 	for i, c := range changes {
@@ -67,7 +67,7 @@ func roundsOf(changes []counter.Change) (rounds [][]int) {
 	return rounds
 }
 
-// touched names what a change writes alone, and what others may read or add to as well.
+// touched names the documents that a change writes alone, and those that others may read or add to as well.
 func touched(c counter.Change) (writes, shares []string) {
 	for _, d := range c.Docs {
 		writes = append(writes, d.Name)
@@ -84,7 +84,7 @@ func touched(c counter.Change) (writes, shares []string) {
 	return writes, shares
 }
 
-// What Save does with a document.
+// The acts of Save on a document.
 const (
 	compares = iota
 	writes

@@ -28,7 +28,7 @@ CREATE INDEX IF NOT EXISTS strikes_member_page ON strikes_member (queue, "set", 
 COMMENT ON TABLE strikes_doc IS '` + Version + `';
 `
 
-// Grants is what the user of a consumer or of an operator needs; %s is its name.
+// Grants is the statement that gives the user of a consumer or an operator its permissions; %s is the user's name.
 const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_member TO %s"
 
 // migrating is the key of the advisory lock that lets one process migrate at a time.

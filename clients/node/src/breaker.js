@@ -80,12 +80,12 @@ export class Breaker {
     this.stopped = undefined // since when the process has stopped alone
     this.others = -Infinity // when another process was known to have succeeded meanwhile
     this.next = 0 // its next permit
-    this.permits = 0 // what is left of a permit
+    this.permits = 0 // attempts left of a permit
     this.until = 0 // when that expires
     this.over = false
   }
 
-  // What the core calls.
+  // The core calls these.
 
   /**
    * What a step reports that is sent now.
@@ -146,7 +146,7 @@ export class Breaker {
     this.askFresh() // all that was prefetched may fail always, while another message succeeds
   }
 
-  // What a consumer calls.
+  // A consumer calls these.
 
   /**
    * Begins a session.

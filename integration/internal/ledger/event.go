@@ -1,4 +1,4 @@
-// Package ledger keeps the histories of the laboratory: what each process wrote down, an event a line.
+// Package ledger keeps the histories of the laboratory. Each process writes its events down, one a line.
 package ledger
 
 import "time"

@@ -7,8 +7,8 @@
 // It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -store-url or REDIS_URL name others.
 // There it declares queues and keys of its own and removes them; other load on those servers falsifies the result. The
 // contestants with DelayAbove need the delay queues there, which strikes declare --delay-queues declares; without it
-// they are left out. For private servers it also prints the CPU time of a message. What a step costs the store, and
-// what a counter takes of its memory, is measured by go test ./counter -bench .
+// they are left out. For private servers it also prints the CPU time of a message. For the cost of a step
+// and the memory of a counter in the store, run go test ./counter -bench .
 //
 // The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that
 // are filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is

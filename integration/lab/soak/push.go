@@ -20,8 +20,8 @@ import (
 )
 
 // inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
-// released. It records nothing, so this program records what it sees of it: sessions on the wire, dead letters on its
-// standard output. The endpoint records what it does.
+// released. It records nothing. So this program records its sessions from the wire, and its dead letters from its
+// standard output. The endpoint records its own events.
 const inHTTP = "http"
 
 // pusher is what a seat of that language has beside its process.

@@ -11,17 +11,17 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 )
 
-// rules are what a soak checks from end to end, in the order in which they are reported. The simulation of package
-// consumer holds each step against internal/audit; here the broker and the store are real, and keep their secrets.
+// rules has the rules that a soak checks from end to end, in the order of the report. The simulation of package
+// consumer checks each step with internal/audit. Here the broker and the store are real, and record nothing.
 var rules = []struct{ name, text string }{
-	{"lost", "what was confirmed was handled or dead-lettered"},
+	{"lost", "each confirmed message was handled or dead-lettered"},
 	{"bound", "a message ran no more often than its limit and the faults allow, and was dead-lettered no earlier"},
 	{"innocents", "no message whose handler always succeeds was dead-lettered"},
-	{"order", "nothing was handled before what was published before it"},
+	{"order", "no message was handled before an earlier one of its lane was done"},
 	{"drained", "the queue was drained in time"},
 }
 
-// promise is what a soak has to know beforehand to check the rules.
+// promise has the settings of a soak on which the rules depend.
 type promise struct {
 	kind           string // of the queue
 	limit          int    // failed attempts that dead-letter a message
@@ -32,13 +32,13 @@ type promise struct {
 	blind          bool // some consumers do not tell when they send BEGUN
 }
 
-// finding is what was seen against one rule.
+// finding has the violations of one rule.
 type finding struct {
 	Count   int    `json:"count"`
 	Example string `json:"example,omitempty"`
 }
 
-// report is what a history comes to.
+// report is the result of a soak.
 type report struct {
 	Messages     int                `json:"messages"`
 	Copies       int                `json:"copies"` // published again, because the first time was undecided
@@ -71,7 +71,7 @@ func (r *report) violated(rule, format string, args ...any) {
 	r.Violations[rule] = f
 }
 
-// message is what became of one.
+// message has the events of one message.
 type message struct {
 	id, do, lane string
 	seq, copies  int // copies that may have reached the queue
@@ -116,7 +116,7 @@ type process struct {
 
 func (p *process) died() bool { return p.killed && !p.exited.IsZero() }
 
-// span is a time in which the broker may undo what it had taken in shortly before.
+// span is a time in which the broker may undo the publishes and acks of the moments before.
 type span struct{ from, to time.Time }
 
 const (
@@ -124,7 +124,7 @@ const (
 	left = 2 * time.Second
 	// unaware is for how long a process may not know that its session was lost.
 	unaware = 100 * time.Millisecond
-	// slack is by how much the times of two processes may differ from the order of what they tell.
+	// slack is the largest error of the time between the events of two processes.
 	slack = time.Second
 	// aftermath is for how long after a fault the nodes of a cluster may still come to terms with it.
 	aftermath = 10 * time.Second
@@ -132,7 +132,7 @@ const (
 	election = 2 * time.Second
 )
 
-// judge is a history put together by what it is about.
+// judge is a history, sorted by message, process and session.
 type judge struct {
 	promise
 	report    *report
@@ -252,7 +252,7 @@ func (j *judge) addFault(e ledger.Event) {
 			j.upsets = append(j.upsets, span{e.At, e.At})
 		}
 	case j.cluster:
-		// what the node's clients hold is given to others, their sessions stay, and what they settle then is ignored
+		// deliveries of the node's clients go to others; their sessions stay, and the broker ignores their acks
 		j.upsets = append(j.upsets, span{j.begun[e.Fault], e.At.Add(aftermath)})
 	}
 	if e.Kind == ledger.FaultOver && (e.Fault == ledger.BrokerKill || e.Fault == ledger.BrokerRestart) {
@@ -468,7 +468,7 @@ func (j *judge) checkDrained() {
 	}
 }
 
-// String tells what became of a message, for a person.
+// String tells the story of a message, for a person.
 func (m *message) String() string {
 	parts := []string{fmt.Sprintf("to %s, %d copies", m.do, m.copies)}
 	for _, r := range m.runs {

@@ -5,7 +5,7 @@
 // It publishes messages whose handlers succeed, fail, panic, hang, or kill their process, and meanwhile kills, stops
 // and freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers, on a
 // RabbitMQ of its own (or at -amqp) and a Redis of its own; with -cluster, on three RabbitMQ nodes and a Redis Cluster.
-// Then it lets the queue drain and checks what became of each message.
+// Then it lets the queue drain and checks the end of each message.
 //
 // Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
 // rule, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.
@@ -257,7 +257,7 @@ func (k *soak) drained() error {
 	return nil
 }
 
-// takeDead writes down what is in the dead-letter queue, and takes it out.
+// takeDead writes down the messages of the dead-letter queue, and takes them out.
 func (k *soak) takeDead() error {
 	for taken := 1; taken > 0; {
 		taken = 0

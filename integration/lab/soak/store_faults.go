@@ -70,7 +70,7 @@ func describeStoreFaults() string {
 	return strings.Join(all, ", ")
 }
 
-// treat returns what a proxy of the store asks. It treats steps alone, and not the requests that open a connection.
+// treat returns the treatment of a request at a proxy of the store. It treats steps, and passes on all other requests.
 func (f storeFault) treat(seed uint64, drops int) func(words []string) proxy.Treatment {
 	if f.directed == nil {
 		treat := f.odds.Treat(seed)

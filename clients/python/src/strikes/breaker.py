@@ -76,11 +76,11 @@ class Breaker:
         self._stopped: float | None = None  # since when the process has stopped alone
         self._others = float("-inf")  # when another process was known to have succeeded meanwhile
         self._next = 0.0  # its next permit
-        self._permits, self._until = 0, 0.0  # what is left of a permit, and when it expires
-        self._settles: float | None = None  # when failed messages get what is left
+        self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
+        self._settles: float | None = None  # when failed messages get the rest of a permit
         self._fetching = False
 
-    # What the core calls.
+    # The core calls these.
 
     def progress(self, began: float | None) -> str:
         """Return the argument of a step that is sent now. Ages are rounded up, so that no success seems later than it was."""
@@ -138,7 +138,7 @@ class Breaker:
                     self._update()
                     self._ask_fresh()  # all that was prefetched may fail always, while another message succeeds
 
-    # What an adapter calls.
+    # An adapter calls these.
 
     def attach(self, fetch: Callable[[], None]) -> None:
         """Begin a session. `fetch` is called when messages beyond the prefetch are needed; it must not block."""

@@ -88,7 +88,7 @@ class Attempt:
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
     fence: int = 0  # the fence that the delivery carries; only START uses it
     max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
-    progress: str = ""  # of a process with a breaker: what `progress` returns
+    progress: str = ""  # of a process with a breaker: the result of `progress`
     delay: str = ""  # of a copy that waited in a delay queue: what `delay` returns
 
 
