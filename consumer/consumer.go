@@ -76,9 +76,9 @@ type Consumer struct {
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered
 	// blocks its lane: later messages of the lane are dead-lettered too, without an attempt and in their order
 	// (counter.CauseBlocked). Other lanes go on. deadletter.Queue.ReplayLane publishes them again in their order, and the
-	// lane is released once all are handled or dropped. All consumers of the queue must set it. A session costs five round
-	// trips to the store. Each dead letter takes one step of its lane, and each replayed message two; a step costs up to
-	// four round trips. A session that does not reach the store begins no attempt.
+	// lane is released once all are handled or dropped. All consumers of the queue must set it. A session costs five
+	// round trips to the store. Each dead letter takes one step of its lane, and each replayed message two; a step
+	// costs up to four round trips. A session that does not reach the store begins no attempt.
 	//
 	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the
 	// message returns to its head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the

@@ -1,8 +1,8 @@
 // Package counter counts, outside the broker, the failed attempts of each message of a queue.
 //
 // A message is counted by its id, in one queue, for one generation: from its first delivery to its dead-lettering. Its
-// record is one Redis string, or one document of another Store. Four steps write it. On Redis each step is one script and
-// one round trip, which concurrent steps share:
+// record is one Redis string, or one document of another Store. Four steps write it. On Redis each step is one script
+// and one round trip, which concurrent steps share:
 //
 //   - START, before the handler of a redelivered message runs, says whether it may;
 //   - BEGUN, after START of an attempt that runs isolated, says that its handler is called now;
@@ -14,8 +14,8 @@
 // other languages.
 //
 // [Counter] takes the steps on Redis, and on any other [Store] if [Over] made it. [Memory] takes them in this process,
-// for tests. Package consumer takes them at the right
-// time; most programs only construct a Counter and pass it on. [Admin] is for operators.
+// for tests. Package consumer takes them at the right time; most programs only construct a Counter and pass it on.
+// [Admin] is for operators.
 package counter
 
 import (
@@ -108,8 +108,8 @@ var ErrNoStore = errors.New("counter: Over needs a Store")
 
 // Over returns a Counter over any Store, such as that of package store/postgres. It takes each step with one Load and
 // one Save, which concurrent steps of a queue share. If another process changes the documents of a step meanwhile, it
-// takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only TTL: the keys are
-// the store's. A nil opts means the defaults.
+// takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only TTL: the keys
+// are the store's. A nil opts means the defaults.
 func Over(store Store, opts *Options) *Counter {
 	c := &client{opts: opts.withDefaults(), store: store}
 	if c.refuse = c.opts.validate(); store == nil {

@@ -11,8 +11,9 @@ import (
 )
 
 // Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty and
-// has no consumer. Make sure before that no lane of a partition is blocked (counter.Counter.BlockedLanes): replays of it
-// would come into another partition. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers too.
+// has no consumer. Make sure before that no lane of a partition is blocked (counter.Counter.BlockedLanes): replays of
+// it would come into another partition. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
+// too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
 // s.Partitions are deleted. On RabbitMQ 4.3 and later the broker chooses the partition afterwards; so the same number

@@ -63,9 +63,9 @@ type LaneReply struct {
 	Position Position // of the message, if it has one
 }
 
-// Lane is the document of a lane in the store. A lane is blocked while one of its positions is open. Only the message at
-// the first open position may run. All others are blocked: they are dead-lettered without an attempt. So the order of the
-// positions is the order of the attempts, whatever operators publish, however often, and whenever.
+// Lane is the document of a lane in the store. A lane is blocked while one of its positions is open. Only the message
+// at the first open position may run. All others are blocked: they are dead-lettered without an attempt. So the order
+// of the positions is the order of the attempts, whatever operators publish, however often, and whenever.
 //
 // A message without a position gets a new one, behind all others. So a second message of the same id never takes the
 // position of the first. A message whose nack never arrived gets two: a replay finds one dead letter for both, and
