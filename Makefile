@@ -140,7 +140,7 @@ client-schedules: python node ## play N (20,000) random schedules from SEED (1) 
 client-python-bench: rabbitmq redis python ## compare the speed of clients/python with that of bare loops
 	@go test ./integration/clients -run '^$$' -bench '^BenchmarkPython$$' -benchtime 1x
 
-soak: rabbitmq redis ## run 20,000 messages through faults and check what became of each; flags in SOAK, such as -cluster
+soak: rabbitmq redis ## run 20,000 messages through faults and check the end of each; flags in SOAK, such as -cluster
 	@go run ./integration/lab soak $(SOAK)
 
 soak-partitions: rabbitmq redis ## share 100,000 messages of 500 keys among processes that join, stop, freeze and are killed; a soak in JSON in PARTITIONS

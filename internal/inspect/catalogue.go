@@ -409,7 +409,7 @@ var catalogue = map[string]text{
 	"partition-shares": {
 		Warning, "one process has {most} partitions and another {least}, by a deal that no process has read for {age}",
 		"some processes do more work than others, or wait",
-		"see why the processes do not reach the store, or reach another one: they log it",
+		"read the logs of the processes, which do not reach the store or reach another one, and repair that",
 	},
 	"transient-messages": {
 		Warning, "messages that are not persistent: {n} of {of} bytes",

@@ -61,7 +61,7 @@ func (s *Store) Examine(ctx context.Context) (found []counter.Finding, _ error) 
 		{ahead.Abs() > time.Minute, counter.Finding{
 			Code:   "store-clock",
 			Seen:   fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.addr, ahead.Round(time.Second)),
-			Impact: "times in lists are the store's, and messages that are too old are judged by it",
+			Impact: "lists show the store's times, and the age of a message is by its clock",
 			Fix:    "let both machines set their clocks by NTP",
 		}},
 	} {
