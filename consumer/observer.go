@@ -29,8 +29,8 @@ const (
 	OutcomeRequeue    Outcome = "requeue"     // returned to its original position in the queue, after the wait
 	OutcomeDeadLetter Outcome = "dead-letter" // nacked without requeue
 	OutcomeIsolate    Outcome = "isolate"     // the message may have killed a process: its attempt is isolated
-	// the store did not answer, the dead-letter route is broken, or no message succeeds (Breaker): the delivery waits, or is
-	// left if it has waited too long
+	// the store did not answer, the dead-letter route is broken, or no message succeeds (Breaker): the delivery waits, or
+	// is left if it has waited too long
 	OutcomeHold Outcome = "hold"
 	// the handler said so (NotCounted), or no message succeeds (Breaker); the next attempt begins here after Event.Wait
 	OutcomeNotCounted Outcome = "not-counted"

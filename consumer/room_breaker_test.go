@@ -576,8 +576,8 @@ func TestOneBadProcess(t *testing.T) {
 }
 
 // TestOutageSchedules plays random schedules: outages, poison, kills, lost replies and outages of the store. The bound
-// of good messages that die, seven for each outage, holds in each. With Patience one dies only if its last attempt fails
-// in a later outage than the one before; no message is lost, and all goes on in the end.
+// of good messages that die, seven for each outage, holds in each. With Patience one dies only if its last attempt
+// fails in a later outage than the one before; no message is lost, and all goes on in the end.
 func TestOutageSchedules(t *testing.T) {
 	rows := map[bool][2]int{} // with Patience: schedules, and those in which a good message died
 	defer func() {

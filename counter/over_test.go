@@ -29,8 +29,8 @@ func (s *slowStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 	return s.Store.Save(ctx, of, changes...)
 }
 
-// TestOverSharesRoundTrips: steps that arrive while others are under way go together, though several are of one message,
-// and some write the queue's breaker.
+// TestOverSharesRoundTrips: steps that arrive while others are under way go together, though several are of one
+// message, and some write the queue's breaker.
 func TestOverSharesRoundTrips(t *testing.T) {
 	for _, breaker := range []int{0, 100} {
 		slow := &slowStore{Store: newMemoryStore(), begin: make(chan struct{})}

@@ -78,8 +78,8 @@ func startPipeline(p *pipeline) *pipeline {
 	return p
 }
 
-// do sends the step of a request, in a batch with others for its slot, and waits for its reply or the end of ctx. At the end of
-// ctx the step may or may not be taken; a step that still waits for a flush is not sent.
+// do sends the step of a request, in a batch with others for its slot, and waits for its reply or the end of ctx. At
+// the end of ctx the step may or may not be taken; a step that still waits for a flush is not sent.
 func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ const (
 
 	docLane         = "lane:"         // and the hash of the lane; its set of places has the same name and ":places"
 	docLanesOwner   = "lanes:owner"   // the session whose steps are taken
-	docLanesBlocked = "lanes:blocked" // count; and with ":" and the number of a minute, how many messages were blocked in it
+	docLanesBlocked = "lanes:blocked" // count; with ":" and the number of a minute, how many messages were blocked in it
 
 	setIndex     = "index"
 	setDead      = "dead"

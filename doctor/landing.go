@@ -143,8 +143,9 @@ type Listing struct {
 	DeadLetters map[string][]string
 }
 
-// List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue. It passes over a queue that takes
-// the dead letters of another one and has no dead-letter exchange itself: Examine judges it with the other one.
+// List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue.
+// It passes over a queue that takes the dead letters of another one and has no dead-letter exchange itself: Examine
+// judges it with the other one.
 func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listing, error) {
 	if need.Management == "" {
 		return Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")

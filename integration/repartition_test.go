@@ -87,8 +87,8 @@ func (s *shared) sound() {
 	}
 }
 
-// TestRepartitionWhilePublishing: each message that the broker confirms while the number changes, or while the change is
-// refused, is in one partition once.
+// TestRepartitionWhilePublishing: each message that the broker confirms while the number changes, or while the change
+// is refused, is in one partition once.
 func TestRepartitionWhilePublishing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 2)

@@ -10,9 +10,9 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty and
-// has no consumer. Make sure before that no lane of a partition is blocked (counter.Counter.BlockedLanes): replays of
-// it would come into another partition. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
+// Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty
+// and has no consumer. Make sure before that no lane of a partition is blocked (counter.Counter.BlockedLanes): replays
+// of it would come into another partition. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
 // too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
@@ -91,8 +91,8 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	})
 }
 
-// atRest returns an error if a partition has messages or consumers, else the number of partitions. That is more than n if
-// an earlier change ended early.
+// atRest returns an error if a partition has messages or consumers, else the number of partitions. That is more than n
+// if an earlier change ended early.
 func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (all int, err error) {
 	for ; ; all++ {
 		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(queue, all))

@@ -17,8 +17,8 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// changeVerb is one run of a verb that changes what the store keeps of a queue: --dry-run shows the change, a question
-// comes before one that destroys, a note says who made it and why, and the result is printed.
+// changeVerb is one run of a verb that changes the records of a queue in the store. --dry-run shows the change, and a
+// question comes before one that destroys. A note says who made it and why, and the result is printed.
 type changeVerb struct {
 	storeVerb
 	note

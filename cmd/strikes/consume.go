@@ -136,9 +136,9 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"consumers share; messages of one routing key are a lane, and keep their order")
 	f.StringVar(&o.laneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
 		"are one lane, and keep their order; up to --concurrency lanes run at once")
-	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header: dead-letter the later messages of a lane too, "+
-		"without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With --ordered alone: "+
-		"pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
+	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header or --partitions: dead-letter the later messages "+
+		"of a lane too, without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With "+
+		"--ordered alone: pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
 	f.StringVar(&o.backoff, "backoff", defaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
 			"second, less a random part of up to half")

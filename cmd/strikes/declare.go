@@ -45,6 +45,7 @@ func (a *app) declareCommand() *cobra.Command {
 		Example: `  strikes declare orders
   strikes declare orders --single-active-consumer --delivery-limit 2000
   strikes declare orders --partitions 8
+  strikes declare orders --partitions 12 --repartition
   strikes declare billing --exchange-type topic --bind shop:order.paid
   strikes declare billing --bind 'Contracts\:OrderPaid'`,
 		Long: `Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq

@@ -51,8 +51,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
 publishes 20 orders and handles them in two processes. One order fails twice,
 one always, and one kills the first processes that handle it. Then the broker,
-the store and a ledger of all attempts prove what happened to them: exit 1 if
-anything is wrong. Nothing is left behind.`,
+the store and a ledger of all attempts prove how each order ended: exit 1 if
+anything is wrong. At the end it removes all that it made.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	f := cmd.Flags()

@@ -129,7 +129,7 @@ func (p *reports) verdict() error {
 	return cli.WithCode(found, code)
 }
 
-// doctorExit is the exit code for the errors: what is wrong comes before what could not be examined.
+// doctorExit is the exit code for the errors. One of a finding comes before one of a server that did not reply.
 func doctorExit(codes []string) int {
 	code, rank := cli.ExitFound, 4
 	for _, c := range codes {

@@ -29,8 +29,8 @@ prints.
 With QUEUE, status says what blocks it. A message blocks if it has failed and is
 not dead-lettered, or if it runs again. The one that has blocked for longest
 comes first: in an ordered queue, that is its head. Each lane has a head of its
-own; the store does not know the lanes. A message in its first attempt is not in
-the store, and only counts as unacked.
+own, but a record does not name its lane. A message in its first attempt is not
+in the store, and only counts as unacked.
 
 The store counts the messages that consumers dead-lettered. status compares the
 count with what the dead-letter queue has, and with what strikes dead replay and

@@ -1,7 +1,7 @@
 -- SUMMARY reads what an operator sees of one queue. It writes nothing.
 --
 -- KEYS: index, override and tombstones, as record.lua describes them; the note of an undecodable message; dead of
--- record.lua; the key of pause and consumers of control.lua; lanes of lane.lua.
+-- record.lua; the key of pause and consumers of control.lua; lanes, the set of blocked lanes.
 -- ARGV:
 --   1  skip    so many of the records that were written last, and of the tombstones
 --   2  most    records to read

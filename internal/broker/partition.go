@@ -67,8 +67,8 @@ func PartitionOf(key string, n int) int {
 	return int(h % uint32(n)) //nolint:gosec // 2 to 256
 }
 
-// PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange that
-// chooses among them, because a partition may be missing.
+// PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange
+// that chooses among them, because a partition may be missing.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
 	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		for ; n < MostPartitions; n++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// BenchmarkFail takes START and FAIL of 64 failing messages at a time on PostgreSQL and on Redis, in turns, and prints the
-// rate on PostgreSQL as a part of that on Redis. Each server writes to the disk as its documents advise.
+// BenchmarkFail takes START and FAIL of 64 failing messages at a time on PostgreSQL and on Redis, in turns, and prints
+// the rate on PostgreSQL as a part of that on Redis. Each server writes to the disk as its documents advise.
 func BenchmarkFail(b *testing.B) {
 	database := servertest.Own(b, servers.StartPostgreSQL, servers.DatabaseOptions{Args: []string{"-c", "fsync=on"}})
 	url := "postgres://postgres@" + database.Addr + "/postgres?sslmode=disable"

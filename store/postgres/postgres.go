@@ -50,8 +50,8 @@ var _ counter.Store = (*Store)(nil)
 //
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
 // and pool_max_conns (4 or the number of CPUs, if that is larger). The queries are sent without named prepared
-// statements, so that the pool of a pgbouncer in transaction mode may be between; default_query_exec_mode=cache_statement
-// names them, which takes less of the server's time.
+// statements, so that the pool of a pgbouncer in transaction mode may be between;
+// default_query_exec_mode=cache_statement names them, which takes less of the server's time.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {

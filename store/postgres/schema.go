@@ -34,8 +34,8 @@ const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_mem
 // migrating is the key of the advisory lock that lets one process migrate at a time.
 const migrating = 0x737472696b6573
 
-// Migrate makes the schema in the database of a URL, whose user must own it or may create tables. It does nothing if the
-// schema is there, and refuses one that a newer strikes made.
+// Migrate makes the schema in the database of a URL, whose user must own it or may create tables. It does nothing if
+// the schema is there, and refuses one that a newer strikes made.
 func Migrate(ctx context.Context, rawURL string) error {
 	config, err := parse(rawURL)
 	if err != nil {

@@ -31,8 +31,8 @@ const guessTimeout = 3 * time.Second
 // guessing takes no proxy: the AMQP password goes to the broker's host and nowhere else.
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// FindManagement adds the management API to what is needed: the one that --management-url names, or the one at its usual
-// address. The error says why that cannot be used; AMQP shows less then.
+// FindManagement adds the management API to what is needed: the one that --management-url names, or the one at its
+// usual address. The error says why that cannot be used; AMQP shows less then.
 func (f *Flags) FindManagement(ctx context.Context, b *Broker, conn *amqp.Connection,
 	need inspect.Need) (inspect.Need, error) {
 	if need.Management = f.ManagementURL; need.Management != "" {
