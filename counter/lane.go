@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// laneTTL is how long the documents of a lane outlive the last write or renewal. Consumers look at blocked lanes
-	// once an hour, and renew them once a day.
+	// laneTTL is how long the documents of a lane are kept after a renewal. A step renews its lane. Consumers look at
+	// blocked lanes once an hour and renew them too. Both renew a lane once a day at most.
 	laneTTL = 30 * 24 * time.Hour
 	// lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
 	lanesRenewed = 50
@@ -148,7 +148,7 @@ func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (Blocke
 	for i, d := range docs {
 		lane, ok := rules.DecodeLane(d.Data)
 		switch {
-		case d.Data == "" || d.Expires.Sub(now) > laneTTL-24*time.Hour:
+		case d.Data == "" || !isOld(d, now):
 		case i == 0:
 			d.Expires = laneExpires(now)
 			changes = append(changes, Change{Docs: []Doc{d}})

@@ -11,6 +11,9 @@ import (
 
 func laneExpires(now time.Time) time.Time { return now.Truncate(time.Millisecond).Add(laneTTL) }
 
+// isOld reports whether a document of lanes is to be renewed, because it is new or was not renewed today.
+func isOld(d Doc, now time.Time) bool { return d.Expires.Sub(now) <= laneTTL-24*time.Hour }
+
 // placesOf is the set of places of a lane.
 func placesOf(hash string) string { return docLane + hash + ":places" }
 
@@ -32,25 +35,31 @@ func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int
 	})
 }
 
-// laneChange returns the change that a step of a lane saves. It renews the TTL of the lane's documents.
+// laneChange returns the change that a step of a lane saves. Once a day it renews the lane's document with all places of
+// the lane, so that no place expires before the document.
 func laneChange(d Doc, lane rules.Lane, change rules.LaneChange, now time.Time) Change {
 	if !change.Save {
 		return Change{}
 	}
-	hash, expires := d.Name[len(docLane):], laneExpires(now)
-	d.Data, d.Expires = rules.EncodeLane(lane), expires
-	if len(change.Add) == 0 && lane.IsBlocked() { // a member that is there
-		change.Add = rules.Place{Number: lane.First, Kind: rules.PlaceOpen}.Members()
+	hash, renews := d.Name[len(docLane):], isOld(d, now)
+	if d.Data = rules.EncodeLane(lane); renews {
+		d.Expires = laneExpires(now)
 	}
-	out := Change{Docs: []Doc{d}, Add: []Sum{{docLanesBlocked, "count", change.Counted, expires}},
-		Sets: []Member{{setLanes, hash, -lane.Blocked.UnixMilli(), !lane.IsBlocked(), expires}}}
+	expires := d.Expires
+	out := Change{Docs: []Doc{d}, Sets: []Member{{setLanes, hash, -lane.Blocked.UnixMilli(), !lane.IsBlocked(), expires}}}
+	if renews {
+		out.Sets = append(out.Sets, Member{Set: placesOf(hash), Expires: expires})
+	}
+	if renews || change.Counted != 0 { // all lanes of the queue share this document
+		out.Add = append(out.Add, Sum{docLanesBlocked, "count", change.Counted, expires})
+	}
 	for gone, members := range map[bool][]rules.LaneMember{false: change.Add, true: change.Gone} {
 		for _, m := range members {
 			out.Sets = append(out.Sets, Member{placesOf(hash), m.Name, m.Score, gone, expires})
 		}
 	}
 	if change.Late > 0 {
-		out.Add = append(out.Add, Sum{lateIn(now), decimal(now.Unix()), change.Late, expires.Add(2*lateKept - laneTTL)})
+		out.Add = append(out.Add, Sum{lateIn(now), decimal(now.Unix()), change.Late, now.Add(2 * lateKept)})
 	}
 	return out
 }

@@ -100,6 +100,9 @@ func (q *memoryQueue) save(c Change, now time.Time) {
 		q.docs[s.Doc] = Doc{Name: s.Doc, Data: AddTo(d.Data, s), Expires: d.Expires}
 	}
 	for _, e := range c.Sets {
+		if e.Name == "" {
+			continue
+		}
 		set := q.sets[e.Set]
 		if set == nil {
 			set = &memorySet{scores: map[string]int64{}}

@@ -61,12 +61,12 @@ type Change struct {
 
 func (c Change) isEmpty() bool { return len(c.Docs)+len(c.Sets)+len(c.Add) == 0 }
 
-// Member is a name in a set.
+// Member is a name in a set. Without a Name it moves no member, and all that are in the set are kept until Expires.
 type Member struct {
 	Set, Name string
 	Score     int64
 	Gone      bool      // it leaves the set
-	Expires   time.Time // the set is kept until then, or longer
+	Expires   time.Time // it is kept until then, or longer: a Store may keep the members of a set together
 }
 
 // Entry is a member of a set on a Page.

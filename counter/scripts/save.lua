@@ -10,8 +10,8 @@
 --     was none; the text to write, empty to remove it; when it expires. replace does not compare, and
 --     compare does not write
 --   how many sums, and for each: the field of a hash, the number to add, and until when the hash is kept at least
---   how many members of sets, and for each: its name, its score, empty to remove it, and until when the set is kept at
---     least
+--   how many members of sets, and for each: its name, empty to move none; its score, empty to remove it; and until when
+--     the set is kept at least
 --
 -- Reply: 1 for each change that was made, 0 for each that was not
 
@@ -83,7 +83,7 @@ for n = 1, tonumber(arg()) do
     if same == 1 and score == '' then
       redis.call('ZREM', set, name)
     elseif same == 1 then
-      redis.call('ZADD', set, score, name)
+      if name ~= '' then redis.call('ZADD', set, score, name) end
       keep(set, expires)
     end
   end

@@ -191,7 +191,7 @@ func testSets(t *testing.T, k keeper) {
 			change.Sets[i+1].Score = m.Score + 5
 		}
 		change.Sets = append(change.Sets, counter.Member{Set: "s", Name: "m30", Gone: true},
-			counter.Member{Set: "s", Name: "none", Gone: true})
+			counter.Member{Set: "s", Name: "none", Gone: true}, counter.Member{Set: "s", Expires: time.Now().Add(time.Hour)})
 		k.save(t, change)
 		want = slices.Delete(want, 30, 31)
 		slices.Reverse(want)

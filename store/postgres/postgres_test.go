@@ -154,3 +154,41 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneIsRenewedWhole: no place of a lane expires before its document, whether a step or a consumer renews the lane.
+func TestLaneIsRenewedWhole(t *testing.T) {
+	url := migrated(t)
+	s := open(t, url)
+	c, m := counter.Over(s, nil), counter.Message{VHost: "/", Queue: "q"}
+	step := func(n int64) {
+		t.Helper()
+		m.ID = fmt.Sprint(n)
+		s := counter.LaneStep{Message: m, Act: counter.LaneBlock, Owner: "o", Number: n}
+		if _, err := c.StepLane(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.OwnLanes(t.Context(), m.VHost, m.Queue, "", "o"); err != nil {
+		t.Fatal(err)
+	}
+	step(1)
+	step(2)
+	for name, renew := range map[string]func(){
+		"step": func() { step(3) },
+		"consumer": func() {
+			if _, err := c.NextBlocked(t.Context(), m.VHost, m.Queue, counter.BlockedPage{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		do(t, url, "UPDATE strikes_doc SET expires = expires - 172800000", // two days
+			"UPDATE strikes_member SET expires = expires - 172800000")
+		renew()
+		var early, kept int
+		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE m.expires < d.expires), count(*) FILTER
+			(WHERE d.expires > `+micros+` / 1000 + 2591000000) FROM strikes_member m, strikes_doc d
+			WHERE substr(d.name, 1, 5) = 'lane:'`).Scan(&early, &kept); err != nil || early > 0 || kept == 0 {
+			t.Errorf("%s: %d places expire before their lane, %d members are renewed, %v", name, early, kept, err)
+		}
+	}
+}
