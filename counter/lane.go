@@ -148,6 +148,9 @@ func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (Blocke
 	for i, d := range docs {
 		lane, ok := rules.DecodeLane(d.Data)
 		switch {
+		case i > 0 && d.Version == "" && d.Err == nil: // it expired, and the set did not
+			changes = append(changes, Change{Same: docs[i : i+1], Sets: []Member{{Set: setLanes, Name: next.Lanes[i-1],
+				Gone: true}}})
 		case d.Data == "" || !isOld(d, now):
 		case i == 0:
 			d.Expires = laneExpires(now)

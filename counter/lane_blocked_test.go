@@ -89,6 +89,25 @@ func testBlocked(t *testing.T, c *Counter) {
 	}
 }
 
+// TestNextBlockedForgets: a lane whose document expired before the set of lanes no longer counts as blocked.
+func TestNextBlockedForgets(t *testing.T) {
+	for _, c := range append(servers(t), NewMemory(nil).Counter) {
+		of := Queue{"/", "orders"}
+		_, err := c.OwnLanes(t.Context(), of.VHost, of.Name, "", "o")
+		for _, lane := range []string{"a", "b"} {
+			_, failed := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: lane},
+				Lane: lane, Act: LaneBlock, Owner: "o", Number: 1})
+			err = errors.Join(err, failed)
+		}
+		_, failed := c.store.Save(t.Context(), of, Change{Docs: []Doc{{Name: docLane + LaneHash("a"), Any: true}}})
+		_, unread := c.NextBlocked(t.Context(), of.VHost, of.Name, BlockedPage{})
+		n, uncounted := c.BlockedLanes(t.Context(), of.VHost, of.Name)
+		if err = errors.Join(err, failed, unread, uncounted); n != 1 || err != nil {
+			t.Errorf("%d lanes are blocked, want 1: %v", n, err)
+		}
+	}
+}
+
 // TestLanePage: the pages together have all blocked lanes, and each page says how many there are.
 func TestLanePage(t *testing.T) {
 	for _, c := range servers(t) {
