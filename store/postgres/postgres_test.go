@@ -69,9 +69,10 @@ func open(t testing.TB, url string) *Store {
 	return s
 }
 
-// TestStore is the test of a Store.
+// TestStore is the test of a Store, also where transactions are not READ COMMITTED.
 func TestStore(t *testing.T) {
-	for _, mode := range []string{"", "&default_query_exec_mode=cache_statement"} {
+	for _, mode := range []string{"",
+		"&default_query_exec_mode=cache_statement&default_transaction_isolation=repeatable%20read"} {
 		t.Run("mode"+mode, func(t *testing.T) {
 			storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)+mode) })
 		})

@@ -19,8 +19,8 @@ import (
 // Save is that of counter.Store. Changes that touch none of each other's documents are one statement in one transaction
 // of one round trip; the others follow in order.
 //
-// The transaction is READ COMMITTED. Its first statement takes advisory locks for the documents of the queue, and the
-// second sees all commits before it. So a document that does not exist stays away. Records have no advisory locks,
+// The transaction is READ COMMITTED. It first takes advisory locks for the documents of the queue, and then sees all
+// commits before it. So a document that does not exist stays away. Records have no advisory locks,
 // because a batch has many. An existing record is locked by its row. Two processes that insert the same record get a
 // unique violation, and Save begins again. All locks are taken in the order of their names, so Saves do not deadlock.
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
@@ -196,6 +196,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
 	saved []bool) error {
 	queue, c, batch := s.queue(of), columnsOf(changes, round), &pgx.Batch{}
+	batch.Queue(isolateSQL)
 	if keys, exclusive := c.advisory(queue); len(keys) > 0 {
 		batch.Queue(lockSQL, keys, exclusive)
 	}
@@ -234,7 +235,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	batch.Queue(sql.String(), args...)
 	results := s.pool.SendBatch(ctx, batch)
 	defer results.Close()
-	if batch.Len() > 1 {
+	for range batch.Len() - 1 {
 		if _, err := results.Exec(); err != nil {
 			return err
 		}
@@ -255,6 +256,10 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	}
 	return nil
 }
+
+// isolateSQL makes the transaction READ COMMITTED where that is not the default of the server or the role. In another
+// the second statement would see what was committed before the locks were taken.
+const isolateSQL = `SET transaction_isolation = 'read committed'`
 
 // lockSQL takes advisory locks in the order of the keys.
 const lockSQL = `SELECT CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
