@@ -14,13 +14,8 @@ import (
 // slowStore is a Store with round trips, which it counts. Save waits for the first of them.
 type slowStore struct {
 	Store
-	loads, saves atomic.Int64
-	begin        chan struct{}
-}
-
-func (s *slowStore) Load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
-	s.loads.Add(1)
-	return s.Store.Load(ctx, of, names...)
+	saves atomic.Int64
+	begin chan struct{}
 }
 
 func (s *slowStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
@@ -36,17 +31,23 @@ func TestOverSharesRoundTrips(t *testing.T) {
 		slow := &slowStore{Store: newMemoryStore(), begin: make(chan struct{})}
 		c := Over(slow, nil)
 		var sending panics.Group
-		var arrived atomic.Int64
 		for i := range 100 {
+			for slow.saves.Load() < min(int64(i), maxFlushes) { // each flush has a step, and waits
+				time.Sleep(time.Millisecond)
+			}
 			sending.Go(func() error {
-				arrived.Add(1)
 				a := attempt(Message{VHost: "/", Queue: "q", ID: fmt.Sprint(i % 50)}, fmt.Sprint("t", i))
 				a.Progress.Breaker = breaker
 				_, err := c.Fail(t.Context(), a, Failure{Limit: 2, Reason: "boom"})
 				return err
 			})
 		}
-		for slow.loads.Load() == 0 || arrived.Load() < 100 {
+		waiting := func() int {
+			c.pipe.mu.Lock()
+			defer c.pipe.mu.Unlock()
+			return len(c.pipe.lines[slot{"/", "q"}].waiting)
+		}
+		for waiting() < 100-maxFlushes {
 			time.Sleep(time.Millisecond)
 		}
 		close(slow.begin)
