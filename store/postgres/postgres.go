@@ -66,6 +66,8 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		s.timeout = opts.Timeout
 	}
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		ctx, cancel := s.within(ctx) // ctx has no deadline: the pool goes on when the caller has left
+		defer cancel()
 		version, err := versionOf(ctx, conn)
 		if err == nil && version != Version {
 			err = wrongVersion(version)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
@@ -191,5 +194,44 @@ func TestLaneIsRenewedWhole(t *testing.T) {
 			WHERE substr(d.name, 1, 5) = 'lane:'`).Scan(&early, &kept); err != nil || early > 0 || kept == 0 {
 			t.Errorf("%s: %d places expire before their lane, %d members are renewed, %v", name, early, kept, err)
 		}
+	}
+}
+
+// TestSilentServer: connections to a server that stops replying while they are made are given up in time.
+func TestSilentServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			server := pgproto3.NewBackend(conn, conn)
+			_, _ = server.ReceiveStartupMessage()
+			server.Send(&pgproto3.AuthenticationOk{})
+			server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			_ = server.Flush()
+		}
+	}()
+	s, err := Open("postgres://"+listener.Addr().String()+"/x?sslmode=disable", &Options{Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Load(t.Context(), counter.Queue{}); err == nil {
+		t.Error("a silent server has replied")
+	}
+	for began := time.Now(); s.pool.Stat().ConstructingConns() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Error("a connection is still being made")
+			break
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
