@@ -12,7 +12,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // Keeper is a store that keeps which lanes are blocked.
@@ -168,25 +167,25 @@ func (h *Blocked) ask(ctx context.Context, before, owner string) (lanes counter.
 }
 
 // Keep reads the blocked lanes once the session owns them, and again every hour, which keeps the store from
-// forgetting them.
+// forgetting them. A session without a delivery does not own them, and only keeps them.
 func (h *Blocked) Keep(ctx context.Context) {
-	select {
-	case <-h.owned:
-	case <-ctx.Done():
-		return
-	}
-	for {
-		wait := laneRenewal
+	for owned, wait := h.owned, laneRenewal; ; {
+		select {
+		case <-owned:
+			owned = nil // it is noticed once
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		wait = laneRenewal
 		if err := h.ReadAll(ctx); err != nil {
 			wait = laneRetry
-		}
-		if !pause.For(ctx, wait) {
-			return
 		}
 	}
 }
 
 func (h *Blocked) ReadAll(ctx context.Context) error {
+	owned := h.IsOwned()
 	for page := (counter.BlockedPage{}); !page.Last; {
 		err := bound.Step(ctx, timeout, func(ctx context.Context) (err error) {
 			page, err = h.store.NextBlocked(ctx, h.vhost, h.queue, page)
@@ -195,9 +194,13 @@ func (h *Blocked) ReadAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h.add(page)
+		if owned {
+			h.add(page)
+		}
 	}
-	h.finishRead()
+	if owned {
+		h.finishRead()
+	}
 	return nil
 }
 
