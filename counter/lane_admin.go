@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -24,7 +23,8 @@ type BlockedLane struct {
 	Messages int       // not handled, the one that blocks the lane included
 }
 
-// Lanes returns the blocked lanes of a queue, longest blocked first.
+// Lanes returns the blocked lanes of a queue, longest blocked first. Those that were blocked in the same millisecond have
+// a fixed order.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
 	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }
@@ -68,12 +68,7 @@ func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most i
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	slices.SortStableFunc(out, bySince)
 	return out, laneError("lanes", queue, err)
-}
-
-func bySince(a, b BlockedLane) int {
-	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Lane, b.Lane))
 }
 
 func laneRefused(doing, queue, lane string) error {

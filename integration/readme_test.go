@@ -32,11 +32,11 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 		}
 		blocks = append(blocks, strings.ReplaceAll(b[1], `"orders"`, `"`+queue+`"`))
 	}
-	if len(blocks) != 3 {
-		t.Fatalf("%d blocks of Go, want publish, a test and consume", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("%d blocks of Go, want publish, a test, a store and consume", len(blocks))
 	}
 	dir := userModule(t, map[string]string{
-		"main.go":      readmeMain + blocks[0] + blocks[2],
+		"main.go":      readmeMain + blocks[0] + blocks[3],
 		"main_test.go": readmeTest + blocks[1],
 	})
 
@@ -117,6 +117,19 @@ func fragment(orders consumer.Consumer, db *pgxpool.Pool) error {
 	return orders.Run(context.Background(), nil)
 }
 `,
+		"library": `import (
+	"context"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/store/postgres"
+)
+
+func fragment(handle consumer.Handler) error {
+	%s
+	return c.Run(context.Background(), nil)
+}
+`,
 		"telemetry": `import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
@@ -130,13 +143,15 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 }
 `,
 	} {
-		blocks := goBlock.FindAllStringSubmatch(read(t, "../docs/"+document+".md"), -1)
-		if len(blocks) != 1 {
-			t.Fatalf("docs/%s.md has %d blocks of Go, want 1", document, len(blocks))
+		var block string
+		for _, b := range goBlock.FindAllStringSubmatch(read(t, "../docs/"+document+".md"), -1) {
+			if !strings.Contains("\n"+b[1], "\nfunc ") { // those are whole, and TestGoBlocksInAModuleOfTheirOwn has them
+				block += b[1]
+			}
 		}
 		dir := t.TempDir()
 		file, overlay := filepath.Join(dir, "fragment.go"), filepath.Join(dir, "overlay.json")
-		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, blocks[0][1]))
+		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, block))
 		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment",
 			"fragment.go"): file}})
 		if err != nil {
