@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,10 @@ import (
 // ErrQueueNotFound is returned by [Check] and [CheckRoute] for a queue that does not exist. Declare it, or check the
 // virtual host of the connection.
 var ErrQueueNotFound = broker.ErrNotFound
+
+// ErrRefused is wrapped by [Declare] and [Repartition] if the queue has another number of partitions or none, or is in
+// use. The error says what to do.
+var ErrRefused = errors.New("refused")
 
 // Need is what consumers need of the queue they retry from.
 type Need struct {

@@ -36,8 +36,8 @@ func partitionSteps(s Spec, hash string) []step {
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
-		return "", fmt.Errorf("%q exists as a queue, with %d messages: delete it, or choose another name", s.Queue,
-			q.Messages)
+		return "", fmt.Errorf("%w: %q exists as a queue, with %d messages: delete it, or choose another name", ErrRefused,
+			s.Queue, q.Messages)
 	}
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
@@ -50,9 +50,9 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	}
 	if same != broker.Yes {
 		if left, err := partitionLeft(ctx, conn, s.Queue); left != "" || err != nil {
-			return "", cmp.Or(err, fmt.Errorf("%q exists and the exchange %q does not: the queue has another number of "+
-				"partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and repartition "+
-				"the queue as docs/partitions.md says", left, chooser))
+			return "", cmp.Or(err, fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another "+
+				"number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and "+
+				"repartition the queue as docs/partitions.md says", ErrRefused, left, chooser))
 		}
 		return kind, forgetChoosers(ctx, conn, s)
 	}

@@ -34,7 +34,7 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	before := s
 	n, err := broker.PartitionsOf(ctx, conn, s.Queue)
 	if before.Partitions = n; n == 0 && err == nil {
-		err = errors.New("it has no partitions; declare it with them")
+		err = fmt.Errorf("%w: it has no partitions; declare it with them", ErrRefused)
 	}
 	if err != nil {
 		return err
@@ -102,7 +102,8 @@ func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (al
 		case found == broker.No && all >= n:
 			return all, nil
 		case q.Messages+q.Consumers > 0:
-			return all, fmt.Errorf("%s: stop the publishers, let the consumers empty all partitions, and stop them", inUse(q))
+			return all, fmt.Errorf("%w: %s: stop the publishers, let the consumers empty all partitions, and stop them",
+				ErrRefused, inUse(q))
 		}
 	}
 }

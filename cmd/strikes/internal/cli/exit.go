@@ -83,7 +83,8 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &refused):
 		return refusalCode(refused.Findings)
-	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
+	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, topology.ErrRefused),
+		errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
 		return storeCode(store.Fault)

@@ -32,6 +32,7 @@ func TestExitCode(t *testing.T) {
 		{"a bad queue of which not all is shown",
 			&topology.RefusedError{Findings: []topology.Finding{{Code: inspect.CodeDenied}, {Code: "x"}}}, 2},
 		{"no such queue", fmt.Errorf("x: %w", topology.ErrQueueNotFound), 2},
+		{"another number of partitions", fmt.Errorf("x: %w", topology.ErrRefused), 2},
 		{"declared otherwise", &amqp.Error{Code: amqp.PreconditionFailed, Server: true}, 2},
 		{"no such exchange", &amqp.Error{Code: amqp.NotFound, Server: true}, 2},
 		{"publish to no such exchange", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.NotFound}, 2},
