@@ -63,13 +63,17 @@ func (s *Store) failed(err error) error {
 	if do != "" {
 		err = fmt.Errorf("%w; %s", err, do)
 	}
-	if s.secret != "" && strings.Contains(err.Error(), s.secret) {
-		err = redacted{err, strings.ReplaceAll(err.Error(), s.secret, "(password)")}
+	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()) // pgx puts each address on a line
+	if s.secret != "" {
+		text = strings.ReplaceAll(text, s.secret, "(password)")
+	}
+	if text != err.Error() {
+		err = redacted{err, text}
 	}
 	return &counter.StoreError{Fault: fault, Err: err}
 }
 
-// redacted is an error whose text had a password.
+// redacted is an error whose text had a password, or several lines.
 type redacted struct {
 	error
 	text string
