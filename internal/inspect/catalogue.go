@@ -437,7 +437,8 @@ var catalogue = map[string]text{
 	CodeStoreDenied: {
 		Error, "{reason}",
 		notCounted,
-		"give the user and password that the store knows, with --store-url or REDIS_URL",
+		"run the command that the reason names, or give the user and password that the store knows, with --store-url or " +
+			"REDIS_URL",
 	},
 	CodeNoDatabase: {
 		Error, "{reason}",
