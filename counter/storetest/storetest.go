@@ -155,6 +155,8 @@ func testExpiry(t *testing.T, k keeper) {
 		docs = append(docs, counter.Doc{Name: "r:stays", Data: "x", Expires: late})
 		k.save(t, counter.Change{Docs: docs, Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 3, Expires: late},
 			{Doc: "tombstones", Field: "count", By: -1, Expires: soon}}})
+		k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m", Expires: soon}}})
+		k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Expires: late}}}) // keeps its members
 		_, kept := k.load(t, "r:a", "r:stays", "tombstones")
 		for i, want := range []time.Time{soon, late, late} {
 			if d := want.Sub(kept[i].Expires).Abs(); d > 100*time.Millisecond {
@@ -169,6 +171,9 @@ func testExpiry(t *testing.T, k keeper) {
 			if got := k.save(t, counter.Change{Docs: []counter.Doc{{Name: name, Data: data[1]}}}); !got[0] {
 				t.Errorf("%s is taken for one that exists", name)
 			}
+		}
+		if n, err := k.Count(t.Context(), someQueue, "s", 0); n != 1 || err != nil {
+			t.Errorf("a set that was to be kept has %d members, %v", n, err)
 		}
 		if _, kept = k.load(t, "r:stays", "tombstones"); kept[0].Data != "x" ||
 			kept[1].Data != counter.AddTo("", counter.Sum{Field: "count", By: 2}) {
