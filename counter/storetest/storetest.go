@@ -82,7 +82,8 @@ func testDocuments(t *testing.T, k keeper) {
 			d.Data = data[0]
 			write := counter.Change{Docs: []counter.Doc{d}}
 			want := []bool{true, false, true} // the second finds the document that the first wrote; the third does not conflict
-			if got := k.save(t, write, write, counter.Change{Docs: []counter.Doc{{Name: "r:third", Any: true}}}); !slices.Equal(got, want) {
+			other := counter.Change{Docs: []counter.Doc{{Name: "r:third", Any: true}}}
+			if got := k.save(t, write, write, other); !slices.Equal(got, want) {
 				t.Errorf("%s: saved %v, want %v", name, got, want)
 			}
 			_, docs = k.load(t, name)
