@@ -78,6 +78,26 @@ func TestRepartition(t *testing.T) {
 	}
 }
 
+// TestRepartitionWithoutAPartition: one that is missing, as after a change that was cut off, stops no change.
+func TestRepartitionWithoutAPartition(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 5)
+	conn := dialBroker(t)
+	if err := broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(broker.Partition(s.queue, 4), false, false, false)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	deleteLater(broker.HashExchange(s.queue, 2))
+	if err := topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
+		t.Error(err)
+	}
+	if found, q, err := broker.FindQueue(t.Context(), conn, broker.Partition(s.queue, 2)); found != broker.No {
+		t.Errorf("partition %q is left: %v", q.Name, err)
+	}
+}
+
 // sound checks the topology of the queue.
 func (s *shared) sound() {
 	s.t.Helper()

@@ -74,21 +74,22 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		}
 		return errors.Join(err, restoreErr)
 	}
-	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		for i := all - 1; i >= s.Partitions; i-- { // quorum queues know no if-empty
-			q, err := broker.Passive(ch, broker.Partition(s.Queue, i))
-			if err == nil && q.Messages+q.Consumers > 0 {
-				err = fmt.Errorf("the queue has the new number, and %s, so it is left: drain and delete it", inUse(q))
-			}
-			if err == nil {
-				_, err = ch.QueueDelete(q.Name, false, false, false)
-			}
-			if err != nil {
-				return err
-			}
+	for i := all - 1; i >= s.Partitions; i-- { // quorum queues know no if-empty
+		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, i))
+		if err == nil && q.Messages+q.Consumers > 0 {
+			err = fmt.Errorf("the queue has the new number, and %s, so it is left: drain and delete it", inUse(q))
 		}
-		return nil
-	})
+		if err == nil && found == broker.Yes {
+			err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+				_, err := ch.QueueDelete(q.Name, false, false, false)
+				return err
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atRest returns an error if a partition has messages or consumers, else the number of partitions. That is more than n
