@@ -98,6 +98,29 @@ func TestRepartitionWithoutAPartition(t *testing.T) {
 	}
 }
 
+// TestRepartitionCutOff: where a change was cut off with a message in a partition, the same number may be declared, and
+// then the message is handled.
+func TestRepartitionCutOff(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 3)
+	s.publish("a 1")
+	if err := broker.OnChannel(t.Context(), dialBroker(t), func(ch *amqp.Channel) error {
+		return ch.ExchangeDelete(broker.HashExchange(s.queue, 3), false, false)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{4, 3} {
+		err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: s.queue, Partitions: n})
+		if (err == nil) != (n == 3) {
+			t.Errorf("%d partitions: %v", n, err)
+		}
+	}
+	s.sound()
+	if n := s.depth(); n != 1 {
+		t.Errorf("%d messages are in the partitions, want 1", n)
+	}
+}
+
 // sound checks the topology of the queue.
 func (s *shared) sound() {
 	s.t.Helper()

@@ -49,7 +49,7 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 		kind = broker.ModulusHash
 	}
 	if same != broker.Yes {
-		if left, err := partitionLeft(ctx, conn, s.Queue); left != "" || err != nil {
+		if left, err := partitionLeft(ctx, conn, s); left != "" || err != nil {
 			return "", cmp.Or(err, fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another "+
 				"number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and "+
 				"repartition the queue as docs/partitions.md says", ErrRefused, left, chooser))
@@ -69,13 +69,14 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	return "", err
 }
 
-// partitionLeft names a partition that exists, of whatever number of them; empty if there is none.
-func partitionLeft(ctx context.Context, conn *amqp.Connection, queue string) (string, error) {
-	n, err := broker.PartitionsOf(ctx, conn, queue)
-	for i := 0; i < n && err == nil; i++ {
+// partitionLeft names a partition that exists, of another number of them; empty if there is none. If no exchange chooses
+// among the partitions, because a change was cut off, they are as many as exist. Their messages may need consumers.
+func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
+	n, err := broker.PartitionsOf(ctx, conn, s.Queue)
+	for i := 0; i < n && n != s.Partitions && err == nil; i++ {
 		var found broker.Answer
-		if found, _, err = broker.FindQueue(ctx, conn, broker.Partition(queue, i)); found != broker.No {
-			return broker.Partition(queue, i), broker.UnlessRefused(err)
+		if found, _, err = broker.FindQueue(ctx, conn, broker.Partition(s.Queue, i)); found != broker.No {
+			return broker.Partition(s.Queue, i), broker.UnlessRefused(err)
 		}
 	}
 	return "", err
