@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -14,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
@@ -189,6 +191,14 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	if blocked > 0 {
 		return cli.Misusef("queue %s has %s, whose messages would come into other partitions; strikes lane list %s shows "+
 			"them", term.Shown(spec.Queue), printable.Plural(blocked, "blocked lane"), shell.Operands(spec.Queue))
+	}
+	processes, err := store.Admin().Consumers(ctx, b.VHost, spec.Queue)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(processes, func(c counter.ConsumerState) bool { return c.Paused }) {
+		return cli.Misusef("queue %s is paused, and its processes would go on with the former number: stop them first, or, "+
+			"if they were killed, wait a minute", term.Shown(spec.Queue))
 	}
 	need := inspect.Need{Management: d.ManagementURL}
 	if gone := partitions[min(spec.Partitions, n):]; len(gone) > 0 && need.Management == "" {
