@@ -60,7 +60,10 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 			ch.ExchangeDelete(broker.HashExchange(s.Queue, s.Partitions), false, false))
 	}
 	if err = broker.OnChannel(ctx, conn, forget); err == nil {
-		if _, err = atRest(ctx, conn, s.Queue, n); err == nil { // no message arrives any more
+		for i := 0; i < all && err == nil; i++ {
+			err = arrived(ctx, conn, broker.Partition(s.Queue, i))
+		}
+		if err == nil {
 			err = declare(ctx, conn, partitionSteps(s, kind))
 		}
 	}
@@ -107,6 +110,38 @@ func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (al
 				ErrRefused, inUse(q))
 		}
 	}
+}
+
+// arrived returns an error if a partition to which nothing is routed any more has messages or consumers. A quorum queue
+// counts a message only once it is on its disk. The begin of a consumer is written after all messages before it.
+func arrived(ctx context.Context, conn *amqp.Connection, partition string) error {
+	if found, _, err := broker.FindQueue(ctx, conn, partition); found == broker.No || err != nil {
+		return err
+	}
+	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		const tag = "strikes-repartition"
+		if err := ch.Qos(1, 0, false); err != nil {
+			return err
+		}
+		deliveries, err := ch.Consume(partition, tag, false, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		q, err := broker.Passive(ch, partition)
+		if err == nil {
+			err = ch.Cancel(tag, false)
+		}
+		if err != nil {
+			return err
+		}
+		for range deliveries { // it returns with the channel
+			q.Messages++
+		}
+		if q.Consumers--; q.Messages+q.Consumers > 0 {
+			return fmt.Errorf("%s, which arrived meanwhile: stop the publishers and consumers, and run this again", inUse(q))
+		}
+		return nil
+	})
 }
 
 func inUse(q amqp.Queue) string {
