@@ -138,7 +138,8 @@ func arrived(ctx context.Context, conn *amqp.Connection, partition string) error
 			q.Messages++
 		}
 		if q.Consumers--; q.Messages+q.Consumers > 0 {
-			return fmt.Errorf("%s, which arrived meanwhile: stop the publishers and consumers, and run this again", inUse(q))
+			return fmt.Errorf("%w: %s, which arrived meanwhile: stop the publishers and consumers, and run this again",
+				ErrRefused, inUse(q))
 		}
 		return nil
 	})
