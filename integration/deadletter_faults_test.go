@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -58,7 +59,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 		}
 		const n = 50
 		q := withDeadLetters(t, queue, n)
-		q.Records = dialStore(t, store.URL).Admin()
+		q.Records = dialStore(t, servertest.Patient(t, store.URL)).Admin()
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {

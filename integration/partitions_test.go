@@ -188,6 +188,7 @@ func (s *shared) replay(ids ...string) {
 	s.mu.Lock()
 	s.fails, s.handled = func(string, string) error { return nil }, nil
 	s.mu.Unlock()
+	s.eventually("the dead letters", func() bool { return queueDepth(s.t, s.queue+".dlq") == len(ids) })
 	q, err := deadletter.Open(s.t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
 		Dial: dialer(s.t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(s.t)})
 	if err != nil {
