@@ -23,8 +23,8 @@ type BlockedLane struct {
 	Messages int       // not handled, the one that blocks the lane included
 }
 
-// Lanes returns the blocked lanes of a queue, longest blocked first. Those that were blocked in the same millisecond have
-// a fixed order.
+// Lanes returns the blocked lanes of a queue, longest blocked first. Those that were blocked in the same millisecond
+// have a fixed order.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
 	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }

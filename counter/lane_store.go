@@ -35,8 +35,8 @@ func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int
 	})
 }
 
-// laneChange returns the change that a step of a lane saves. Once a day it renews the lane's document with all places of
-// the lane, so that no place expires before the document.
+// laneChange returns the change that a step of a lane saves. Once a day it renews the lane's document with all
+// places of the lane, so that no place expires before the document.
 func laneChange(d Doc, lane rules.Lane, change rules.LaneChange, now time.Time) Change {
 	if !change.Save {
 		return Change{}

@@ -27,8 +27,8 @@ type changeVerb struct {
 	check       func(ctx context.Context, queue string) error // before a change is planned; nil: none
 }
 
-// addChange adds the flags of a change that may ask a question. The help says what is done, and for each of what --json
-// prints an object.
+// addChange adds the flags of a change that may ask a question. The help of --dry-run has done, such as "forgotten".
+// That of --json has each: with " an id" it prints an object for each id.
 func (c *changeVerb) addChange(cmd *cobra.Command, done, each string) {
 	c.addDryRun(cmd, done)
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")

@@ -224,7 +224,7 @@ func (p *plumbing) close() {
 // tailBytes leaves room for the exit status in a record's reason (counter.MaxReason).
 const tailBytes = 900
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	kept []byte
 	cut  bool

@@ -157,7 +157,7 @@ func withCode(err error) error {
 type wanted struct {
 	ids   []string
 	group string          // key
-	found map[string]bool // by id and fingerprint of what was seen
+	found map[string]bool // the ids and fingerprints of the messages that were seen
 	any   bool
 	all   bool // nothing was asked for in particular
 }

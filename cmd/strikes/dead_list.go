@@ -291,7 +291,7 @@ func storeAnswers(recorded, ready int) bool {
 	return ready < 0 || ready > searched && recorded >= ready-ready/10
 }
 
-// provenance says where groups come from, as of when, and what the store lacks.
+// provenance names the source of the groups, its time, and the dead letters that the store does not have.
 func (q *dlq) provenance(recorded int, now time.Time) string {
 	from := "from the store's records at " + now.UTC().Format(time.RFC3339)
 	switch {

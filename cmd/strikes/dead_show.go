@@ -168,7 +168,7 @@ func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *se
 	return s, nil
 }
 
-// each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
+// each calls show for the messages that are found, or else for their records, and returns a remark on unread messages.
 func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
 	if s.unread {
 		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all",
@@ -226,7 +226,7 @@ func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (re
 	return "", s.q.fail(cause)
 }
 
-// kept is what the store knows of the dead letters of one id.
+// kept has the store's records of the dead letters of one id.
 type kept struct {
 	dead    *deadletter.Message // the newest that was neither replayed nor dropped; nil: none
 	removed *deadletter.Message // the newest that was; nil: none

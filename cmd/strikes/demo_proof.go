@@ -99,7 +99,7 @@ func handledAgain(all []ledgerEntry, killed map[int]bool) map[string]int {
 	return again
 }
 
-// evidence is what the broker, the store and the ledger hold once all consumers have ended.
+// evidence is read from the broker, the store and the ledger once all consumers have ended.
 type evidence struct {
 	left           int            // messages in the queue
 	dead           []string       // dead letters

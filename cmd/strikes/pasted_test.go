@@ -204,8 +204,8 @@ func removePolicy(t *testing.T, api, queue string) {
 	}
 }
 
-// nobody is the URL of no broker: a test that uses it does not depend on one that the environment names.
-const nobody = "amqp://127.0.0.1:1/"
+// noBroker is the URL of no broker: a test that uses it does not depend on one that the environment names.
+const noBroker = "amqp://127.0.0.1:1/"
 
 // TestNamesStayAsTheyAre: what was typed comes back as it was typed.
 func TestNamesStayAsTheyAre(t *testing.T) {
@@ -214,7 +214,7 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	for _, name := range oddNames {
 		var out output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
-			[]string{"strikes", "limit", "get", "--store-url", store, "--amqp-url", nobody, "--vhost", "/", "--", name})
+			[]string{"strikes", "limit", "get", "--store-url", store, "--amqp-url", noBroker, "--vhost", "/", "--", name})
 		if code != cli.ExitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, &out)
 		}

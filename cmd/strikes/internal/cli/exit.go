@@ -135,7 +135,7 @@ func ReplyCode(code int) int {
 	return ExitFailed
 }
 
-// Complaint is what is said of an error at the end of a command; empty if there is none.
+// Complaint returns the text of an error that ends a command; empty if it needs none.
 func Complaint(cmd *cobra.Command, err error) string {
 	var refused *topology.RefusedError
 	var field *setting.FieldError
