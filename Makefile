@@ -143,6 +143,9 @@ client-python-bench: rabbitmq redis python ## compare the speed of clients/pytho
 soak: rabbitmq redis ## run 20,000 messages through faults and check the end of each; flags in SOAK, such as -cluster
 	@go run ./integration/lab soak $(SOAK)
 
+soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK, such as -outage 1m
+	@for type in quorum classic; do go run ./integration/lab soak -outage 10m -type $$type $(SOAK) || exit 1; done
+
 soak-partitions: rabbitmq redis ## share 100,000 messages of 500 keys among processes that join, stop, freeze and are killed; a soak in JSON in PARTITIONS
 	@STRIKES_PARTITIONS='$(or $(PARTITIONS),{"Messages":100000,"Keys":500,"Partitions":8,"Processes":4,"Faults":100,"Freeze":12000000000,"Outage":10000000000})' \
 		go test ./integration -run '^TestPartitionFleet$$' -v -timeout 60m

@@ -20,7 +20,7 @@ const Heartbeat = 2 * time.Second
 // Kind is one kind of trouble. Do begins it, and ends it before it returns.
 type Kind struct {
 	Name        string
-	needs       string        // what it has to itself: seats, broker, store, producer; empty: nothing
+	needs       string        // what it has to itself: seats, broker, store, producer, dependency; empty: nothing
 	least, most time.Duration // that it lasts; no least: a quarter of most
 	Do          func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
 }
@@ -61,8 +61,11 @@ type Injector struct {
 	Queues   []string // that the broker serves again when a fault of it is over
 	Store    *rig.Store
 	Producer fleet.Links // of the program that publishes
-	Say      func(format string, args ...any)
-	Rnd      *rand.Rand
+
+	Dependency *rig.Dependency // that handlers call; nil: they call none
+
+	Say func(format string, args ...any)
+	Rnd *rand.Rand
 
 	due    chan Fault
 	failed chan error
@@ -116,8 +119,11 @@ func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	in.Say("fault: %s", f.Name)
 	in.Log.Write(ledger.Event{Kind: ledger.Fault, Fault: f.Name})
 	err := f.Do(in, ctx, in.Fleet.Seats[f.Seat], in.lasts(f.Kind))
-	if f.needs == "broker" {
+	switch f.needs {
+	case "broker":
 		err = errors.Join(err, in.Broker.Recovered(ctx, in.Queues...))
+		fallthrough
+	case "dependency":
 		in.Log.Write(ledger.Event{Kind: ledger.FaultOver, Fault: f.Name})
 	}
 	if err == nil || err == fleet.ErrNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped

@@ -61,6 +61,15 @@ var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second
 		return all
 	})}
 
+// DependencyAway cuts the dependency off. No handler that calls it can succeed meanwhile.
+var DependencyAway = Kind{Name: ledger.DependencyAway, needs: "dependency",
+	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
+		in.Dependency.Away(true)
+		pause.For(ctx, lasts)
+		in.Dependency.Away(false)
+		return nil
+	}}
+
 // BrokerKill kills a node of the broker and starts it again.
 var BrokerKill = Kind{Name: ledger.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
 	func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {

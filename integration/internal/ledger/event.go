@@ -8,21 +8,23 @@ type Kind string
 
 // Recorded by a consumer process, or of it.
 const (
-	Opened  Kind = "opened"  // a session; Session numbers it
-	Lost    Kind = "lost"    // that session is gone, and this process did not close it
-	Asked   Kind = "asked"   // the step BEGUN is about to be sent: from here on the attempt may be counted
-	Began   Kind = "began"   // a run of the handler
-	Ended   Kind = "ended"   // it returned; Outcome says what
-	Decided Kind = "decided" // a delivery was dead-lettered, or is about to be
-	Copied  Kind = "copied"  // a message is published again to retry it: Copy names the new one, Token the one before
-	Exited  Kind = "exited"  // the process is gone; Err says how, if it did not stop as told
+	Opened Kind = "opened" // a session; Session numbers it
+	Lost   Kind = "lost"   // that session is gone, and this process did not close it
+	Asked  Kind = "asked"  // the step BEGUN is about to be sent: from here on the attempt may be counted
+	Began  Kind = "began"  // a run of the handler
+	Ended  Kind = "ended"  // it returned; Outcome says what
+	// Uncounted says that a failed attempt was not counted: no message succeeded
+	Uncounted Kind = "uncounted"
+	Decided   Kind = "decided" // a delivery was dead-lettered, or is about to be
+	Copied    Kind = "copied"  // a message is published again to retry it: Copy names the new one, Token the one before
+	Exited    Kind = "exited"  // the process is gone; Err says how, if it did not stop as told
 )
 
 // Recorded by the program that sets up the processes.
 const (
 	Published Kind = "published"  // Outcome says how
 	Fault     Kind = "fault"      // injected; Fault names it
-	FaultOver Kind = "fault-over" // a fault of the broker is over; Fault names it
+	FaultOver Kind = "fault-over" // a fault of the broker or the dependency is over; Fault names it
 	Forgot    Kind = "forgot"     // the store has lost everything
 	Quiet     Kind = "quiet"      // faults are over and all is published
 	Drained   Kind = "drained"    // the queue is empty and has no consumer
@@ -80,10 +82,12 @@ const (
 	Abandon = "abandon" // ignore the deadline, and kill the process later, each time
 )
 
-// Faults that a rule knows. BrokerKill may take back an ack that had reached the broker. After either the broker starts
-// anew. EndpointDied is no fault that was injected, but the end of the endpoint that requests go to.
+// Faults that a rule knows. BrokerKill may take back an ack that had reached the broker. After BrokerKill and
+// BrokerRestart the broker starts anew. EndpointDied is no fault that was injected, but the end of the endpoint that
+// requests go to. During DependencyAway no handler can succeed.
 const (
-	BrokerKill    = "broker-kill"
-	BrokerRestart = "broker-restart"
-	EndpointDied  = "endpoint-died"
+	BrokerKill     = "broker-kill"
+	BrokerRestart  = "broker-restart"
+	EndpointDied   = "endpoint-died"
+	DependencyAway = "dependency-away"
 )

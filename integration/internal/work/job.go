@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -41,7 +42,7 @@ func (j Job) Body() []byte {
 	return b
 }
 
-// ErrJob is wrapped by the error of Run if the job is to fail.
+// ErrJob is wrapped by the error of Run if the job is to fail, and by that of Call.
 var ErrJob = errors.New("the job says so")
 
 const (
@@ -80,6 +81,30 @@ func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func
 		kill()
 	}
 	return ErrJob // Poison; Panic is left to the caller
+}
+
+const callTimeout = 2 * time.Second
+
+// Call calls the service at a URL that a handler needs. Its error wraps ErrJob, unless ctx is done. An empty URL names
+// no service.
+func Call(ctx context.Context, url string) error {
+	if url == "" {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(limited, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrJob, err)
+	}
+	return response.Body.Close()
 }
 
 // outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is

@@ -5,9 +5,9 @@
 //
 // Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
 // broker is killed and started, the replies of the store are lost. Another part has a message that kills its process.
-// Another one counts what is handled out of order. The last one measures the speed without faults. Consumers are
-// processes that write down each attempt; a judge compares that with what is in the queues at the end. A way that does
-// not drain in time is stopped.
+// Another one counts what is handled out of order. In another one a service that the handlers call is away. The last
+// one measures the speed without faults. Consumers are processes that write down each attempt; a judge compares that
+// with what is in the queues at the end. A way that does not drain in time is stopped.
 //
 // RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
 package compare
@@ -36,13 +36,13 @@ type config struct {
 	messages, faults   int
 	only, types, parts []string
 	seed               uint64
-	patience           time.Duration
+	patience, away     time.Duration
 	broker             rig.Options
 	keep               string
 }
 
 func parseFlags(args []string) (config, error) {
-	c := config{types: []string{ways.Classic, ways.Quorum}, parts: []string{inOrder, withKiller, underFaults, speed}}
+	c := config{types: []string{ways.Classic, ways.Quorum}, parts: slices.Clone(allParts)}
 	for _, w := range ways.All {
 		c.only = append(c.only, w.Name)
 	}
@@ -52,10 +52,11 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.faults, "faults", 12, "`NUMBER` of faults")
 	f.Func("only", "the ways `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", list(&c.only))
 	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", list(&c.types))
-	f.Func("parts", "`PART,…` of order, killer, faults, speed (default all)", list(&c.parts))
+	f.Func("parts", "`PART,…` of "+strings.Join(allParts, ", ")+" (default all)", list(&c.parts))
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.DurationVar(&c.patience, "patience", 16*time.Second,
 		"how long a way may take to drain after the last fault; half as long for a killer")
+	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
 	c.broker.Flags(f, "queues whose names begin with compare-")
 	f.StringVar(&c.keep, "keep", "", "leave the histories in this new `directory`")
 	if err := f.Parse(args); err != nil {
@@ -86,12 +87,12 @@ func (c config) validate() error {
 		}
 	}
 	for _, name := range c.parts {
-		if !slices.Contains([]string{inOrder, withKiller, underFaults, speed}, name) {
-			return fmt.Errorf("-parts: no part %q; want some of order, killer, faults, speed", name)
+		if !slices.Contains(allParts, name) {
+			return fmt.Errorf("-parts: no part %q; want some of %s", name, strings.Join(allParts, ", "))
 		}
 	}
-	if c.messages < 20 || c.faults < 0 || c.patience < time.Second {
-		return errors.New("-messages must be 20 at least, -faults not negative, -patience 1s at least")
+	if c.messages < 20 || c.faults < 0 || c.patience < time.Second || c.away < time.Second {
+		return errors.New("-messages must be 20 at least, -faults not negative, -patience and -away 1s at least")
 	}
 	return c.broker.Validate()
 }
@@ -114,6 +115,8 @@ type lab struct {
 	broker *rig.Broker
 	store  *rig.Store
 	kinds  []faults.Kind // a dozen faults, which come in any order
+
+	dependency *rig.Dependency // that the handlers of the part outage call
 }
 
 func compare(ctx context.Context, c config, out io.Writer) (err error) {
@@ -131,6 +134,10 @@ func compare(ctx context.Context, c config, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.store.Close()) }()
+	if l.dependency, err = rig.OpenDependency(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.dependency.Close()) }()
 	if l.kinds, err = rotation(l.broker); err != nil {
 		return err
 	}

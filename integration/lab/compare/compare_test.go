@@ -45,9 +45,16 @@ func TestCompare(t *testing.T) {
 	}
 	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s",
 		"-amqp", url}
+	const lost, innocents, goodDead, resumed = 2, 7, 3, 7
 	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
 	maps.Copy(rows, small(t, append(args, "-only", "delivery-limit,strikes", "-parts", "killer,faults")))
-	const lost, innocents = 2, 7
+	away := small(t, append(args, "-only", "incr,strikes-breaker", "-parts", "outage", "-away", "4s"))
+	if got := away["incr"]; got == nil || got[goodDead] == "0" {
+		t.Errorf("the loop without a breaker dead-lettered no good message in an outage: %q", away)
+	}
+	if got := away["strikes-breaker"]; got == nil || got[lost] != "0" || got[goodDead] != "0" || got[resumed] == "no" {
+		t.Errorf("with a breaker a good message was dead-lettered in an outage, or none succeeded after it: %q", away)
+	}
 	if got := rows["bare"]; got == nil || got[lost] == "0" {
 		t.Errorf("the loop that acks failures lost nothing: %q", rows)
 	}
@@ -132,8 +139,7 @@ func TestFlags(t *testing.T) {
 	servertest.Long(t)
 	for _, args := range []string{
 		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x",
-		"-broker-kill x -broker-start y",
-		"more",
+		"-broker-kill x -broker-start y", "-away 0s", "more",
 	} {
 		if _, err := parseFlags(strings.Fields(args)); err == nil {
 			t.Errorf("%s is accepted", args)
@@ -152,6 +158,7 @@ func TestShownColumns(t *testing.T) {
 	for parts, want := range map[string]string{
 		"speed":        "0% /S, 10% /S",
 		"killer":       "LOST, INNOCENTS, KILLER",
+		"outage":       "LOST, GOOD-DEAD, ATTEMPTS, RESUMED",
 		"order,killer": "LOST, INNOCENTS, INVERSIONS, KILLER",
 	} {
 		c, err := parseFlags([]string{"-parts", parts})

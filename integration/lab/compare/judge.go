@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,12 @@ type verdict struct {
 	drained    bool
 	killed     int  // processes, by killers
 	killerDead bool // no killer is left
+
+	good     int // messages that fail only while the dependency is away
+	attempts int // that began while it was away
+	// from its return to the next success in the first process, and in the last one that has another success
+	resumed, resumedAll time.Duration
+	goesOn              bool // there was a success after its return
 }
 
 // story is what happened to one message.
@@ -47,7 +54,9 @@ func judge(events []ledger.Event, limit int) verdict {
 	stories, v := map[string]*story{}, verdict{killerDead: true}
 	var first, last, gone time.Time
 	var away time.Duration
+	o := absence{resumed: map[int]time.Duration{}}
 	for _, e := range events {
+		o.add(e)
 		s := stories[e.ID]
 		switch {
 		case e.Kind == ledger.Published:
@@ -88,7 +97,32 @@ func judge(events []ledger.Event, limit int) verdict {
 	}
 	v.inversions = inversions(all)
 	v.requeues = worstSecond(all)
+	v.attempts = o.attempts
+	if v.goesOn = len(o.resumed) > 0; v.goesOn {
+		all := slices.Sorted(maps.Values(o.resumed))
+		v.resumed, v.resumedAll = all[0], all[len(all)-1]
+	}
 	return v
+}
+
+// absence is the time in which the dependency was away.
+type absence struct {
+	from, to time.Time
+	attempts int
+	resumed  map[int]time.Duration // by process: from the dependency's return to its next success
+}
+
+func (o *absence) add(e ledger.Event) {
+	switch _, did := o.resumed[e.Process]; {
+	case e.Kind == ledger.Fault && e.Fault == ledger.DependencyAway:
+		o.from = e.At
+	case e.Kind == ledger.FaultOver && e.Fault == ledger.DependencyAway:
+		o.to = e.At
+	case e.Kind == ledger.Began && !o.from.IsZero() && o.to.IsZero():
+		o.attempts++
+	case e.Kind == ledger.Ended && e.Outcome == ledger.OK && !o.to.IsZero() && !did:
+		o.resumed[e.Process] = e.At.Sub(o.to)
+	}
 }
 
 func (s *story) find(e ledger.Event) {
@@ -140,6 +174,7 @@ func (v *verdict) count(s *story, limit int) {
 	}
 	switch s.do {
 	case ledger.Succeed:
+		v.good++
 		if s.dead {
 			v.innocents++
 		}

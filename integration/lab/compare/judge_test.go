@@ -91,11 +91,41 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := judge(happen(tc.do, tc.what...), 2)
 			tc.want.killerDead = name != "a killer that is left"
-			got.took = 0
+			got.took, got.good = 0, 0
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("want -, got +\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestJudgeOfAnOutage: the first message succeeds before the dependency is away, the second one in a second process
+// after it, and the third one is dead-lettered meanwhile.
+func TestJudgeOfAnOutage(t *testing.T) {
+	servertest.Long(t)
+	events := happen(map[string]string{"a": ledger.Succeed, "b": ledger.Succeed, "c": ledger.Succeed},
+		[2]string{"began", "a"}, [2]string{"ok", "a"}, [2]string{string(ledger.Fault), ""},
+		[2]string{"began", "b"}, [2]string{"fail", "b"}, [2]string{"began", "c"}, [2]string{"fail", "c"},
+		[2]string{string(ledger.FaultOver), ""}, [2]string{"dead", "c"}, [2]string{"began", "b"}, [2]string{"ok", "b"},
+		[2]string{"began", "a"}, [2]string{"ok", "a"})
+	for i := range events {
+		switch {
+		case strings.HasPrefix(string(events[i].Kind), string(ledger.Fault)):
+			events[i].Fault = ledger.DependencyAway
+		case events[i].ID == "b":
+			events[i].Process = 2
+		}
+	}
+	got := judge(events, 4)
+	if got.innocents != 1 || got.good != 3 || got.attempts != 2 || !got.goesOn || got.resumed != 3*time.Millisecond ||
+		got.resumedAll != 5*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+	if text := resumption(&got); text != "0.0 / 0.0 s" {
+		t.Errorf("resumed: %q", text)
+	}
+	if got := judge(events[:len(events)-4], 4); got.goesOn || resumption(&got) != "no success" {
+		t.Errorf("without a success after it: %+v", got)
 	}
 }
 

@@ -33,6 +33,7 @@ type part struct {
 	concurrency int
 	prefetch    int
 	order       bool
+	calls       bool          // each handler calls the dependency
 	within      time.Duration // to drain, after the last fault
 	idle        time.Duration // without an attempt: an empty queue is drained then, and late dead letters have come
 }
@@ -49,8 +50,11 @@ const (
 	underFaults = "faults"
 	withKiller  = "killer"
 	inOrder     = "order"
+	outage      = "outage"
 	speed       = "speed"
 )
+
+var allParts = []string{inOrder, withKiller, underFaults, outage, speed}
 
 // runs are the parts with processes, in the order in which they run.
 func (c config) runs(kinds []faults.Kind) []part {
@@ -59,11 +63,14 @@ func (c config) runs(kinds []faults.Kind) []part {
 		kinds:  onProcesses(kinds), processes: 2, concurrency: 1, prefetch: 1, order: true}
 	killer := part{name: withKiller, messages: max(c.messages/20, 20), mix: mix{killers: 1, fastest: 5, spread: 20},
 		processes: 3, concurrency: 4, prefetch: 10}
-	faults := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40},
+	hurt := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40},
 		faults: c.faults,
 		kinds:  kinds, processes: 3, concurrency: 4, prefetch: 10}
-	order.within, killer.within, faults.within = c.patience, c.patience/2, c.patience
-	all := []part{order, killer, faults}
+	away := part{name: outage, messages: c.messages + c.messages*3/97, mix: mix{poison: 0.03, fastest: 20, spread: 40},
+		faults: 1, kinds: []faults.Kind{faults.DependencyAway.Lasting(c.away)},
+		processes: 3, concurrency: 4, prefetch: 10, calls: true}
+	order.within, killer.within, hurt.within, away.within = c.patience, c.patience/2, c.patience, c.patience
+	all := []part{order, killer, hurt, away}
 	for i := range all {
 		all[i].idle = c.patience / 5
 	}
@@ -147,7 +154,7 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 		return v, err
 	}
 	r.faults = &faults.Injector{Log: r.log, Fleet: r.fleet, Broker: l.broker, Queues: r.queues.Names(), Store: l.store,
-		Say: func(string, ...any) {}, Rnd: rnd}
+		Dependency: l.dependency, Say: func(string, ...any) {}, Rnd: rnd}
 	if err := r.all(ctx, due); err != nil {
 		return v, errors.Join(err, context.Cause(ctx))
 	}
@@ -167,6 +174,9 @@ func (r *run) seat(ctx context.Context, w *ways.Way) error {
 		Way: w.Name, Queue: r.queues.Name, Processes: r.part.processes, Concurrency: r.part.concurrency,
 		Prefetch: r.part.prefetch, Order: r.part.order, Wait: retryWait,
 	}}
+	if r.part.calls {
+		of.Calls = r.lab.dependency.URL
+	}
 	for range of.Processes {
 		s, err := r.fleet.NewSeat(ctx, r.lab.broker, r.lab.store, nil)
 		if err != nil {

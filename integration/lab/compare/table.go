@@ -17,10 +17,10 @@ type column struct {
 	value func(*cell) string
 }
 
-// What is lost and who is innocent is of all parts with faults.
+// LOST adds up all parts with faults, and INNOCENTS all but the outage.
 var columns = []column{
-	{"LOST", 4, []string{inOrder, withKiller, underFaults}, func(c *cell) string {
-		return sum(func(v *verdict) int { return v.lost }, c.of(underFaults, withKiller, inOrder))
+	{"LOST", 4, []string{inOrder, withKiller, underFaults, outage}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.lost }, c.of(underFaults, withKiller, inOrder, outage))
 	}},
 	{"TWICE", 5, []string{underFaults}, func(c *cell) string {
 		return sum(func(v *verdict) int { return v.twice }, c.of(underFaults))
@@ -45,6 +45,14 @@ var columns = []column{
 	}},
 	{"DRAINED", -15, []string{underFaults}, func(c *cell) string { return drainTime(c.verdicts[underFaults]) }},
 	{"KILLER", -18, []string{withKiller}, func(c *cell) string { return killerEnd(c.verdicts[withKiller]) }},
+	{"GOOD-DEAD", 12, []string{outage}, func(c *cell) string {
+		v := c.verdicts[outage]
+		return fmt.Sprintf("%d of %d", v.innocents, v.good)
+	}},
+	{"ATTEMPTS", 8, []string{outage}, func(c *cell) string {
+		return sum(func(v *verdict) int { return v.attempts }, c.of(outage))
+	}},
+	{"RESUMED", -12, []string{outage}, func(c *cell) string { return resumption(c.verdicts[outage]) }},
 	{"0% /S", -14, []string{speed}, func(c *cell) string { return rate(c.rates.healthy, c.rates.ratio) }},
 	{"10% /S", -14, []string{speed}, func(c *cell) string { return rate(c.rates.failing, c.rates.failingTo) }},
 }
@@ -68,6 +76,9 @@ func (l *lab) head(out io.Writer) {
 		}
 		names = slices.Compact(slices.Sorted(slices.Values(names)))
 		first += fmt.Sprintf(", %d messages, %d faults of %s", l.messages, l.faults, strings.Join(names, ", "))
+	}
+	if slices.Contains(l.parts, outage) {
+		first += fmt.Sprintf(", the dependency away for %v", l.away)
 	}
 	fmt.Fprintln(out, first)
 	row(out, "WAY", "QUEUE", l.shown(), func(of column) string { return of.title })
@@ -121,6 +132,14 @@ func drainTime(v *verdict) string {
 		return fmt.Sprintf("%.1f s", v.took.Seconds())
 	}
 	return fmt.Sprintf("never: %d left", v.left)
+}
+
+// resumption says when the first process went on, and when the last one did.
+func resumption(v *verdict) string {
+	if !v.goesOn {
+		return "no success"
+	}
+	return fmt.Sprintf("%.1f / %.1f s", v.resumed.Seconds(), v.resumedAll.Seconds())
 }
 
 func killerEnd(v *verdict) string {

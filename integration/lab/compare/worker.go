@@ -19,6 +19,7 @@ type spec struct {
 	ways.Spec
 	History string
 	Number  int
+	Calls   string // URL of the dependency; empty: the handlers call none
 }
 
 // runWorker is a consumer process. It writes down what a handler does before it does it.
@@ -32,7 +33,7 @@ func runWorker(ctx context.Context, s spec) error {
 		return err
 	}
 	c := &ways.Client{
-		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) },
+		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s, d) },
 		Copies: func(d *amqp.Delivery, copied string) {
 			log.Write(ledger.Event{Kind: ledger.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
 		},
@@ -40,13 +41,15 @@ func runWorker(ctx context.Context, s spec) error {
 	return errors.Join(way.Work(ctx, c), log.Close())
 }
 
-func handle(log *ledger.Log, dir string, d *amqp.Delivery) error {
+func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	j, err := work.Read(d.Body)
 	if err != nil {
 		return err
 	}
 	log.Write(ledger.Event{Kind: ledger.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
-	err = do(j, dir)
+	if err = do(j, s.History); err == nil {
+		err = work.Call(context.Background(), s.Calls)
+	}
 	e := ledger.Event{Kind: ledger.Ended, ID: d.MessageId, Outcome: ledger.OK}
 	if err != nil {
 		e.Outcome = ledger.Failed

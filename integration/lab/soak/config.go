@@ -32,6 +32,7 @@ type config struct {
 	backlog               int
 	ordered               bool
 	lanes                 int
+	outage                time.Duration
 	broker                rig.Options
 	keep                  string
 	verbose               bool
@@ -75,6 +76,8 @@ func parseFlags(args []string) (config, error) {
 		"beforehand: check the order")
 	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in "+
 		"parallel; 1: one handler")
+	f.DurationVar(&c.outage, "outage", 0, "a service that all handlers call is away once, for so long; consumers have a "+
+		"breaker and the default backoff, 5 % of the messages always fail, and so do 25 in a row when the outage begins")
 	c.broker.Flags(f, "the queues soak and soak.dlq")
 	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
 		"a time and are cut off from each other")
@@ -97,6 +100,9 @@ func parseFlags(args []string) (config, error) {
 	}
 	if !given["faults"] && (c.storeFaults != "" || c.abandoned > 0) {
 		c.faults = 0
+	}
+	if c.outage != 0 {
+		c.settleOutage(given)
 	}
 	c = c.withDefaults()
 	return c, c.validate()
@@ -151,6 +157,10 @@ func (c config) validate() error {
 		return errors.New("-abandoned and -drops must not be negative")
 	case c.messages < 1 || c.processes < 1 || c.concurrency < 1 || c.maxRetries < 1:
 		return errors.New("-messages, -processes, -concurrency and -max-retries are 1 at least")
+	case c.outage < 0 || c.outage > 0 && (c.outage < leastOutage || c.treats() || c.ordered || c.broker.Cluster ||
+		!slices.Equal(c.languages, []string{inGo})):
+		return fmt.Errorf("-outage is %v, must be 0 or at least %v, for Go alone, and not for -ordered, -cluster or "+
+			"-store-faults", c.outage, leastOutage)
 	case c.lanes < 1 || c.lanes > 1 && !c.ordered:
 		return errors.New("-lanes is 1 at least, and for -ordered")
 	case c.faults < 0 || c.backlog < 0 || c.prefetch < 0:
@@ -188,5 +198,5 @@ func (c config) drainWithin() time.Duration {
 
 func (c config) promise() promise {
 	return promise{kind: c.kind, limit: c.maxRetries + 1, handlerTimeout: c.handlerTimeout, drainWithin: c.drainWithin(),
-		cluster: c.broker.Cluster, ordered: c.ordered, blind: slices.Contains(c.languages, inHTTP)}
+		cluster: c.broker.Cluster, ordered: c.ordered, blind: slices.Contains(c.languages, inHTTP), outage: c.outage > 0}
 }

@@ -24,6 +24,9 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 	if fault, ok := findStoreFault(cfg.storeFaults); ok && fault.directed != nil {
 		return planDirected(jobs)
 	}
+	if cfg.outage > 0 {
+		return planOutage(jobs, rnd)
+	}
 	for i := range jobs {
 		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: rnd.IntN(3), Lane: (i + 1) % cfg.lanes}
 		if cfg.plain {

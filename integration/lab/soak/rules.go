@@ -19,6 +19,9 @@ var rules = []struct{ name, text string }{
 	{"innocents", "no message whose handler always succeeds was dead-lettered"},
 	{"order", "no message was handled before an earlier one of its lane was done"},
 	{"drained", "the queue was drained in time"},
+	{"counted", "in an outage, few failed attempts at messages that else succeed were counted"},
+	{"exact", "with an outage, a message that always fails was dead-lettered after its limit of counted attempts"},
+	{"resumed", "soon after an outage, a message succeeded in every process"},
 }
 
 // promise has the settings of a soak on which the rules depend.
@@ -30,6 +33,7 @@ type promise struct {
 	cluster        bool // the broker has several nodes, of which one at a time may fail
 	ordered        bool // in each lane
 	blind          bool // some consumers do not tell when they send BEGUN
+	outage         bool // all handlers call a service, which is away once, and consumers have a breaker
 }
 
 // finding has the violations of one rule.
@@ -50,6 +54,7 @@ type report struct {
 	Sessions     int                `json:"sessions"`
 	DrainSeconds float64            `json:"drain_seconds"` // once all was published and no fault began any more
 	FaultsByKind map[string]int     `json:"faults"`
+	Outage       *outageReport      `json:"outage,omitempty"`
 	Violations   map[string]finding `json:"violations"`
 }
 
@@ -104,6 +109,7 @@ type run struct {
 	remote       bool
 	began, ended time.Time // ended is zero if it did not return
 	outcome      string
+	uncounted    bool // it failed, and that was not counted
 }
 
 type process struct {
@@ -144,6 +150,7 @@ type judge struct {
 	deaf      []span               // in which a dead-letter queue may not hear
 	losses    []time.Time          // of the store
 	endpoint  []time.Time          // when the endpoint died
+	outages   []span               // of the service that handlers call
 	quiet     time.Time            // when faults were over and all was published
 	drained   time.Time
 	end       time.Time // of the history
@@ -183,6 +190,7 @@ func check(p promise, history []ledger.Event) *report {
 	}
 	j.checkOrder()
 	j.checkDrained()
+	j.checkOutage()
 	return j.report
 }
 
@@ -222,6 +230,10 @@ func (j *judge) add(e ledger.Event) {
 		if r := j.runs[e.Token]; r != nil {
 			r.ended, r.outcome = e.At, e.Outcome
 		}
+	case ledger.Uncounted:
+		if r := j.runs[e.Token]; r != nil {
+			r.uncounted = true
+		}
 	case ledger.Decided:
 		m.decided = append(m.decided, e.At)
 	case ledger.Dead:
@@ -245,6 +257,8 @@ func (j *judge) addFault(e ledger.Event) {
 	switch {
 	case e.Fault == ledger.EndpointDied:
 		j.endpoint = append(j.endpoint, e.At)
+	case e.Fault == ledger.DependencyAway && e.Kind == ledger.FaultOver:
+		j.outages = append(j.outages, span{j.begun[e.Fault], e.At})
 	case e.Kind == ledger.Fault:
 		j.report.FaultsByKind[e.Fault]++
 		j.begun[e.Fault] = e.At
@@ -346,7 +360,7 @@ func (j *judge) returns(r *run, until time.Time) int {
 	switch {
 	case r.outcome == ledger.OK && (lost || died):
 		return 2 // its ack was lost, and the suspicion forgotten
-	case lost, stopped, r.outcome == ledger.Cancelled, j.upset(r.began, until), died && j.beside(r):
+	case lost, stopped, r.uncounted, r.outcome == ledger.Cancelled, j.upset(r.began, until), died && j.beside(r):
 		return 1
 	}
 	return 0
@@ -464,7 +478,7 @@ func (j *judge) checkDrained() {
 		j.report.violated("drained", "it took %v to drain the queue, and may take %v", took, j.drainWithin)
 		fallthrough
 	default:
-		j.report.DrainSeconds = took.Round(time.Second / 10).Seconds()
+		j.report.DrainSeconds = seconds(took)
 	}
 }
 

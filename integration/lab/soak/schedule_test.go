@@ -42,6 +42,8 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},
 		{"-languages", "go,python,node", "-processes", "2"}, {"-languages", "python", "-ordered"}, {"-languages", "go,node",
 			"-cluster"},
+		{"-outage", "1s"}, {"-outage", "1m", "-ordered"}, {"-outage", "1m", "-cluster"},
+		{"-outage", "1m", "-languages", "go,node"}, {"-outage", "1m", "-store-faults", "late"},
 		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {

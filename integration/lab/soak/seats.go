@@ -53,6 +53,10 @@ func (k *soak) spec() workerSpec {
 		HandlerTimeout: cfg.handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: faults.Heartbeat,
 		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes, Verbose: cfg.verbose,
 	}
+	if cfg.outage > 0 { // all else as by default
+		spec.Breaker, spec.Calls = outageBreaker, k.dependency.URL
+		spec.FirstBackoff, spec.MostBackoff, spec.ConsumerTimeout = 0, 0, 0
+	}
 	if cfg.ordered {
 		spec.FirstBackoff, spec.MostBackoff = time.Millisecond, 5*time.Millisecond
 	}
@@ -61,6 +65,9 @@ func (k *soak) spec() workerSpec {
 
 // possible are the kinds of faults that the servers allow and the flags name.
 func (k *soak) possible() ([]faults.Kind, error) {
+	if k.cfg.outage > 0 {
+		return []faults.Kind{faults.DependencyAway.Lasting(k.cfg.outage)}, nil
+	}
 	all := faults.Possible(k.broker)
 	if slices.Contains(k.cfg.languages, inHTTP) {
 		all = append(all, faults.Kind{Name: "endpoint-kill",

@@ -87,11 +87,14 @@ func Run(ctx context.Context, args []string) (err error) {
 
 // soak is one run: servers, consumers, a producer, and what goes wrong with them.
 type soak struct {
-	cfg      config
-	history  string // its directory
-	log      *ledger.Log
-	broker   *rig.Broker
-	store    *rig.Store
+	cfg     config
+	history string // its directory
+	log     *ledger.Log
+	broker  *rig.Broker
+	store   *rig.Store
+
+	dependency *rig.Dependency // that handlers call; nil: they call none
+
 	fleet    *fleet.Fleet
 	link     fleet.Links // of the producer
 	progress *ledger.Progress
@@ -145,6 +148,11 @@ func (k *soak) open(ctx context.Context) (err error) {
 	if k.link, err = fleet.NewLinks(ctx, k.broker); err != nil {
 		return err
 	}
+	if k.cfg.outage > 0 {
+		if k.dependency, err = rig.OpenDependency(ctx); err != nil {
+			return err
+		}
+	}
 	return k.seat(ctx)
 }
 
@@ -162,7 +170,7 @@ func (k *soak) work(ctx context.Context) error {
 		k.say("the store until the queue is drained: %s", fault.says)
 	}
 	in := &faults.Injector{Log: k.log, Fleet: k.fleet, Broker: k.broker, Queues: []string{queue, deadLetters},
-		Store: k.store, Producer: k.link, Say: k.say, Rnd: rnd}
+		Store: k.store, Dependency: k.dependency, Producer: k.link, Say: k.say, Rnd: rnd}
 	in.Start(ctx)
 	reach := func(ctx context.Context, n int) error {
 		for ; len(due) > 0 && due[0].At <= n; due = due[1:] {
@@ -325,6 +333,9 @@ func (k *soak) close() error {
 	}
 	if k.store != nil {
 		errs = append(errs, k.store.Close())
+	}
+	if k.dependency != nil {
+		errs = append(errs, k.dependency.Close())
 	}
 	if k.binary != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(k.binary)))

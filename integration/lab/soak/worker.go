@@ -34,6 +34,8 @@ type workerSpec struct {
 	Ordered                   bool
 	Lanes                     int
 	Verbose                   bool
+	Breaker                   int
+	Calls                     string // URL of the dependency; empty: the handlers call none
 	Endpoint                  string // not empty: this is no consumer, but the endpoint at this address
 }
 
@@ -72,6 +74,10 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 		Queue: w.Queue, Handler: w.handle, Counter: asking{counts, w.log}, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
+		Breaker: w.Breaker,
+	}
+	if w.FirstBackoff == 0 {
+		c.Backoff = nil // the consumer's default
 	}
 	if c.Ordered = w.Ordered; w.Lanes > 1 {
 		c.Lane = lane
@@ -142,6 +148,9 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 		defer over()
 	}
 	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil }, func() bool { return w.isolated.Load() > 0 })
+	if err == nil {
+		err = work.Call(ctx, w.Calls)
+	}
 	e.Kind, e.Outcome = ledger.Ended, outcome(ctx, j, err)
 	if j.Do == ledger.Panic && errors.Is(err, work.ErrJob) {
 		e.Outcome = ledger.Panicked
@@ -152,10 +161,13 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	return err
 }
 
-// Observe writes down that a message is about to be dead-lettered.
+// Observe writes down that a message is about to be dead-lettered, or that a failed attempt was not counted.
 func (w *member) Observe(_ context.Context, e consumer.Event) {
-	if e.Outcome == consumer.OutcomeDeadLetter {
+	switch e.Outcome {
+	case consumer.OutcomeDeadLetter:
 		w.log.Write(ledger.Event{Kind: ledger.Decided, ID: e.ID, Token: e.Token})
+	case consumer.OutcomeNotCounted:
+		w.log.Write(ledger.Event{Kind: ledger.Uncounted, ID: e.ID, Token: e.Token})
 	}
 }
 

@@ -55,12 +55,15 @@ func dialStore(url, way string) (*redis.Client, error) {
 // lanes are how many streams strikes keeps in order beside each other.
 const lanes = 16
 
-func requeueing(ctx context.Context, c *Client) error {
-	s := consumer.Consumer{Concurrency: c.Concurrency, Prefetch: c.Prefetch}
-	if c.Order {
-		s.Ordered, s.Retry, s.Prefetch = true, consumer.RetryRequeue, 1
+// requeueing has a breaker after so many failed messages; 0: none.
+func requeueing(breaker int) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
+		s := consumer.Consumer{Concurrency: c.Concurrency, Prefetch: c.Prefetch, Breaker: breaker}
+		if c.Order {
+			s.Ordered, s.Retry, s.Prefetch = true, consumer.RetryRequeue, 1
+		}
+		return c.consume(ctx, &s)
 	}
-	return c.consume(ctx, &s)
 }
 
 // ordering has one active process, so it alone gets the handlers of all.

@@ -53,7 +53,8 @@ var All = []Way{
 	{Name: "incr", Idea: "Count failures with INCR in Redis; the client sends nothing twice.", Work: ByHand(Incr)},
 	{Name: "incr-retry", Idea: "The same, with a client that repeats a command whose reply was lost, as go-redis does " +
 		"by default.", Work: ByHand(Incr)},
-	{Name: "strikes", Idea: "strikes with retries at the head of the queue.", Work: requeueing},
+	{Name: "strikes", Idea: "strikes with retries at the head of the queue.", Work: requeueing(0)},
+	{Name: "strikes-breaker", Idea: "The same, with Breaker: 8.", Work: requeueing(8)},
 	{Name: "strikes-ordered", Idea: "strikes with Ordered, in lanes.", Work: ordering,
 		set: func(q *Queues) { q.Main["x-single-active-consumer"] = true }},
 }

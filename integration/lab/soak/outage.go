@@ -1,0 +1,126 @@
+package soak
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/integration/internal/work"
+)
+
+const (
+	outageBreaker = 8 // Consumer.Breaker
+	outagePoison  = 20
+	poisonInARow  = 25 // at the head of the queue when the outage begins
+	resumedWithin = 5 * time.Second
+	leastOutage   = 5 * time.Second // the breaker is open after 2 s
+)
+
+// settleOutage leaves one fault, of a queue that is full when it begins.
+func (c *config) settleOutage(given map[string]bool) {
+	c.faults, c.backlog, c.killers, c.hangs = 1, 0, 0, 0
+	if !given["messages"] {
+		c.messages = 6000
+	}
+	if !given["concurrency"] {
+		c.concurrency = 4
+	}
+}
+
+// planOutage has one message in outagePoison always fail. Others succeed while the service that they call is there. The
+// outage begins when a quarter of the messages is done.
+func planOutage(jobs []work.Job, rnd *rand.Rand) []work.Job {
+	for i := range jobs {
+		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: 20 + rnd.IntN(40)}
+		if from := len(jobs) / 4; rnd.IntN(outagePoison) == 0 || i >= from && i < from+poisonInARow {
+			jobs[i].Do = ledger.Poison
+		}
+	}
+	return jobs
+}
+
+// outageReport has the figures of an outage.
+type outageReport struct {
+	Seconds  float64 `json:"seconds"`
+	Attempts int     `json:"attempts"` // that began while the service was away
+	Good     int     `json:"good"`     // messages that else succeed, and were not done when it began
+	Dead     int     `json:"good_dead"`
+	Counted  int     `json:"good_counted"` // failed attempts at them that were counted
+	Poison   int     `json:"poison"`       // messages that always fail
+	// from its return to the first success after it in the first process, and in the last one
+	ResumedFirst float64 `json:"resumed_first_seconds"`
+	ResumedAll   float64 `json:"resumed_all_seconds"`
+}
+
+// checkOutage checks the three rules of an outage.
+func (j *judge) checkOutage() {
+	if !j.outage {
+		return
+	}
+	if len(j.outages) != 1 {
+		j.report.violated("resumed", "%d outages were recorded, want one", len(j.outages))
+		return
+	}
+	away := j.outages[0]
+	r := &outageReport{Seconds: seconds(away.to.Sub(away.from))}
+	j.report.Outage = r
+	for _, m := range j.messages {
+		during, counted := 0, 0
+		for _, x := range m.runs {
+			if x.began.After(away.from) && x.began.Before(away.to) {
+				during++
+			}
+			if x.outcome == ledger.Failed && !x.uncounted {
+				counted++
+			}
+		}
+		r.Attempts += during
+		switch m.do {
+		case ledger.Poison:
+			if r.Poison++; counted != j.limit {
+				j.report.violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.id, counted, j.limit, m)
+			}
+		case ledger.Succeed:
+			r.Counted += counted
+			if j.done(m).After(away.from) {
+				r.Good++
+			}
+			if m.dead > 0 {
+				r.Dead++
+			}
+		}
+	}
+	if r.Counted > outageBreaker {
+		j.report.violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted,
+			outageBreaker)
+	}
+	j.checkResumed(away, r)
+}
+
+// checkResumed has every process that ran at the end of the outage handle a message soon.
+func (j *judge) checkResumed(away span, r *outageReport) {
+	var all []time.Duration
+	for number, p := range j.processes {
+		if !p.exited.IsZero() && p.exited.Before(away.to) || len(p.runs) == 0 {
+			continue
+		}
+		first := never
+		for _, x := range p.runs {
+			if x.outcome == ledger.OK && x.ended.After(away.to) && x.ended.Before(first) {
+				first = x.ended
+			}
+		}
+		took := first.Sub(away.to)
+		if all = append(all, took); took > resumedWithin {
+			j.report.violated("resumed", "process %d had no success within %v of the end of the outage", number, resumedWithin)
+		}
+	}
+	if len(all) == 0 {
+		j.report.violated("resumed", "no process ran at the end of the outage")
+		return
+	}
+	r.ResumedFirst, r.ResumedAll = seconds(slices.Min(all)), seconds(slices.Max(all))
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Second / 10).Seconds() }

@@ -1,0 +1,163 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+// TestMain makes this test binary a consumer process where it is started as one.
+func TestMain(m *testing.M) {
+	Worker()
+	os.Exit(m.Run())
+}
+
+// TestOutage is a short make soak-outage.
+func TestOutage(t *testing.T) {
+	servertest.Long(t)
+	args := []string{"-outage", "10s", "-messages", "1500", "-seed", "3"}
+	if url := os.Getenv("AMQP_URL"); url != "" {
+		args = append(args, "-amqp", url)
+	}
+	cfg, err := parseFlags(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := t.TempDir()
+	if err := runSoak(t.Context(), cfg, history); err != nil {
+		t.Fatal(err)
+	}
+	events, err := ledger.Read(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := check(cfg.promise(), events)
+	if broken := r.broken(); len(broken) > 0 {
+		t.Errorf("violated: %q", broken)
+	}
+	if o := r.Outage; o == nil || o.Good < 500 || o.Poison < poisonInARow || o.Counted == 0 {
+		t.Errorf("the outage did not meet the messages: %+v", o)
+	}
+}
+
+// outage is the history of two good messages and two that always fail. The service that all need is away, and is there
+// again before the second good message is handled in the second process.
+func outage(change func(h *history)) history {
+	h := history{}
+	for i, do := range []string{ledger.Succeed, ledger.Succeed, ledger.Poison, ledger.Poison} {
+		h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint(do, i), Do: do, Seq: i + 1, Outcome: ledger.Confirmed})
+	}
+	for number := 1; number <= 2; number++ {
+		h.add(ledger.Event{Kind: ledger.Opened, Process: number, Session: 1})
+	}
+	h.run("succeed0", 1, ledger.OK)
+	h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.DependencyAway})
+	h.run("succeed1", 2, ledger.Failed)
+	h.uncounted("poison2", 1)
+	h.uncounted("succeed1", 1)
+	h.add(ledger.Event{Kind: ledger.FaultOver, Fault: ledger.DependencyAway})
+	h.run("succeed1", 2, ledger.OK)
+	h.add(ledger.Event{Kind: ledger.Published, ID: "later", Do: ledger.Succeed, Seq: 5, Outcome: ledger.Confirmed})
+	h.run("later", 1, ledger.OK)
+	for _, id := range []string{"poison2", "poison3"} {
+		for range strict.limit {
+			h.run(id, 1, ledger.Failed)
+		}
+		h.dead(id)
+	}
+	change(&h)
+	h.add(ledger.Event{Kind: ledger.Quiet})
+	h.add(ledger.Event{Kind: ledger.Drained})
+	return h
+}
+
+// uncounted adds a run whose failure is not counted.
+func (h *history) uncounted(id string, process int) {
+	h.run(id, process, ledger.Failed)
+	h.add(ledger.Event{Kind: ledger.Uncounted, ID: id, Token: (*h)[len(*h)-1].Token, Process: process})
+}
+
+// TestOutageRules changes the history of a fleet that goes through an outage in one place.
+func TestOutageRules(t *testing.T) {
+	for name, tc := range map[string]struct {
+		want   string // rule; empty: none is violated
+		change func(h *history)
+	}{
+		"works": {"", func(*history) {}},
+		"one of the two good messages is dead-lettered": {"innocents", func(h *history) { h.dead("succeed1") }},
+		"too much is counted": {"counted", func(h *history) {
+			for i := range outageBreaker {
+				h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint("more", i), Do: ledger.Succeed, Seq: 9 + i,
+					Outcome: ledger.Confirmed})
+				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
+				h.run(fmt.Sprint("more", i), 1, ledger.OK)
+			}
+		}},
+		"poison has an attempt too many": {"exact", func(h *history) { h.run("poison3", 1, ledger.Failed) }},
+		"poison is dead-lettered early": {"exact", func(h *history) {
+			*h = append(*h, ledger.Event{Kind: ledger.Published, ID: "poison4", Do: ledger.Poison, Seq: 9,
+				Outcome: ledger.Confirmed, At: (*h)[len(*h)-1].At})
+			for range strict.limit {
+				h.uncounted("poison4", 1)
+			}
+			h.dead("poison4")
+		}},
+		"a process goes on too late": {"resumed", func(h *history) {
+			for i := range *h {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+					e.At = e.At.Add(resumedWithin)
+				}
+			}
+		}},
+		"a process never goes on": {"resumed", func(h *history) {
+			for i := range *h {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+					e.Outcome = ledger.Cancelled
+				}
+			}
+		}},
+		"the service was never away": {"resumed", func(h *history) {
+			h.without(ledger.Fault, "")
+			h.without(ledger.FaultOver, "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := strict
+			of.ordered, of.outage = false, true
+			r := check(of, outage(tc.change))
+			if tc.want == "" && len(r.broken()) > 0 {
+				t.Errorf("found %q", r.broken())
+			}
+			if tc.want != "" && r.Violations[tc.want].Count == 0 {
+				t.Errorf("%s is not found, only %q", tc.want, r.broken())
+			}
+			if o := r.Outage; tc.want == "" && (o == nil || o.Good != 2 || o.Counted != 1 || o.Attempts != 3 ||
+				o.ResumedFirst <= 0 || o.ResumedAll < o.ResumedFirst) {
+				t.Errorf("figures: %+v", o)
+			}
+		})
+	}
+}
+
+func TestOutagePlan(t *testing.T) {
+	cfg, err := parseFlags([]string{"-outage", "10m", "-seed", "5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, poison := plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))), 0
+	for i, j := range jobs {
+		if j.Do == ledger.Poison {
+			poison++
+		} else if from := len(jobs) / 4; i >= from && i < from+poisonInARow {
+			t.Errorf("message %d, in the row at the head, is to %s", i+1, j.Do)
+		}
+	}
+	if cfg.outage != 10*time.Minute || cfg.faults != 1 || len(jobs) != 6000 || poison < 250 || poison > 400 {
+		t.Errorf("%d messages, %d of them poison; %+v", len(jobs), poison, cfg)
+	}
+}
