@@ -24,7 +24,7 @@ import (
 // change. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
 func TestModel(t *testing.T) {
 	servertest.Long(t)
-	all := stores(t)
+	all := storesForLong(t)
 	var runs atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(all, runs.Add(1))
