@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,6 +14,31 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
+
+// A Check says how a session makes sure that its queue loses no message: it exists, what is dead-lettered lands in a
+// queue, and what is requeued goes to the head. It refuses the session otherwise. While the session consumes, it checks
+// the dead-letter route again before a dead letter is sent, once in 10 s at most. Dead letters are held while the route
+// is broken. The zero value asks AMQP alone.
+type Check struct {
+	// AllowDrop accepts a queue without a dead-letter route: the broker drops messages that fail too often.
+	AllowDrop bool
+
+	// Management is the URL of the broker's management API, such as http://user:password@host:15672. It reports what AMQP
+	// cannot: policies, and the bindings of the dead-letter exchange. If empty, a queue whose dead-letter exchange is set
+	// by policy is refused.
+	Management string
+
+	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
+
+	// Instead replaces the check, at the start and before a dead letter: an error refuses the session, or holds the dead
+	// letter until Instead returns nil. If nil, topology.Check and topology.CheckRoute are asked.
+	Instead func(context.Context, *amqp.Connection) error
+}
+
+// need is what the check asks of the consumer's queue.
+func (c Check) need(queue string) topology.Need {
+	return topology.Need{Queue: queue, AllowDrop: c.AllowDrop, Management: c.Management, HTTPClient: c.HTTPClient}
+}
 
 // checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
 const checkTimeout = time.Minute
@@ -40,15 +66,11 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	if err := s.checkStore(ctx); err != nil {
 		return err
 	}
-	check := s.Check
+	check := s.Check.Instead
 	if check == nil {
-		check = func(ctx context.Context, conn *amqp.Connection) error {
-			return topology.Check(ctx, conn, topology.Need{
-				Queue: s.Queue, Partitions: s.Partitions, MaxRetries: s.MaxRetries, Ordered: s.Ordered,
-				AllowDrop: s.AllowDrop, Management: s.Management, HTTPClient: s.HTTPClient,
-				Logger: s.Logger,
-			})
-		}
+		need := s.Check.need(s.Queue)
+		need.Partitions, need.MaxRetries, need.Ordered, need.Logger = s.Partitions, s.MaxRetries, s.Ordered, s.Logger
+		check = func(ctx context.Context, conn *amqp.Connection) error { return topology.Check(ctx, conn, need) }
 	}
 	if err := check(ctx, conn); err != nil {
 		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)

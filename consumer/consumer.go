@@ -13,9 +13,7 @@
 package consumer
 
 import (
-	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -147,21 +145,7 @@ type Consumer struct {
 	// logged, because no record keeps it.
 	Key func(amqp.Delivery) string
 
-	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
-	// what is dead-lettered lands in a queue, and what is requeued goes to the head. While the session consumes, Check (if
-	// nil, topology.CheckRoute) is asked again before a dead letter is sent, once in 10 s at most. If it returns an error,
-	// dead letters are held until it returns nil.
-	Check func(context.Context, *amqp.Connection) error
-
-	// AllowDrop accepts a queue without a dead-letter route: the broker drops messages that fail too often.
-	AllowDrop bool
-
-	// Management is the URL of the broker's management API, such as http://user:password@host:15672, for the Check of
-	// what AMQP cannot report: policies, and the bindings of the dead-letter exchange. If empty, the Check uses only
-	// AMQP, and refuses a queue whose dead-letter exchange is set by policy.
-	Management string
-
-	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
+	Check Check // of the queue, before a session consumes; the zero value refuses what would lose a message
 
 	Name     string   // names this process to operators; if empty, the host's name and the process id
 	Observer Observer // gets every outcome; if nil, none

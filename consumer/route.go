@@ -46,15 +46,14 @@ type route struct {
 // newRoute returns the route of a queue that was just checked.
 func (s *settings) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
-		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.source, AllowDrop: s.AllowDrop, Management: s.Management,
-			HTTPClient: s.HTTPClient})
+		err := topology.CheckRoute(ctx, conn, s.Check.need(s.source))
 		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
 			return errors.Join(errUnknown, err)
 		}
 		return err
 	}
-	if s.Check != nil {
-		check = func(ctx context.Context) error { return s.Check(ctx, conn) }
+	if s.Check.Instead != nil {
+		check = func(ctx context.Context) error { return s.Check.Instead(ctx, conn) }
 	}
 	return &route{check: check, logger: s.Logger, queue: s.Queue}
 }

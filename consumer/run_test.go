@@ -159,7 +159,7 @@ func TestConsumeRefusesFields(t *testing.T) {
 	}
 	recovers := &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{}}}
 	c := minimal()
-	c.Check = func(context.Context, *amqp.Connection) error { return errors.New("it was accepted") }
+	c.Check.Instead = func(context.Context, *amqp.Connection) error { return errors.New("it was accepted") }
 	if err := c.Consume(t.Context(), recovers); err == nil || !strings.Contains(err.Error(), "Recovery") {
 		t.Errorf("a connection that recovers by itself: %v", err)
 	}

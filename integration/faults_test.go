@@ -402,7 +402,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	t.Run("AllowDrop", func(t *testing.T) {
 		c := base
-		c.Queue, c.AllowDrop = noDLX, true
+		c.Queue, c.Check.AllowDrop = noDLX, true
 		publish(t, noDLX, "m", 1)
 		r := start(t, c)
 		proctest.Eventually(t, time.Minute, "the message handled", func() bool { return r.total() == 1 })

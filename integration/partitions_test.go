@@ -53,7 +53,7 @@ func (s *shared) consume(change func(*consumer.Consumer)) (stop func()) {
 	s.t.Helper()
 	c := consumer.Consumer{
 		Queue: s.queue, Partitions: s.n, Ordered: true, Counter: s.store, Concurrency: 4, MaxRetries: 2,
-		Management: managementURL(s.t), Backoff: func(int) time.Duration { return time.Millisecond },
+		Check: consumer.Check{Management: managementURL(s.t)}, Backoff: func(int) time.Duration { return time.Millisecond },
 		Handler: func(_ context.Context, d amqp.Delivery) error {
 			s.mu.Lock()
 			s.handled = append(s.handled, d.RoutingKey+" "+string(d.Body))

@@ -33,7 +33,10 @@ func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 	c := &consumer.Consumer{
 		Queue: declared(t, topology.Classic), Counter: counter.NewMemory(nil),
 		Handler: func(context.Context, amqp.Delivery) error { return nil },
-		Check:   func(context.Context, *amqp.Connection) error { between.Mute(true); return nil },
+		Check: consumer.Check{Instead: func(context.Context, *amqp.Connection) error {
+			between.Mute(true)
+			return nil
+		}},
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
@@ -79,7 +82,7 @@ func TestRunOutlivesABalancerThatHangsUp(t *testing.T) {
 	defer stop()
 	handled := false
 	c := &consumer.Consumer{
-		Queue: queue, Counter: counter.NewMemory(nil), AllowDrop: true,
+		Queue: queue, Counter: counter.NewMemory(nil), Check: consumer.Check{AllowDrop: true},
 		Handler: func(context.Context, amqp.Delivery) error { handled = true; stop(); return nil },
 	}
 	if err := c.Run(ctx, dial); err != nil || !handled || dials < 2 {

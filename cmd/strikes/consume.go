@@ -183,12 +183,12 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		Queue: queue, Concurrency: o.concurrency, Prefetch: o.prefetch, MaxRetries: o.maxRetries, MaxAge: o.maxAge,
 		Retry: retryModes[o.retry], Isolation: isolations[o.isolation],
 		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
-		ConsumerTimeout: o.consumerTimeout, AllowDrop: o.allowDrop,
+		ConsumerTimeout: o.consumerTimeout, Check: consumer.Check{AllowDrop: o.allowDrop},
 		Ordered: o.ordered, HoldLanes: o.holdLanes, Partitions: o.partitions, DelayAbove: o.delayAbove,
 		Breaker: o.breaker, Patience: o.patience,
 	}
 	var err error
-	if c.Management, err = o.Management(); err != nil {
+	if c.Check.Management, err = o.Management(); err != nil {
 		return c, err
 	}
 	if c.Ordered && o.retry == "" {
@@ -320,7 +320,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	if errors.Is(err, broker.ErrDenied) { // else it is silent: most consumers do without, and the check warns
 		fmt.Fprintf(o.Err, withoutManagement, term.Printable(err.Error(), ""))
 	}
-	settings.Management, settings.HTTPClient = need.Management, need.HTTPClient
+	settings.Check.Management, settings.Check.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
 		consumer: settings, next: connect.After(conn, b.Dial), work: does,
 		idle: newIdle(o.exitWhenIdle),
