@@ -2,40 +2,11 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-const (
-	cleanEvery = 10 * time.Second
-	cleanBatch = 1000 // rows read at a time
-	cleanGrace = time.Minute
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
-
-// clean deletes expired rows, as long as the Store is open. Every process reads one batch of each table at a time, from
-// where it stopped; a batch in which most was deleted is followed by the next one immediately.
-func (s *Store) clean(ctx context.Context) {
-	defer close(s.stopped)
-	docs, members := cursor{sql: cleanDocs}, cursor{sql: cleanMembers}
-	for {
-		every := time.NewTimer(cleanEvery)
-		select {
-		case <-ctx.Done():
-			every.Stop()
-			return
-		case <-every.C:
-		}
-		for _, c := range []*cursor{&docs, &members} {
-			for deleted := cleanBatch; deleted > cleanBatch/2; {
-				var err error
-				if deleted, err = s.cleanSome(ctx, c); err != nil {
-					break // the server is away, or this user may not delete: the next turn tries again
-				}
-			}
-		}
-	}
-}
 
 // cursor is a place in a table.
 type cursor struct {
@@ -47,11 +18,11 @@ type cursor struct {
 func (s *Store) cleanSome(ctx context.Context, c *cursor) (deleted int, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	args := pgx.NamedArgs{"queue": notNil(c.queue), "set": notNil(c.set), "name": notNil(c.name), "n": cleanBatch,
-		"grace": cleanGrace.Milliseconds()}
+	args := pgx.NamedArgs{"queue": notNil(c.queue), "set": notNil(c.set), "name": notNil(c.name), "n": sqlstore.CleanBatch,
+		"grace": sqlstore.CleanGrace.Milliseconds()}
 	var read int
 	err = s.pool.QueryRow(ctx, c.sql, args).Scan(&read, &deleted, &c.queue, &c.set, &c.name)
-	if err == nil && read < cleanBatch {
+	if err == nil && read < sqlstore.CleanBatch {
 		c.queue, c.set, c.name = nil, nil, nil
 	}
 	return deleted, err

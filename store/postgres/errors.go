@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // faults are the codes of PostgreSQL's errors, by their beginnings.
@@ -60,28 +61,8 @@ func (s *Store) failed(err error) error {
 		strings.Contains(err.Error(), "closed"), strings.Contains(err.Error(), "EOF"):
 		fault = counter.FaultUnreachable
 	}
-	if do != "" {
-		err = fmt.Errorf("%w; %s", err, do)
-	}
-	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()) // pgx puts each address on a line
-	if s.secret != "" {
-		text = strings.ReplaceAll(text, s.secret, "(password)")
-	}
-	if text != err.Error() {
-		err = redacted{err, text}
-	}
-	return &counter.StoreError{Fault: fault, Err: err}
+	return sqlstore.Failed(fault, err, do, s.secret)
 }
-
-// redacted is an error whose text had a password, or several lines.
-type redacted struct {
-	error
-	text string
-}
-
-func (r redacted) Error() string { return r.text }
-
-func (r redacted) Unwrap() error { return r.error }
 
 // passes reports whether an error says that nothing was saved, and that the same Save may succeed now: two processes
 // inserted the same document, or waited for each other.

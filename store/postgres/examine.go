@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // oldest is the oldest version of PostgreSQL on which the queries work, as server_version_num says it.
@@ -13,7 +14,7 @@ const oldest = 130000
 
 // Examine is that of counter.Store: it asks for the version, the role, synchronous_commit, the clock and the
 // permissions. A missing schema is an error.
-func (s *Store) Examine(ctx context.Context) (found []counter.Finding, _ error) {
+func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	var version int
@@ -29,45 +30,20 @@ func (s *Store) Examine(ctx context.Context) (found []counter.Finding, _ error) 
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	ahead := time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))
-	for _, f := range []struct {
-		is bool
-		counter.Finding
-	}{
-		{version < oldest, counter.Finding{
-			Code: "store-version", Severe: true,
-			Seen:   fmt.Sprintf("the store %s is PostgreSQL %s", s.addr, release),
-			Impact: "the steps are not tested on a PostgreSQL before 13",
-			Fix:    "use PostgreSQL 13 or later",
-		}},
-		{replica, counter.Finding{
-			Code: "store-replica", Severe: true,
-			Seen:   fmt.Sprintf("the store %s is a replica or read-only", s.addr),
-			Impact: "it refuses writes: no failure is counted, and failed messages are held until their session ends",
-			Fix:    "use the primary's address, or all addresses with target_session_attrs=read-write",
-		}},
-		{!may, counter.Finding{
-			Code: "store-acl", Severe: true,
-			Seen:   fmt.Sprintf("the user %q of the store %s may not read and write its tables", user, s.addr),
-			Impact: "the steps that need it fail, and failed messages are held until their session ends",
-			Fix:    "run as the owner of the tables: " + fmt.Sprintf(Grants, user),
-		}},
-		{commit == "off", counter.Finding{
-			Code:   "store-volatile",
-			Seen:   fmt.Sprintf("synchronous_commit of the store %s is off", s.addr),
-			Impact: "a crash of the server loses the counts of its last moments, and those attempts are made again",
-			Fix:    fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on", user),
-		}},
-		{ahead.Abs() > time.Minute, counter.Finding{
-			Code:   "store-clock",
-			Seen:   fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.addr, ahead.Round(time.Second)),
-			Impact: "lists show the store's times, and the age of a message is by its clock",
-			Fix:    "let both machines set their clocks by NTP",
-		}},
-	} {
-		if f.is {
-			found = append(found, f.Finding)
-		}
+	server := sqlstore.Server{Addr: s.addr, Release: "PostgreSQL " + release, User: user,
+		Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}
+	if version < oldest {
+		server.TooOld = "PostgreSQL 13"
 	}
-	return found, nil
+	if replica {
+		server.Primary = "the primary's address, or all addresses with target_session_attrs=read-write"
+	}
+	if !may {
+		server.Denied = fmt.Sprintf(Grants, user)
+	}
+	if commit == "off" {
+		server.Volatile, server.Durable = "synchronous_commit is off", fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on",
+			user)
+	}
+	return server.Findings(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Load is that of counter.Store.
@@ -29,12 +30,10 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 		if version == nil || *expires > 0 && *expires <= at/1000 {
 			return nil
 		}
-		d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10)}
+		d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
+			Expires: sqlstore.Time(*expires)}
 		for field, by := range sums {
 			d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
-		}
-		if *expires > 0 {
-			d.Expires = time.UnixMilli(*expires).UTC()
 		}
 		found[d.Name], sums = d, nil
 		return nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Options of a Store. A nil *Options and the zero value mean the defaults.
@@ -40,7 +41,7 @@ type Store struct {
 	secret  string // the password
 	addr    string
 	stop    context.CancelFunc
-	stopped chan struct{} // closed when clean has returned
+	stopped chan struct{} // closed when the goroutine that deletes expired rows has returned
 }
 
 var _ counter.Store = (*Store)(nil)
@@ -69,8 +70,8 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		ctx, cancel := s.within(ctx) // ctx has no deadline: the pool goes on when the caller has left
 		defer cancel()
 		version, err := versionOf(ctx, conn)
-		if err == nil && version != Version {
-			err = wrongVersion(version)
+		if err == nil {
+			err = sqlstore.CheckVersion(version)
 		}
 		return err
 	}
@@ -79,7 +80,12 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	go s.clean(ctx)
+	docs, members := cursor{sql: cleanDocs}, cursor{sql: cleanMembers}
+	go func() {
+		defer close(s.stopped)
+		sqlstore.Clean(ctx, func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &docs) },
+			func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &members) })
+	}()
 	return s, nil
 }
 
@@ -118,10 +124,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// queue is the key of a queue: no name of one can be the beginning of another's.
-func (s *Store) queue(of counter.Queue) []byte {
-	return fmt.Appendf(nil, "%s:%d:%s:%s", s.prefix, len(of.VHost), of.VHost, of.Name)
-}
+func (s *Store) queue(of counter.Queue) []byte { return sqlstore.Key(s.prefix, of) }
 
 func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.timeout)

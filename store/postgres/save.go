@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Save is that of counter.Store. Changes that touch none of each other's documents are one statement in one transaction
@@ -127,7 +127,7 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 		for _, sum := range change.Add {
 			c.addChange, c.addDoc, c.addField = append(c.addChange, n), append(c.addDoc, []byte(sum.Doc)),
 				append(c.addField, sum.Field)
-			c.addBy, c.addExpires = append(c.addBy, sum.By), append(c.addExpires, millis(sum.Expires))
+			c.addBy, c.addExpires = append(c.addBy, sum.By), append(c.addExpires, sqlstore.Millis(sum.Expires))
 			c.changed, c.locks[sum.Doc], c.hasAdds = append(c.changed, []byte(sum.Doc)), true, true
 		}
 		for j, m := range change.Sets {
@@ -136,7 +136,7 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 			}
 			c.setChange, c.setSet, c.setName = append(c.setChange, n), append(c.setSet, []byte(m.Set)),
 				append(c.setName, []byte(m.Name))
-			c.setScore, c.setExpires, c.setGone = append(c.setScore, m.Score), append(c.setExpires, millis(m.Expires)),
+			c.setScore, c.setExpires, c.setGone = append(c.setScore, m.Score), append(c.setExpires, sqlstore.Millis(m.Expires)),
 				append(c.setGone, m.Gone)
 			c.hasMembers, c.hasGones = c.hasMembers || !m.Gone && m.Name != "", c.hasGones || m.Gone
 			c.hasKept = c.hasKept || m.Name == ""
@@ -153,7 +153,7 @@ func (c *columns) doc(change int32, act int, d counter.Doc) {
 	name := []byte(d.Name)
 	c.docChange, c.docAct, c.docName = append(c.docChange, change), append(c.docAct, int32(act)), append(c.docName, name)
 	c.docData, c.docVersion = append(c.docData, []byte(d.Data)), append(c.docVersion, version)
-	c.docExpires = append(c.docExpires, millis(d.Expires))
+	c.docExpires = append(c.docExpires, sqlstore.Millis(d.Expires))
 	if act == compares {
 		c.compared = append(c.compared, name)
 		c.locks[d.Name] = c.locks[d.Name]
@@ -163,13 +163,6 @@ func (c *columns) doc(change int32, act int, d counter.Doc) {
 	if !strings.HasPrefix(d.Name, "r:") {
 		c.locks[d.Name] = true
 	}
-}
-
-func millis(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMilli()
 }
 
 // advisory returns the keys of the advisory locks in their order, and which are exclusive.

@@ -2,15 +2,16 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Version is the version of the schema that this package reads and writes. The comment of the table strikes_doc has it.
-const Version = "strikes 1"
+const Version = sqlstore.Version
 
 // Schema makes the tables, and changes nothing if they are there. Migrate runs it in one transaction.
 //
@@ -54,10 +55,8 @@ func Migrate(ctx context.Context, rawURL string) error {
 		switch version, err := versionOf(ctx, tx); {
 		case err != nil:
 			return err
-		case version == Version:
-			return nil
 		case version != "":
-			return wrongVersion(version)
+			return sqlstore.CheckVersion(version)
 		}
 		for _, statement := range strings.SplitAfter(Schema, ";\n") {
 			if _, err := tx.Exec(ctx, statement); err != nil {
@@ -83,14 +82,4 @@ func versionOf(ctx context.Context, in interface {
 
 // ErrSchema is wrapped if the tables are missing, or are of another version of strikes. Run "strikes store migrate", or
 // the newer strikes.
-var ErrSchema = errors.New("the schema of strikes in this database is not the one that this program needs")
-
-func wrongVersion(got string) error {
-	switch {
-	case got == "":
-		return fmt.Errorf("%w: got none, want %q; run: strikes store migrate", ErrSchema, Version)
-	case strings.HasPrefix(got, "strikes ") && (len(got) > len(Version) || len(got) == len(Version) && got > Version):
-		return fmt.Errorf("%w: got %.40q, which a newer strikes made, want %q; upgrade this program", ErrSchema, got, Version)
-	}
-	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
-}
+var ErrSchema = sqlstore.ErrSchema

@@ -1,0 +1,164 @@
+// Package sqlstore has the parts that store/postgres and store/mysql share: keys, errors, findings and the rhythm of
+// the goroutine that deletes expired rows.
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Version is the version of the schemas. The comment of the table strikes_doc has it.
+const Version = "strikes 1"
+
+// ErrSchema is wrapped if the tables are missing, or are of another version of strikes.
+var ErrSchema = errors.New("the schema of strikes in this database is not the one that this program needs")
+
+// CheckVersion returns an ErrSchema that says what to do, unless the tables are those of Version. An empty version
+// means that there are none.
+func CheckVersion(got string) error {
+	switch {
+	case got == Version:
+		return nil
+	case got == "":
+		return fmt.Errorf("%w: got none, want %q; run: strikes store migrate", ErrSchema, Version)
+	case strings.HasPrefix(got, "strikes ") && (len(got) > len(Version) || len(got) == len(Version) && got > Version):
+		return fmt.Errorf("%w: got %.40q, which a newer strikes made, want %q; upgrade this program", ErrSchema, got, Version)
+	}
+	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
+}
+
+// Key is the key of a queue: no name of one can be the beginning of another's.
+func Key(prefix string, of counter.Queue) []byte {
+	return fmt.Appendf(nil, "%s:%d:%s:%s", prefix, len(of.VHost), of.VHost, of.Name)
+}
+
+// Millis is a time in milliseconds since 1970; 0 for the zero time.
+func Millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// Time is the inverse of Millis.
+func Time(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}
+
+// Failed returns err as a counter.StoreError of one line without the password, and adds what to do, if it is known.
+func Failed(fault counter.StoreFault, err error, do, password string) error {
+	if do != "" {
+		err = fmt.Errorf("%w; %s", err, do)
+	}
+	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()) // pgx puts each address on a line
+	if password != "" {
+		text = strings.ReplaceAll(text, password, "(password)")
+	}
+	if text != err.Error() {
+		err = redacted{err, text}
+	}
+	return &counter.StoreError{Fault: fault, Err: err}
+}
+
+// redacted is an error whose text had a password, or several lines.
+type redacted struct {
+	error
+	text string
+}
+
+func (r redacted) Error() string { return r.text }
+
+func (r redacted) Unwrap() error { return r.error }
+
+// Server describes a server for its findings.
+type Server struct {
+	Addr, Release string
+	TooOld        string // the oldest release on which the queries work, if the server is older
+	User          string
+	Denied        string        // the grants that the user lacks
+	Primary       string        // how to reach the primary, if the server is read-only
+	Volatile      string        // the settings that lose the last moments in a crash
+	Durable       string        // the statement that changes these settings
+	Ahead         time.Duration // of this machine's clock
+}
+
+// Findings returns the faults of a server.
+func (s Server) Findings() (found []counter.Finding) {
+	for _, f := range []struct {
+		is bool
+		counter.Finding
+	}{
+		{s.TooOld != "", counter.Finding{
+			Code: "store-version", Severe: true,
+			Seen:   fmt.Sprintf("the store %s is %s", s.Addr, s.Release),
+			Impact: "the steps are not tested on a server before " + s.TooOld,
+			Fix:    "use " + s.TooOld + " or later",
+		}},
+		{s.Primary != "", counter.Finding{
+			Code: "store-replica", Severe: true,
+			Seen:   fmt.Sprintf("the store %s is a replica or read-only", s.Addr),
+			Impact: "it refuses writes: no failure is counted, and failed messages are held until their session ends",
+			Fix:    "use " + s.Primary,
+		}},
+		{s.Denied != "", counter.Finding{
+			Code: "store-acl", Severe: true,
+			Seen:   fmt.Sprintf("the user %q of the store %s may not read and write its tables", s.User, s.Addr),
+			Impact: "the steps that need it fail, and failed messages are held until their session ends",
+			Fix:    "run as the owner of the tables: " + s.Denied,
+		}},
+		{s.Volatile != "", counter.Finding{
+			Code:   "store-volatile",
+			Seen:   fmt.Sprintf("in the store %s %s", s.Addr, s.Volatile),
+			Impact: "a crash of the server loses the counts of its last moments, and those attempts are made again",
+			Fix:    s.Durable,
+		}},
+		{s.Ahead.Abs() > time.Minute, counter.Finding{
+			Code:   "store-clock",
+			Seen:   fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.Addr, s.Ahead.Round(time.Second)),
+			Impact: "lists show the store's times, and the age of a message is by its clock",
+			Fix:    "let both machines set their clocks by NTP",
+		}},
+	} {
+		if f.is {
+			found = append(found, f.Finding)
+		}
+	}
+	return found
+}
+
+// CleanBatch is the number of rows that one call of a sweep reads, and CleanGrace how long an expired row stays.
+const (
+	CleanBatch = 1000
+	CleanGrace = time.Minute
+	cleanEvery = 10 * time.Second
+)
+
+// Clean runs sweeps that delete expired rows until ctx ends. Each reads CleanBatch rows, from where its last call
+// stopped. One that deleted most of them is called again immediately.
+func Clean(ctx context.Context, sweeps ...func(context.Context) (deleted int, err error)) {
+	for {
+		every := time.NewTimer(cleanEvery)
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return
+		case <-every.C:
+		}
+		for _, sweep := range sweeps {
+			for deleted := CleanBatch; deleted > CleanBatch/2; {
+				var err error
+				if deleted, err = sweep(ctx); err != nil {
+					break // the server is away, or this user may not delete: the next turn tries again
+				}
+			}
+		}
+	}
+}

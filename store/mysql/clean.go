@@ -1,0 +1,71 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/sqlstore"
+)
+
+// sweep is a place in a table, after which the next rows are read.
+type sweep struct {
+	table string
+	keys  []string // the columns of the primary key
+	after []any    // nil: the first rows
+}
+
+// cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
+func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	const old = "expires > 0 AND expires < " + micros + " DIV 1000 - ?"
+	grace, columns := sqlstore.CleanGrace.Milliseconds(), strings.Join(at.keys, ", ")
+	q := new(query).add("SELECT "+columns+", "+old+" FROM "+at.table, grace)
+	for i := range at.after { // (a, b) > (x, y), as the servers read it from an index
+		q.add([]string{" WHERE ", " OR "}[min(i, 1)])
+		for j := range i {
+			q.add(at.keys[j]+" = ? AND ", at.after[j])
+		}
+		q.add(at.keys[i]+" > ?", at.after[i])
+	}
+	q.add(" ORDER BY "+columns+" LIMIT ?", sqlstore.CleanBatch)
+	var expired [][]any
+	var last []any
+	read := 0
+	if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+		key, to, is := make([][]byte, len(at.keys)), make([]any, len(at.keys)), false
+		for i := range key {
+			to[i] = &key[i]
+		}
+		err := rows.Scan(append(to, &is)...)
+		for i := range key {
+			to[i] = key[i]
+		}
+		if read, last = read+1, to; is {
+			expired = append(expired, to)
+		}
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	if at.after = last; read < sqlstore.CleanBatch {
+		at.after = nil
+	}
+	if len(expired) == 0 {
+		return 0, nil
+	}
+	q = new(query).add("DELETE FROM "+at.table+" WHERE "+old+" AND (", grace)
+	for i, key := range expired {
+		if i > 0 {
+			q.add(" OR ")
+		}
+		q.add(strings.Join(at.keys, " = ? AND ")+" = ?", key...)
+	}
+	result, err := s.db.ExecContext(ctx, q.add(")").sql.String(), q.args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}

@@ -1,0 +1,89 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	driverOf "github.com/go-sql-driver/mysql"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
+)
+
+const noTable = 1146
+
+// faults are the numbers of the servers' errors.
+var faults = []struct {
+	numbers []uint16
+	do      string
+	fault   counter.StoreFault
+}{
+	{[]uint16{1045, 1698}, "check the user and the password in the URL", counter.FaultDenied},
+	{[]uint16{1044, 1049}, "create the database and grant it to the user, or correct its name in the URL",
+		counter.FaultDenied},
+	{[]uint16{1142, 1143, 1227}, "run as an administrator: " + fmt.Sprintf(Grants, "<database>", "<user>"),
+		counter.FaultDenied},
+	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultDenied},
+	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
+	{[]uint16{1130}, "allow the user of this host", counter.FaultDenied},
+	{[]uint16{1129}, "run on the server: FLUSH HOSTS", counter.FaultDenied},
+	{[]uint16{1290, 1792, 1836}, "use the address of the primary", counter.FaultReadOnly},
+	{[]uint16{1969, 3024}, "", counter.FaultSlow}, // max_statement_time, max_execution_time
+	{[]uint16{1040, 1203, 1226}, "raise max_connections of the server, or lower pool_max_conns in the URL",
+		counter.FaultBusy},
+	{[]uint16{1205, 1213}, "", counter.FaultBusy},                       // lock wait timeout, deadlock
+	{[]uint16{1053, 1317, 1927, 1047, 3169}, "", counter.FaultFailover}, // it stops, KILL, Galera is not ready
+	{[]uint16{3, 1021, 1026, 1114}, "free space on the server's disk", counter.FaultOutOfMemory},
+	{[]uint16{1037, 1038, 1041}, "", counter.FaultOutOfMemory},
+}
+
+// number is that of the server's error; 0 if err is none.
+func number(err error) uint16 {
+	var reply *driverOf.MySQLError
+	if errors.As(err, &reply) {
+		return reply.Number
+	}
+	return 0
+}
+
+// failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
+func (s *Store) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	fault, do := counter.FaultOther, ""
+	var network net.Error
+	switch n := number(err); {
+	case errors.Is(err, ErrSchema):
+		fault = counter.FaultDenied
+	case n > 0:
+		for _, f := range faults {
+			if slices.Contains(f.numbers, n) {
+				fault, do = f.fault, f.do
+			}
+		}
+	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		fault = counter.FaultSlow
+	case errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, driverOf.ErrInvalidConn),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		fault = counter.FaultUnreachable
+	}
+	return sqlstore.Failed(fault, err, do, s.secret)
+}
+
+// passes reports whether an error says that nothing was saved, and that the same Save may succeed now.
+func passes(err error) bool {
+	switch number(err) {
+	case 1062, // another process has inserted a document
+		1213, 1205, // a deadlock; another process has kept a lock for long
+		1020: // MariaDB: a row has changed since it was read
+		return true
+	}
+	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn) // the driver has sent nothing
+}

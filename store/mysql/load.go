@@ -1,0 +1,150 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
+)
+
+// Load is that of counter.Store.
+func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	queue, err := s.queue(of)
+	if err != nil {
+		return now, nil, err
+	}
+	q := new(query).add("SELECT " + micros)
+	if len(names) > 0 {
+		q.add("; SELECT name, data, version, expires FROM strikes_doc WHERE version > 0 AND queue = ? AND name", queue).
+			in(names)
+	}
+	var at int64
+	found := map[string]counter.Doc{}
+	err = s.each(ctx, s.db, q, func(rows *sql.Rows, set int) error {
+		if set == 0 {
+			return rows.Scan(&at)
+		}
+		var name, data sql.RawBytes
+		var version, expires int64
+		if err := rows.Scan(&name, &data, &version, &expires); err == nil && (expires == 0 || expires > at/1000) {
+			found[string(name)] = counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(version, 10),
+				Expires: sqlstore.Time(expires)}
+			return nil
+		} else {
+			return err
+		}
+	})
+	if err != nil {
+		return now, nil, s.failed(err)
+	}
+	docs := make([]counter.Doc, len(names))
+	for i, name := range names {
+		if docs[i] = found[name]; docs[i].Version == "" {
+			docs[i] = counter.Doc{Name: name}
+		}
+	}
+	return time.UnixMicro(at).UTC(), docs, nil
+}
+
+// each calls do for each row of each result.
+func (s *Store) each(ctx context.Context, in interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, q *query, do func(rows *sql.Rows, set int) error) error {
+	rows, err := in.QueryContext(ctx, q.sql.String(), q.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for set := 0; ; set++ {
+		for rows.Next() {
+			if err := do(rows, set); err != nil {
+				return err
+			}
+		}
+		if !rows.NextResultSet() {
+			return errors.Join(rows.Err(), rows.Close())
+		}
+	}
+}
+
+// readBatch is the number of names in a query. MariaDB makes a temporary table of a longer list.
+const readBatch = 500
+
+// Read is that of counter.Store.
+func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	queue, err := s.queue(of)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for some := range slices.Chunk(names, readBatch) {
+		q := new(query).add("SELECT name, data FROM strikes_doc WHERE (expires = 0 OR expires > "+micros+
+			" DIV 1000) AND queue = ? AND name", queue).in(some)
+		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+			var name, data sql.RawBytes
+			err := rows.Scan(&name, &data)
+			found[string(name)] = string(data)
+			return err
+		}); err != nil {
+			return nil, s.failed(err)
+		}
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = found[name]
+	}
+	return out, nil
+}
+
+// Page is that of counter.Store. The members of the score where the last page ended are read by name.
+func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) ([]counter.Entry,
+	error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	queue, err := s.queue(of)
+	if err != nil {
+		return nil, err
+	}
+	const part, end = "(SELECT name, score FROM strikes_member WHERE queue = ? AND set_name = ?",
+		" ORDER BY score DESC, name DESC LIMIT ?)"
+	q := new(query)
+	if after == (counter.Entry{}) {
+		q.add(part+end, queue, []byte(set), n)
+	} else {
+		q.add(part+" AND score = ? AND name < ?"+end+" UNION ALL ", queue, []byte(set), after.Score, []byte(after.Name), n)
+		q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n, n)
+	}
+	var out []counter.Entry
+	err = s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+		var e counter.Entry
+		err := rows.Scan(&e.Name, &e.Score)
+		out = append(out, e)
+		return err
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return out, nil
+}
+
+// Count is that of counter.Store.
+func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	queue, err := s.queue(of)
+	if err != nil {
+		return 0, err
+	}
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM strikes_member WHERE queue = ? AND set_name = ? AND score >= ?",
+		queue, []byte(set), from).Scan(&n)
+	return n, s.failed(err)
+}

@@ -1,0 +1,186 @@
+// Package mysql keeps the counts of strikes in MariaDB 10.6 or later, or MySQL 8.0 or later, with go-sql-driver.
+//
+// Make the tables once with "strikes store migrate" or [Migrate]. Then
+//
+//	store, err := mysql.Open("mysql://strikes@db.example/strikes", nil)
+//	…
+//	counts := counter.Over(store, nil) // for a consumer.Consumer
+//
+// A count is on the disk before its message is requeued if innodb_flush_log_at_trx_commit is 1, which is the default.
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strconv"
+	"time"
+
+	driverOf "github.com/go-sql-driver/mysql"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
+)
+
+// Options of a Store. A nil *Options and the zero value mean the defaults.
+type Options struct {
+	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
+	Prefix string
+
+	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+	Timeout time.Duration
+}
+
+// Store is a counter.Store in MariaDB or MySQL.
+type Store struct {
+	db      *sql.DB
+	prefix  string
+	timeout time.Duration
+	secret  string // the password
+	addr    string
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when the goroutine that deletes expired rows has returned
+}
+
+var _ counter.Store = (*Store)(nil)
+
+// Open returns the Store at a URL such as mysql://user:password@host:3306/database?tls=true. The scheme mariadb means
+// the same. Open does not connect yet: counter.Counter.Check does. Close ends its connections.
+//
+// The URL's parameters are
+//   - tls: true, skip-verify (trusts any certificate), preferred (TLS if the server has it, and any certificate), or
+//     false, the default;
+//   - ssl-ca, ssl-cert, ssl-key: files of trusted authorities, and of the client's certificate and its key; they turn
+//     tls on;
+//   - socket: the path of a Unix socket, in place of the host;
+//   - connect_timeout: such as 5s; if absent, 2s;
+//   - pool_max_conns: connections at most; if absent, 4 or the number of CPUs, if that is larger.
+func Open(rawURL string, opts *Options) (*Store, error) {
+	config, conns, err := parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("mysql: %w", err)
+	}
+	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr,
+		stopped: make(chan struct{})}
+	if opts != nil && opts.Prefix != "" {
+		s.prefix = opts.Prefix
+	}
+	if opts != nil && opts.Timeout > 0 {
+		s.timeout = opts.Timeout
+	}
+	// A statement that its caller has given up does not wait for a lock for longer.
+	config.Params["innodb_lock_wait_timeout"] = strconv.Itoa(int(math.Ceil(s.timeout.Seconds())))
+	connect, err := driverOf.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("mysql: %w", s.failed(err))
+	}
+	s.db = sql.OpenDB(connector{connect, s})
+	s.db.SetMaxOpenConns(conns)
+	s.db.SetMaxIdleConns(conns)
+	s.db.SetConnMaxIdleTime(idleTimeout / 2)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	docs, members := sweep{table: "strikes_doc", keys: []string{"queue", "name"}},
+		sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}}
+	go func() {
+		defer close(s.stopped)
+		sqlstore.Clean(ctx, func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &docs) },
+			func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &members) })
+	}()
+	return s, nil
+}
+
+// defaultConns is the number of connections at most.
+func defaultConns() int { return max(4, runtime.NumCPU()) }
+
+// connector makes connections to a database with the schema.
+type connector struct {
+	driver.Connector
+	s *Store
+}
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := c.s.within(ctx) // the pool's own ctx has no deadline
+	defer cancel()
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(ctx, conn)
+	if err == nil {
+		err = sqlstore.CheckVersion(version)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// versionOf returns the version of the schema; empty if there is none. A user without a permission on the table does
+// not see its comment, so the second query asks for the table itself.
+func versionOf(ctx context.Context, conn driver.Conn) (string, error) {
+	for _, query := range []string{"SELECT table_comment FROM information_schema.tables WHERE table_schema = database() " +
+		"AND table_name = 'strikes_doc'", "SELECT '' FROM strikes_doc LIMIT 0"} {
+		rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
+		if number(err) == noTable {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		found := make([]driver.Value, 1)
+		err = rows.Next(found)
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+		if err == nil {
+			if comment, _ := found[0].([]byte); len(comment) > 0 {
+				return string(comment), nil
+			}
+			return "no comment", nil
+		}
+		if !errors.Is(err, io.EOF) {
+			return "", err
+		}
+	}
+	return "no comment", nil
+}
+
+// Close ends the connections, and the goroutine that deletes expired rows.
+func (s *Store) Close() error {
+	s.stop()
+	<-s.stopped
+	return s.db.Close()
+}
+
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+// The longest keys: they fit the 3,072 bytes of a key of InnoDB.
+const (
+	maxQueue = 1024
+	maxSet   = 512
+	maxName  = 1024
+)
+
+// queue is the key of a queue. One that is too long is refused here, whatever sql_mode does with it.
+func (s *Store) queue(of counter.Queue) ([]byte, error) {
+	key := sqlstore.Key(s.prefix, of)
+	if len(key) > maxQueue {
+		return nil, tooLong("the prefix and the names of vhost and queue together", len(key), maxQueue)
+	}
+	return key, nil
+}
+
+func tooLong(of string, n, limit int) error {
+	return sqlstore.Failed(counter.FaultOther, fmt.Errorf("%s have %d bytes; this store keeps %d", of, n, limit), "", "")
+}
+
+// micros is the time by the server's clock, whatever the time zone is.
+const micros = `timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))`
