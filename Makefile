@@ -2,7 +2,8 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 FUZZTIME ?= 20s
 # "work" names the packages of every module of go.work; "./..." is the library alone.
-MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/pgstrikes ./plugin/promstrikes ./plugin/sqlstrikes ./store/postgres
+MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/pgstrikes ./plugin/promstrikes ./plugin/sqlstrikes \
+	./store/mysql ./store/postgres
 RUNS ?= 1
 # Debian's python3 has the modules that apt installs; another one is PYTHON.
 export PYTHON ?= /usr/bin/python3
@@ -198,12 +199,12 @@ build: ## build bin/strikes
 
 # In the repository these modules replace the library by its directory, which go install refuses.
 LIBRARY := github.com/strikesmq/strikes
-release: ## make the plugins and store/postgres require the library's VERSION, whose tag is pushed
-	@for m in plugin/otelstrikes plugin/pgstrikes plugin/promstrikes plugin/sqlstrikes store/postgres; do \
+release: ## make the plugins and stores require the library's VERSION, whose tag is pushed
+	@for m in plugin/otelstrikes plugin/pgstrikes plugin/promstrikes plugin/sqlstrikes store/mysql store/postgres; do \
 		(cd $$m && go mod edit -dropreplace=$(LIBRARY) -require=$(LIBRARY)@$(VERSION) && GOWORK=off go mod tidy) || exit 1; done
 
-release-command: ## make the command require the library's and store/postgres's VERSION, whose tags are pushed
-	@cd cmd/strikes && for m in $(LIBRARY) $(LIBRARY)/store/postgres; do \
+release-command: ## make the command require the library's and the stores' VERSION, whose tags are pushed
+	@cd cmd/strikes && for m in $(LIBRARY) $(LIBRARY)/store/mysql $(LIBRARY)/store/postgres; do \
 		go mod edit -dropreplace=$$m -require=$$m@$(VERSION); done && GOWORK=off go mod tidy
 
 snapshot: ## build the archives and packages of a release in dist/, without publishing them

@@ -60,6 +60,8 @@ var arrows = map[string][]string{
 	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
 		"internal/servertest"),
 
+	"internal/sqlstore": {"counter"},
+
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},
 	"internal/reason":  {"internal/printable"},
 
@@ -88,7 +90,8 @@ var arrows = map[string][]string{
 	"plugin/pgstrikes":   {"consumer", "internal/inbox"},
 	"plugin/promstrikes": {"consumer"},
 	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},
-	"store/postgres":     {"counter", "internal/setting"},
+	"store/mysql":        {"counter", "internal/setting", "internal/sqlstore"},
+	"store/postgres":     {"counter", "internal/setting", "internal/sqlstore"},
 	"counter/storetest":  {"counter", "internal/panics"},
 	"examples":           nil,
 	"examples/...":       join(public, "plugin/pgstrikes"),

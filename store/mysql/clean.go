@@ -55,7 +55,7 @@ func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err erro
 	if len(expired) == 0 {
 		return 0, nil
 	}
-	q = new(query).add("DELETE FROM "+at.table+" WHERE "+old+" AND (", grace)
+	q = new(query).add("DELETE t FROM "+at.table+" t FORCE INDEX (PRIMARY) WHERE "+old+" AND (", grace)
 	for i, key := range expired {
 		if i > 0 {
 			q.add(" OR ")

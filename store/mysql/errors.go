@@ -85,5 +85,5 @@ func passes(err error) bool {
 		1020: // MariaDB: a row has changed since it was read
 		return true
 	}
-	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn) // the driver has sent nothing
+	return errors.Is(err, errAgain)
 }

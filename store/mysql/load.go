@@ -22,8 +22,8 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	}
 	q := new(query).add("SELECT " + micros)
 	if len(names) > 0 {
-		q.add("; SELECT name, data, version, expires FROM strikes_doc WHERE version > 0 AND queue = ? AND name", queue).
-			in(names)
+		q.add("; SELECT name, data, version, expires FROM strikes_doc FORCE INDEX (PRIMARY) WHERE version > 0 AND "+
+			"queue = ? AND name", queue).in(names)
 	}
 	var at int64
 	found := map[string]counter.Doc{}
@@ -33,13 +33,12 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 		}
 		var name, data sql.RawBytes
 		var version, expires int64
-		if err := rows.Scan(&name, &data, &version, &expires); err == nil && (expires == 0 || expires > at/1000) {
+		err := rows.Scan(&name, &data, &version, &expires)
+		if expires == 0 || expires > at/1000 {
 			found[string(name)] = counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(version, 10),
 				Expires: sqlstore.Time(expires)}
-			return nil
-		} else {
-			return err
 		}
+		return err
 	})
 	if err != nil {
 		return now, nil, s.failed(err)
@@ -87,7 +86,7 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]
 	}
 	found := map[string]string{}
 	for some := range slices.Chunk(names, readBatch) {
-		q := new(query).add("SELECT name, data FROM strikes_doc WHERE (expires = 0 OR expires > "+micros+
+		q := new(query).add("SELECT name, data FROM strikes_doc FORCE INDEX (PRIMARY) WHERE (expires = 0 OR expires > "+micros+
 			" DIV 1000) AND queue = ? AND name", queue).in(some)
 		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
 			var name, data sql.RawBytes

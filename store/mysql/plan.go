@@ -175,7 +175,8 @@ func (p *plan) missing() *query {
 	return q.rows(rows).add(" ON DUPLICATE KEY UPDATE version = version")
 }
 
-// writes are the statements that write what the plan decided.
+// writes are the statements that write the documents and members as the plan decided. Each hint keeps the server from
+// reading, and so from locking, all rows of a small table.
 func (p *plan) writes() *query {
 	q := new(query)
 	const insert = "INSERT INTO strikes_doc (queue, name, data, version, expires) VALUES "
@@ -191,7 +192,7 @@ func (p *plan) writes() *query {
 		}
 	}
 	if gone := p.names(func(r *row) bool { return r.written && r.version == 0 && r.there }); len(gone) > 0 {
-		q.add("DELETE FROM strikes_doc WHERE queue = ? AND name", p.queue).in(gone).add("; ")
+		q.add("DELETE d FROM strikes_doc d FORCE INDEX (PRIMARY) WHERE queue = ? AND name", p.queue).in(gone).add("; ")
 	}
 	p.writeMembers(q)
 	return q
@@ -211,8 +212,8 @@ func (p *plan) writeMembers(q *query) {
 		}
 	}
 	for _, set := range slices.Sorted(maps.Keys(gone)) {
-		q.add("DELETE FROM strikes_member WHERE queue = ? AND set_name = ? AND name", p.queue, []byte(set)).in(gone[set]).
-			add("; ")
+		q.add("DELETE m FROM strikes_member m FORCE INDEX (PRIMARY) WHERE queue = ? AND set_name = ? AND name", p.queue,
+			[]byte(set)).in(gone[set]).add("; ")
 	}
 	if len(moved) > 0 {
 		q.add("INSERT INTO strikes_member (queue, set_name, name, score, expires) VALUES ").rows(moved).add(
@@ -221,7 +222,7 @@ func (p *plan) writeMembers(q *query) {
 	}
 	for _, m := range p.kept {
 		at := sqlstore.Millis(m.Expires)
-		q.add("UPDATE strikes_member SET expires = ? WHERE queue = ? AND set_name = ? AND expires > 0 AND expires < ?; ",
-			at, p.queue, []byte(m.Set), at)
+		q.add("UPDATE strikes_member FORCE INDEX (PRIMARY) SET expires = ? WHERE queue = ? AND set_name = ? "+
+			"AND expires > 0 AND expires < ?; ", at, p.queue, []byte(m.Set), at)
 	}
 }
