@@ -124,6 +124,16 @@ func StoreReport(at string, found []counter.Finding, more ...inspect.Finding) Re
 	return r.sorted()
 }
 
+// Errors counts the findings that are errors.
+func (r Report) Errors() (n int) {
+	for _, f := range r.Findings {
+		if f.Severe() {
+			n++
+		}
+	}
+	return n
+}
+
 func (r Report) sorted() Report {
 	slices.SortStableFunc(r.Findings, func(a, b inspect.Finding) int { return int(b.Severity) - int(a.Severity) })
 	return r
