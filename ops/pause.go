@@ -65,8 +65,8 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	case paused != nil:
 		p.Note = *paused
 	case p.Breaker == nil:
-		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed", q.Name,
-			q.VHost)}
+		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed%s", q.Name,
+			q.VHost, p.needless())}
 	}
 	return p, nil
 }
@@ -137,12 +137,15 @@ func (p *Pause) Running() (running []Consumer) {
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
 	queue, note := printable.Name(p.Queue), p.Note.Text()
+	if !p.Paused && p.Breaker == nil && p.count > 0 {
+		note += "; its breaker is closed" + p.needless()
+	}
 	switch closed := p.closed(); {
 	case p.Breaker != nil && p.Note == counter.Note{}:
 		return queue + ": " + closed
 	case p.Breaker != nil:
 		p := *p
-		p.Breaker = nil
+		p.Breaker, p.count = nil, 0
 		return p.Text() + "; " + closed
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
@@ -156,6 +159,14 @@ func (p *Pause) Text() string {
 		return queue + ": paused" + p.stopped()
 	}
 	return queue + ": would be paused"
+}
+
+// needless says that a closed breaker needs no --count.
+func (p *Pause) needless() string {
+	if p.count == 0 {
+		return ""
+	}
+	return ", so every failure is counted already: --count is for a breaker that is open"
 }
 
 // counted is the subject of a resume in the audit log: the time for which every failure counts.
