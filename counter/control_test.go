@@ -70,11 +70,7 @@ func TestConsumers(t *testing.T) {
 			}
 			var got []string
 			for _, c := range all {
-				state := fmt.Sprint(c.Paused)
-				if c.Breaker {
-					state = "breaker"
-				}
-				got = append(got, c.Consumer+" "+state)
+				got = append(got, fmt.Sprint(c.Consumer, " ", c.Paused))
 				if time.Since(c.Seen).Abs() > time.Minute {
 					t.Errorf("%s: seen %v", s.name, c.Seen)
 				}
@@ -96,9 +92,7 @@ func TestConsumers(t *testing.T) {
 		want("host a, pid 1 false", "host b, pid 1 true")
 		report(Reader{Token: "b", Consumer: "host b, pid 1"})
 		want("host a, pid 1 false", "host b, pid 1 false")
-		report(Reader{Token: "b", Consumer: "host b, pid 1", Breaker: true})
-		want("host a, pid 1 false", "host b, pid 1 breaker")
-		report(Reader{Token: "b", Consumer: "host b, pid 1", Breaker: true, Stopped: true})
+		report(Reader{Token: "b", Consumer: "host b, pid 1", Stopped: true})
 		for _, change := range []func(context.Context, string, string, Note) error{s.Resume, s.Pause} {
 			time.Sleep(2 * time.Millisecond)
 			if err := change(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
@@ -313,7 +307,7 @@ func TestAuditLogIsCapped(t *testing.T) {
 
 // TestNewestSkipsAreAnnounced: a reply has the newest skips; consumers were told of the others before.
 func TestNewestSkipsAreAnnounced(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		var last Message
 		for i := range 101 {
 			last = message(fmt.Sprint(i))

@@ -8,3 +8,6 @@ var DialTest = dialTest
 
 // StoreOf is the Store of a Counter.
 func StoreOf(c *Counter) Store { return c.store }
+
+// OtherStore opens a Store of another module.
+var OtherStore = &otherStore

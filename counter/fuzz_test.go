@@ -67,7 +67,7 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmpopts.EquateApproxTime(time.Minute),
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
-	want := memory.look(t, m).Record
+	want := memory.Counter.look(t, m).Record
 	want.ID, want.Generation, want.Consumer = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation,
 		rules.MaxStoredID), printable.Cut(want.Consumer, rules.MaxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {

@@ -28,7 +28,7 @@ func deadIDs(t *testing.T, c *Counter, after string, limit int) (ids []string, l
 // TestDead: the newest come first, what lives or was removed is not among them, and a place continues where it ended
 // whatever is added or removed meanwhile.
 func TestDead(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		var want []string
 		var all []Message
 		for i := range 30 {
@@ -113,7 +113,7 @@ func TestDeadAtOneTime(t *testing.T) {
 
 // TestDeadEnds: with its context, and with an error for a place that is none.
 func TestDeadEnds(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		if _, err := c.Fail(t.Context(), attempt(message("1"), "a"), reject); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestDeadEnds(t *testing.T) {
 
 // TestDeadStayInOrder: a tombstone that is renewed stays where it is, unless that goes on for long.
 func TestDeadStayInOrder(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		both := []Message{message("1"), message("2")}
 		for _, m := range both {
 			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {

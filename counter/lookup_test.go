@@ -11,7 +11,7 @@ import (
 
 // TestLookup finds generations by their names.
 func TestLookup(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		var asked []Message
 		for i := range 2*page + 1 {
 			m := message(fmt.Sprint(i))
@@ -43,7 +43,7 @@ func TestLookup(t *testing.T) {
 
 // TestGenerations has many messages of which few were published again.
 func TestGenerations(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		var want, got []string
 		for i := range 2*page + 50 {
 			m := message(fmt.Sprint(i))

@@ -166,17 +166,6 @@ func (m *memoryStore) Count(ctx context.Context, of Queue, set string, from int6
 	return n, nil
 }
 
-// has reports whether a name is in a set.
-func (m *memoryStore) has(of Queue, set, name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.queue(of).sets[set]; s != nil {
-		_, is := s.scores[name]
-		return is
-	}
-	return false
-}
-
 func (m *memoryStore) Examine(context.Context) ([]Finding, error) { return nil, nil }
 
 func (m *memoryStore) Close() error { return nil }

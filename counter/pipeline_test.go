@@ -315,7 +315,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 
 // TestEachQueueAndKindOfStepForItself: what is sent together is distinguished by its reply.
 func TestEachQueueAndKindOfStepForItself(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		var all sync.WaitGroup
 		for i := range 200 {
 			all.Go(func() {

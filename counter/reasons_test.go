@@ -15,7 +15,7 @@ import (
 
 // TestDeadReasons: it says of each tombstone what Dead says, over several pages, and leaves out what Dead leaves out.
 func TestDeadReasons(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		texts := []string{"", "no stock", "a\nb\tc\r\n", "\x00\xff", strings.Repeat("long ", 400)}
 		for i := range reasonsPage + 30 {
 			m := message(fmt.Sprint(i))
@@ -55,7 +55,7 @@ func TestDeadReasons(t *testing.T) {
 
 // TestDeadReasonsEnds: a caller that stops early leaves nothing running, which goleak sees, and an error ends it.
 func TestDeadReasonsEnds(t *testing.T) {
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		for i := range 3 * reasonsPage / 2 {
 			if _, err := c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestDeadReasonsEnds(t *testing.T) {
 			break
 		}
 	}
-	for _, c := range servers(t) {
+	for _, c := range counters(t) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		n := 0

@@ -3,7 +3,7 @@ package counter
 import "testing"
 
 func TestReturns(t *testing.T) {
-	for i, c := range servers(t) {
+	for i, c := range counters(t) {
 		a := c.Admin()
 		for _, n := range []int64{0, 7, 5, 0, 3} {
 			if err := a.NoteReturns(t.Context(), "/", "orders.dlq", n); err != nil {
@@ -15,8 +15,9 @@ func TestReturns(t *testing.T) {
 				t.Errorf("store %d: %d, %v; want %d; of another queue %d, %v", i, got, err, n, other, errOther)
 			}
 		}
-		if ttl := a.rdb.PTTL(t.Context(), a.opts.queueKey("/", "orders.dlq")+docReturns).Val(); ttl <= 0 || ttl > returnsTTL {
-			t.Errorf("store %d: it expires in %v", i, ttl)
+		now, docs, err := a.store.Load(t.Context(), Queue{"/", "orders.dlq"}, docReturns)
+		if ttl := docs[0].Expires.Sub(now); err != nil || ttl <= 0 || ttl > returnsTTL {
+			t.Errorf("store %d: it expires in %v, %v", i, ttl, err)
 		}
 	}
 }

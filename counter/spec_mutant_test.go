@@ -20,7 +20,7 @@ func TestSpecRunnerFails(t *testing.T) {
 	if err := json.Unmarshal(raw, &file); err != nil {
 		t.Fatal(err)
 	}
-	c := servers(t)[0]
+	on := stores(t)[1]
 	for i, tc := range file.Cases {
 		leaves := leavesOf(tc)
 		if i > 0 {
@@ -35,7 +35,7 @@ func TestSpecRunnerFails(t *testing.T) {
 			}
 			l.set(was)
 			var wrong stepsCase
-			if decodeSpec(changed, &wrong) == nil && len(runSteps(t, c, wrong)) == 0 {
+			if decodeSpec(changed, &wrong) == nil && len(runSteps(t, on, wrong)) == 0 {
 				t.Errorf("%v: %s was changed from %v to %v, and no difference was found", tc["name"], l.path, was, mutated(was))
 			}
 		}

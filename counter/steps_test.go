@@ -217,6 +217,7 @@ var (
 )
 
 func TestSteps(t *testing.T) {
+	all := stores(t)
 	for _, tc := range []struct {
 		name string
 		ops  []op
@@ -514,8 +515,8 @@ func TestSteps(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, s := range stores(t) {
-				m := Message{VHost: "/", Queue: "orders", ID: tc.name}
+			for _, s := range all {
+				m := Message{VHost: "/", Queue: tc.name, ID: tc.name}
 				var fences ordinals
 				for i, o := range tc.ops {
 					if got := fences.in(t, o.do(t, s, m)); got != o.want {

@@ -67,23 +67,21 @@ type controls interface {
 type store struct {
 	name string
 	steps
-	age  func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
-	look func(t rapid.TB, m Message) sight
+	counter *Counter
+	open    func(t testing.TB, o *Options) *Counter          // another on the same server, where nothing is kept
+	age     func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
+	look    func(t rapid.TB, m Message) sight
 }
 
-// onRedis is a Counter and its Admin.
-type onRedis struct {
+// whole is a Counter and its Admin.
+type whole struct {
 	*Counter
 	operator
 }
 
 type operator struct{ *Admin }
 
-// onRules is a Counter on Redis that takes each step through Load and Save.
-type onRules struct {
-	*Counter
-	operator
-}
+func wholeOf(c *Counter) whole { return whole{c, operator{c.Admin()}} }
 
 // sight is what is kept of one generation of a message.
 type sight struct {
@@ -97,15 +95,35 @@ type sight struct {
 
 // ruled takes the steps of a store by the rules, without the scripts.
 func ruled(s store) store {
-	c := byRules(s.steps.(onRedis).Counter)
-	s.name, s.steps = s.name+" by rules", onRules{c, operator{c.Admin()}}
+	c, open := byRules(s.counter), s.open
+	s.name, s.steps, s.counter = s.name+" by rules", wholeOf(c), c
+	s.open = func(t testing.TB, o *Options) *Counter { return byRules(open(t, o)) }
 	return s
 }
 
+// otherStore opens an empty Store of another module. It is nil, but where the test TestOtherStores of package
+// integration adds a file to this package.
+var otherStore func(testing.TB) Store
+
 // stores returns every implementation: the model, the scripts and the rules on a fake Redis, and on a real one where
-// REDIS_URL names it. (Package integration repeats the tests of the way on a real Redis of its own.)
+// REDIS_URL names it. (Package integration repeats the tests of the way on a real Redis of its own.) Beside a store of
+// another module there is the model alone.
 func stores(t testing.TB) []store {
-	all := []store{memoryUnderTest(), miniredisUnderTest(t)}
+	all := []store{memoryUnderTest()}
+	if otherStore != nil {
+		open := func(t testing.TB, o *Options) *Counter {
+			c := Over(otherStore(t), o)
+			t.Cleanup(func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return c
+		}
+		c := open(t, nil)
+		return append(all, store{"other", wholeOf(c), c, open, c.age, c.look})
+	}
+	all = append(all, miniredisUnderTest(t))
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		return append(all, ruled(miniredisUnderTest(t)))
@@ -123,13 +141,15 @@ func storesForLong(t testing.TB) []store {
 	return all
 }
 
-// servers returns the stores that are Counters.
+// servers returns the Counters with scripts, on Redis.
 func servers(t testing.TB) []*Counter {
-	var all []*Counter
+	return slices.DeleteFunc(counters(t), func(c *Counter) bool { return c.rdb == nil })
+}
+
+// counters returns the Counters of all stores.
+func counters(t testing.TB) (all []*Counter) {
 	for _, s := range stores(t) {
-		if c, ok := s.steps.(onRedis); ok {
-			all = append(all, c.Counter)
-		}
+		all = append(all, s.counter)
 	}
 	return all
 }
@@ -152,25 +172,21 @@ func miniredisUnderTest(t testing.TB) store {
 
 func memoryUnderTest() store {
 	m := NewMemory(nil)
-	return store{"memory", m, m.age, m.look}
+	open := func(_ testing.TB, o *Options) *Counter { return NewMemory(o).Counter }
+	return store{"memory", m, m.Counter, open, m.Counter.age, m.Counter.look}
 }
 
-// age makes records, and the sets of their queue, older.
-func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
-	s := m.Counter.store.(*memoryStore)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queue(Queue{ms[0].VHost, ms[0].Queue})
-	for _, set := range []string{setIndex, setDead} {
-		if of := q.sets[set]; of != nil {
-			of.sorted = nil
-			for name := range of.scores {
-				of.scores[name] -= d.Milliseconds()
-			}
-		}
+// ageDocs makes records, and the sets of their queue, older. It serves any Store.
+func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
+	t.Helper()
+	ctx, of := context.Background(), Queue{ms[0].VHost, ms[0].Queue}
+	var names []string
+	for _, m := range ms {
+		names = append(names, docRecord(member(m.ID, m.Generation)))
 	}
-	for _, of := range ms {
-		doc := q.doc(docRecord(member(of.ID, of.Generation)), time.Now())
+	_, docs, err := c.store.Load(ctx, of, names...)
+	var older Change
+	for _, doc := range docs {
 		e, exists := rules.Decode(doc.Data)
 		if !exists { // what expired does not come back
 			continue
@@ -187,31 +203,58 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 		for i := range e.History {
 			e.History[i].At = e.History[i].At.Add(-d)
 		}
-		q.docs[doc.Name] = Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d)}
+		older.Docs = append(older.Docs, Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d), Any: true})
+	}
+	for _, set := range []string{setIndex, setDead} {
+		entries, errOf := c.store.Page(ctx, of, set, Entry{}, scanned)
+		err = errors.Join(err, errOf)
+		for _, e := range entries {
+			older.Sets = append(older.Sets, Member{Set: set, Name: e.Name, Score: e.Score - d.Milliseconds()})
+		}
+	}
+	_, errOf := c.store.Save(ctx, of, older)
+	if err := errors.Join(err, errOf); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func (m *Memory) look(t rapid.TB, key Message) sight {
-	of, entry := Queue{key.VHost, key.Queue}, member(key.ID, key.Generation)
-	records, err := m.Admin().read(context.Background(), key.VHost, key.Queue, []string{entry})
-	tombstones, errOf := m.Tombstones(context.Background(), key.VHost, key.Queue)
+// lookAtDocs serves any Store. It does not see how long the members of sets are kept.
+func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
+	t.Helper()
+	ctx, of, entry := context.Background(), Queue{m.VHost, m.Queue}, member(m.ID, m.Generation)
+	records, err := (&Admin{c}).read(ctx, m.VHost, m.Queue, []string{entry})
+	tombstones, errOf := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
 	if err := errors.Join(err, errOf); err != nil {
 		t.Fatal(err)
 	}
 	tombstones.Expired = 0
-	kept := m.Counter.store.(*memoryStore)
-	s := sight{tombstones: tombstones, exists: len(records) > 0, indexed: kept.has(of, setIndex, entry),
-		dead: kept.has(of, setDead, entry)}
+	s := sight{tombstones: tombstones, exists: len(records) > 0, indexed: c.isIn(t, of, setIndex, entry, 0),
+		dead: c.isIn(t, of, setDead, entry, time.Now().UnixMilli())}
 	if s.exists {
 		s.Record = records[0]
-		s.Listed = time.Time{} // which set it is in is compared with the record, as for the others
+		s.Listed, s.setTTL = time.Time{}, s.TTL // which set it is in is compared with the record, as for the others
 	}
 	return s
 }
 
+// isIn reports whether a set has a member with more than a score.
+func (c *client) isIn(t rapid.TB, of Queue, set, name string, above int64) bool {
+	t.Helper()
+	entries, err := c.store.Page(context.Background(), of, set, Entry{}, scanned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name && e.Score > above })
+}
+
 func redisUnderTest(t testing.TB, name, url string) store {
 	c := dialTest(t, url)
-	return store{name, onRedis{c, operator{c.Admin()}}, c.age, c.look}
+	open := func(_ testing.TB, o *Options) *Counter {
+		other := o.withDefaults()
+		other.Prefix = fmt.Sprintf("%s:%d", c.opts.Prefix, time.Now().UnixNano())
+		return New(c.rdb, &other)
+	}
+	return store{name, wholeOf(c), c, open, c.age, c.look}
 }
 
 // dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. It is patient: what is tested
@@ -271,6 +314,10 @@ end`)
 
 func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	t.Helper()
+	if c.rdb == nil {
+		c.ageDocs(t, d, ms...)
+		return
+	}
 	keys := []string{c.opts.keys(ms[0]).index, c.opts.keys(ms[0]).dead}
 	for _, m := range ms {
 		keys = append(keys, c.opts.keys(m).record)
@@ -283,6 +330,9 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 
 func (c *client) look(t rapid.TB, m Message) sight {
 	t.Helper()
+	if c.rdb == nil {
+		return c.lookAtDocs(t, m)
+	}
 	ctx, k := context.Background(), c.opts.keys(m)
 	p := c.rdb.Pipeline()
 	text, ttl := p.Get(ctx, k.record), p.PTTL(ctx, k.record)

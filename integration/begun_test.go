@@ -37,7 +37,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				spec, c := newChild(t, queue)
 				direct := spec
-				u, err := url.Parse(spec.Redis)
+				u, err := url.Parse(spec.Store)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -47,7 +47,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 				}
 				t.Cleanup(p.Close)
 				u.Host = p.Addr()
-				spec.Redis, spec.Slow = u.String(), []string{"m0"}
+				spec.Store, spec.Slow = u.String(), []string{"m0"}
 				publish(t, queue, "m", 1)
 				kill := func(when string, is func() bool) {
 					t.Helper()

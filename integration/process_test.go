@@ -20,6 +20,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
@@ -28,7 +29,7 @@ const childEnv = "STRIKES_TEST_CHILD"
 
 // child is what a consumer process does. It writes a line to Ledger, with one write(2), before each run of the handler.
 type child struct {
-	AMQP, Redis, Prefix, Queue string
+	AMQP, Store, Prefix, Queue string
 	Ledger                     string
 	Fail                       []string           // ids whose handler fails
 	Kill                       []string           // ids that kill the process
@@ -59,7 +60,7 @@ func runChild(spec string) error {
 	if err != nil {
 		return err
 	}
-	counts, err := counter.Dial(c.Redis, &counter.Options{Prefix: c.Prefix})
+	counts, err := rig.Dial(c.Store, c.Prefix)
 	if err != nil {
 		return err
 	}
@@ -146,14 +147,20 @@ func (c child) runs(t *testing.T) (byID map[string]int, processes map[string]boo
 
 func newChild(t *testing.T, queue string) (child, *counter.Counter) {
 	t.Helper()
+	return newChildOn(t, queue, redisURL(t), patientURL(t))
+}
+
+// newChildOn returns a process on a store, and a Counter on the same records at another URL.
+func newChildOn(t *testing.T, queue, store, patient string) (child, *counter.Counter) {
+	t.Helper()
 	prefix := uniqueName(t, "strikes")
-	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
+	c, err := rig.Dial(patient, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return child{
-		AMQP: brokerURL(t), Redis: redisURL(t), Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
+		AMQP: brokerURL(t), Store: store, Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
 		Concurrency: 1,
 	}, c
 }
@@ -162,38 +169,44 @@ func TestThreeProcessesShareOneCount(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)
-		for i := range 10 {
-			spec.Fail = append(spec.Fail, fmt.Sprint("m", 10*i))
-		}
-		var all []process
-		for range 3 {
-			all = append(all, spec.spawn(t))
-		}
-		proctest.Eventually(t, time.Minute, "three consumers", func() bool { return consumers(t, queue) == 3 })
-		publish(t, queue, "m", 100)
-		proctest.Eventually(t, time.Minute, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
-		proctest.Eventually(t, time.Minute, "every message handled", func() bool {
-			byID, _ := spec.runs(t)
-			return len(byID) == 100
-		})
-		terminate(t, all...)
-		byID, processes := spec.runs(t)
-		for i := range 100 {
-			id := fmt.Sprint("m", i)
-			want := map[bool]int{true: 4, false: 1}[i%10 == 0]
-			if byID[id] != want {
-				t.Errorf("%s ran %d times, want %d", id, byID[id], want)
-			}
-		}
-		if len(processes) < 2 {
-			t.Errorf("only %d of three processes handled anything", len(processes))
-		}
-		for _, id := range spec.Fail {
-			if r := one(t, c, queue, id); r.Failures != 4 || r.State != counter.StateDeadLetter {
-				t.Errorf("%s: %+v", id, r)
-			}
-		}
+		shareOneCount(t, spec, c)
 	})
+}
+
+func shareOneCount(t *testing.T, spec child, c *counter.Counter) {
+	t.Helper()
+	queue := spec.Queue
+	for i := range 10 {
+		spec.Fail = append(spec.Fail, fmt.Sprint("m", 10*i))
+	}
+	var all []process
+	for range 3 {
+		all = append(all, spec.spawn(t))
+	}
+	proctest.Eventually(t, time.Minute, "three consumers", func() bool { return consumers(t, queue) == 3 })
+	publish(t, queue, "m", 100)
+	proctest.Eventually(t, time.Minute, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
+	proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+		byID, _ := spec.runs(t)
+		return len(byID) == 100
+	})
+	terminate(t, all...)
+	byID, processes := spec.runs(t)
+	for i := range 100 {
+		id := fmt.Sprint("m", i)
+		want := map[bool]int{true: 4, false: 1}[i%10 == 0]
+		if byID[id] != want {
+			t.Errorf("%s ran %d times, want %d", id, byID[id], want)
+		}
+	}
+	if len(processes) < 2 {
+		t.Errorf("only %d of three processes handled anything", len(processes))
+	}
+	for _, id := range spec.Fail {
+		if r := one(t, c, queue, id); r.Failures != 4 || r.State != counter.StateDeadLetter {
+			t.Errorf("%s: %+v", id, r)
+		}
+	}
 }
 
 // consumers counts those that are attached to a queue.

@@ -26,7 +26,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	s.Time = f.now
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
-		s.note("%v", err)
+		s.note(OverrideIgnored, "", err)
 	}}
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Waiting, s.Processes = waitingBy(consumers), seen(consumers, f.now)
+	s.Waiting = waitingBy(consumers)
 	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
@@ -59,8 +59,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	switch f.blocked, err = c.blocked(ctx, s); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
-		s.Dead.blockedUnseen = true
-		s.note("the dead letters in blocked lanes could not be counted, so others may be missing unseen: %v", err)
+		s.note(LanesDenied, "", err)
 	case err != nil:
 		return err
 	}
@@ -87,7 +86,7 @@ func (c *Collector) askPause(ctx context.Context, s *Status) error {
 	if err != nil || paused == nil {
 		return err
 	}
-	s.Paused = paused
+	s.Paused = new(NoteOf(*paused))
 	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
 	if holding != nil {
 		s.HeldBy = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
@@ -112,7 +111,7 @@ func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message
 			}
 		}
 		if n == maxScanned {
-			s.note("there are more than %d records: only the newest were read", maxScanned)
+			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
 		}
 		if n <= frontScanned {
 			break
@@ -148,7 +147,7 @@ func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
 			return nil, err
 		}
 		if n == maxScanned {
-			s.note("there are more than %d records: only the newest were read", maxScanned)
+			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
 			break
 		}
 		page = page[:min(len(page), maxScanned-n)]

@@ -23,6 +23,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -148,7 +149,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
 	mustOutput(t, publish)
-	look := func() (s ops.Status) {
+	look := func() (s render.StatusLine) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
 		if err := json.Unmarshal([]byte(out), &s); err != nil {

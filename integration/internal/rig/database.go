@@ -1,0 +1,107 @@
+package rig
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	_ "github.com/go-sql-driver/mysql" // for database/sql
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/store/mysql"
+	"github.com/strikesmq/strikes/store/postgres"
+)
+
+// Database is a kind of store in a module of its own.
+type Database struct {
+	Start   func(context.Context, servers.DatabaseOptions) (*servers.Database, error)
+	url     string // with the place of the address
+	migrate func(ctx context.Context, url string) error
+
+	driver, source string // for database/sql, with the place of the address
+	sessions, end  string // statements: the numbers of the others, and what ends one
+}
+
+// Databases are the kinds by their names, which are the schemes of their URLs.
+var Databases = map[string]Database{
+	"postgres": {servers.StartPostgreSQL, "postgres://postgres@%s/postgres?sslmode=disable", postgres.Migrate,
+		"pgx", "postgres://postgres@%s/postgres?sslmode=disable",
+		"SELECT pid FROM pg_stat_activity WHERE application_name = 'strikes'", "SELECT pg_terminate_backend(%d)"},
+	"mysql": {servers.StartMariaDB, "mysql://root:@%s/strikes", mysql.Migrate, "mysql", "root@tcp(%s)/",
+		"SELECT id FROM information_schema.processlist WHERE db = 'strikes'", "KILL %d"},
+}
+
+// Prepare makes the tables on the server at an address, and returns the URL of the store.
+func (d Database) Prepare(ctx context.Context, addr string) (rawURL string, err error) {
+	rawURL = fmt.Sprintf(d.url, addr)
+	if d.driver == "mysql" {
+		err = d.Do(ctx, addr, "CREATE DATABASE IF NOT EXISTS strikes")
+	}
+	if err == nil {
+		err = d.migrate(ctx, rawURL)
+	}
+	return rawURL, err
+}
+
+// Do runs statements.
+func (d Database) Do(ctx context.Context, addr string, statements ...string) error {
+	db, err := sql.Open(d.driver, fmt.Sprintf(d.source, addr))
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		if _, failed := db.ExecContext(ctx, s); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", s, failed))
+		}
+	}
+	return errors.Join(err, db.Close())
+}
+
+// Terminate ends the sessions of consumers, whatever they do.
+func (d Database) Terminate(ctx context.Context, addr string) error {
+	db, err := sql.Open(d.driver, fmt.Sprintf(d.source, addr))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, d.sessions)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return err
+		}
+		all = append(all, fmt.Sprintf(d.end, n))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	_ = d.Do(ctx, addr, all...) // some have ended meanwhile
+	return nil
+}
+
+// Dial returns a Counter at the URL of a store of any kind.
+func Dial(rawURL, prefix string) (*counter.Counter, error) {
+	var store counter.Store
+	var err error
+	switch scheme, _, _ := strings.Cut(rawURL, ":"); scheme {
+	case "postgres":
+		store, err = postgres.Open(rawURL, &postgres.Options{Prefix: prefix})
+	case "mysql":
+		store, err = mysql.Open(rawURL, &mysql.Options{Prefix: prefix})
+	default:
+		return counter.Dial(rawURL, &counter.Options{Prefix: prefix})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return counter.Over(store, nil), nil
+}
