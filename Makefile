@@ -147,9 +147,8 @@ soak: rabbitmq redis ## run 20,000 messages through faults and check the end of 
 soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK, such as -outage 1m
 	@for type in quorum classic; do go run ./integration/lab soak -outage 10m -type $$type $(SOAK) || exit 1; done
 
-soak-partitions: rabbitmq redis ## share 100,000 messages of 500 keys among processes that join, stop, freeze and are killed; a soak in JSON in PARTITIONS
-	@STRIKES_PARTITIONS='$(or $(PARTITIONS),{"Messages":100000,"Keys":500,"Partitions":8,"Processes":4,"Faults":100,"Freeze":12000000000,"Outage":10000000000})' \
-		go test ./integration -run '^TestPartitionFleet$$' -v -timeout 60m
+soak-partitions: rabbitmq redis ## share 100,000 messages of 500 keys among processes that join, stop, freeze and are killed; changes such as {"Hold":true} in PARTITIONS
+	@STRIKES_PARTITIONS='$(or $(PARTITIONS),{})' go test ./integration -run '^TestPartitionFleet$$' -v -timeout 60m
 
 soak-languages: rabbitmq redis python node ## run 50,000 messages and 50 faults through consumers in Go, Python, Node.js and push mode; flags in SOAK
 	@go run ./integration/lab soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -29,6 +30,12 @@ func (s *LaneState) PositionOf(letter Message) (Position, bool) {
 	}
 	return Position{}, false
 }
+
+// Letters names the dead letters that the lane expects, as LetterName does.
+func (s *LaneState) Letters() []string { return slices.Collect(maps.Keys(s.names)) }
+
+// LetterName names a dead letter within its queue.
+func LetterName(letter Message) string { return member(letter.ID, letter.Generation) }
 
 // First returns the position of the message that blocks the lane; the zero value if no position is open.
 func (s *LaneState) First() Position {

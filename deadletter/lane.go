@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,18 +97,26 @@ const (
 	laneArriving  = 15 * time.Second       // a dead letter is on its way for less
 )
 
-// laneWork is one call.
-type laneWork struct {
+// laneRead reads the dead-letter queue for some lanes together.
+type laneRead struct {
 	q      *Queue
-	l      Lane
 	vhost  string
-	state  *counter.LaneState
 	source *source
-	whole  bool // all positions are dropped, not the first alone
+	notes  notes
+}
+
+// laneWork is the work on one lane.
+type laneWork struct {
+	*laneRead
+	l      Lane
+	state  *counter.LaneState
+	whole  bool      // all positions are dropped, not the first alone
+	begun  time.Time // the reading for this pass; zero: it has not begun
+	size   int       // of the found dead letters in memory
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
-	notes  notes
+	passed bool // once at least
 	result LaneResult
 
 	replaced map[int64]time.Time // since when these positions are found to be replaced
@@ -117,49 +126,103 @@ type laneWork struct {
 // publishes the first alone, and the others once that is handled. The consumer runs them in their order, whatever else
 // reaches the queue, and dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end
 // at any moment, to repeat, and to run twice at the same time.
-func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
-	w, err := q.beginLane(ctx, l)
+func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err error) {
+	endErr := q.ReplayLanes(ctx, []Lane{l}, func(_ Lane, r LaneResult, laneErr error) error {
+		result, err = r, laneErr
+		return nil
+	})
+	return result, cmp.Or(err, endErr)
+}
+
+// ReplayLanes does for many lanes as ReplayLane does. It reads the dead-letter queue once for a pass of them all, or of
+// as many as fit in 32 MB of memory, the first of lanes first. It calls ended once for each lane that is released, or
+// that stays blocked and why. After an error of ended it goes on with no lane, and returns it; ended is then called
+// with it for each other lane that was changed.
+func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
+	r, work, err := q.beginLanes(ctx, lanes)
 	if err != nil {
-		return LaneResult{}, err
+		return err
 	}
 	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked}) //nolint:contextcheck // Close ends it
 	if err != nil {
-		return LaneResult{}, err
+		return err
 	}
 	defer pub.Close()
-	most := 1
-	for {
-		if w.result.Passes++; w.result.Passes > w.l.Passes {
-			w.result.Passes--
-			return w.result, w.fail(ErrLaneBusy, "")
+	for len(work) > 0 {
+		var read []*laneWork
+		if read, err = r.read(ctx, work); err != nil {
+			break
 		}
-		held, err := w.read(ctx)
-		if err != nil || !held {
-			w.result.Released = err == nil
-			return w.result, err
+		passes := make([]lanePass, 0, len(read))
+		for _, w := range read {
+			passes = append(passes, w.pass(ctx, pub))
 		}
-		var published []counter.Position
-		gaveUp, err := w.dropReplaced(ctx)
-		switch {
-		case gaveUp || err != nil:
-		case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing:
-			gaveUp, err = true, w.dropMissing(ctx)
-		default:
-			published, err = w.replay(ctx, pub, most)
-		}
-		w.finish(ctx)
-		if err == nil {
-			err = w.await(ctx, published)
+		r.finish(ctx)
+		for i, w := range read {
+			over, laneErr := w.conclude(ctx, passes[i])
+			if !over {
+				continue
+			}
+			work = slices.DeleteFunc(work, func(other *laneWork) bool { return other == w })
+			if err = ended(w.l, w.result, laneErr); err != nil {
+				break
+			}
 		}
 		if err != nil {
-			return w.result, err
+			break
 		}
-		if gaveUp {
-			w.result.Passes--
-			continue
+	}
+	for _, w := range work {
+		if r := w.result; r.Replayed+r.Dropped+r.Doubles > 0 {
+			_ = ended(w.l, r, err)
 		}
+	}
+	return err
+}
+
+// lanePass is what a pass did with a lane.
+type lanePass struct {
+	published []counter.Position
+	gaveUp    bool // positions, and read again: no pass is counted
+	err       error
+}
+
+// pass publishes or gives up what was read of a lane.
+func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePass) {
+	if w.state == nil {
+		return p
+	}
+	if w.result.Passes == w.l.Passes {
+		p.err = w.fail(ErrLaneBusy, "")
+		return p
+	}
+	most := 1
+	if w.passed {
 		most = len(w.state.Open)
 	}
+	p.gaveUp, p.err = w.dropReplaced(ctx)
+	switch {
+	case p.gaveUp || p.err != nil:
+	case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing:
+		p.gaveUp, p.err = true, w.dropMissing(ctx)
+	default:
+		w.passed = true
+		w.result.Passes++
+		p.published, p.err = w.replay(ctx, pub, most)
+	}
+	return p
+}
+
+// conclude waits for what a pass published, and reports whether the lane is done with.
+func (w *laneWork) conclude(ctx context.Context, p lanePass) (over bool, err error) {
+	if w.state == nil {
+		w.result.Released = true
+		return true, nil
+	}
+	if err = p.err; err == nil {
+		err = w.await(ctx, p.published)
+	}
+	return err != nil, err
 }
 
 // DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane
@@ -175,18 +238,19 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 }
 
 func (q *Queue) dropLane(ctx context.Context, l Lane, whole bool) (LaneResult, error) {
-	w, err := q.beginLane(ctx, l)
+	r, work, err := q.beginLanes(ctx, []Lane{l})
 	if err != nil {
 		return LaneResult{}, err
 	}
+	w := work[0]
 	w.whole = whole
 	for begun := false; ; begun = true {
-		held, err := w.read(ctx)
+		_, err := r.read(ctx, work)
 		switch {
-		case err == nil && !held && whole:
+		case err == nil && w.state == nil && whole:
 			w.result.Released = true
 			return w.result, nil
-		case err == nil && !held:
+		case err == nil && w.state == nil:
 			err = w.fail(counter.ErrNotBlocked, "")
 		}
 		if err != nil {
@@ -198,37 +262,38 @@ func (q *Queue) dropLane(ctx context.Context, l Lane, whole bool) (LaneResult, e
 		} else if again, err = w.dropReplaced(ctx); !again {
 			err = w.drop(ctx)
 		}
-		w.finish(ctx)
+		r.finish(ctx)
 		if err != nil || w.result.Released || !again && !whole {
 			return w.result, err
 		}
 	}
 }
 
-func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {
-	switch {
-	case l.Queue == "":
-		return nil, fmt.Errorf("deadletter: %w", setting.New("Queue", "", "the work queue of the lane"))
-	case l.Store == nil:
-		return nil, fmt.Errorf("deadletter: %w", setting.New("Store", nil, "a *counter.Admin"))
+func (q *Queue) beginLanes(ctx context.Context, lanes []Lane) (*laneRead, []*laneWork, error) {
+	r := &laneRead{q: q}
+	var work []*laneWork
+	for _, l := range lanes {
+		switch {
+		case l.Queue == "":
+			return nil, nil, fmt.Errorf("deadletter: %w", setting.New("Queue", "", "the work queue of the lane"))
+		case l.Store == nil:
+			return nil, nil, fmt.Errorf("deadletter: %w", setting.New("Store", nil, "a *counter.Admin"))
+		}
+		l.Passes, l.Wait = cmp.Or(l.Passes, lanePasses), cmp.Or(l.Wait, laneWait)
+		work = append(work, &laneWork{laneRead: r, l: l})
 	}
 	if err := q.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := q.may(q.Handling.Hold, "read"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if l.Passes == 0 {
-		l.Passes = lanePasses
+	var err error
+	if r.vhost, err = q.vhost(ctx); err != nil {
+		return nil, nil, err
 	}
-	if l.Wait == 0 {
-		l.Wait = laneWait
-	}
-	vhost, err := q.vhost(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &laneWork{q: q, l: l, vhost: vhost, notes: notes{records: q.Records, vhost: vhost}}, nil
+	r.notes = notes{records: q.Records, vhost: r.vhost}
+	return r, work, nil
 }
 
 // vhost asks the broker, on a connection of its own.

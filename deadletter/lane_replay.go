@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -161,29 +162,40 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 	}
 }
 
-// read reads the state of the lane and its dead letters, which it holds until finish. It reports whether the lane is
-// held.
-func (w *laneWork) read(ctx context.Context) (held bool, err error) {
-	begun, wait := time.Now(), laneFirstScan
-	for {
-		err = w.scan(ctx)
-		if err == nil {
-			w.noteReplaced()
+// read reads the states of lanes and their dead letters, which it holds until finish. It returns the lanes to go on
+// with; of one that is not blocked any more the state is nil. It waits for dead letters that may be on their way, but
+// not if there is something to do for another lane.
+func (r *laneRead) read(ctx context.Context, work []*laneWork) ([]*laneWork, error) {
+	for wait := laneFirstScan; ; wait *= 2 { // each read counts as a return of every dead letter
+		scanned, err := r.scan(ctx, work)
+		if err != nil {
+			return nil, err
 		}
-		switch {
-		case errors.Is(err, counter.ErrNotBlocked):
-			return false, nil
-		case err != nil:
-			return false, err
-		case !w.isEarly() || w.isReplaced() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers:
-			return true, nil
+		var ready []*laneWork
+		for _, w := range scanned {
+			if w.isReady() {
+				w.begun = time.Time{}
+				ready = append(ready, w)
+			}
 		}
-		w.finish(ctx) // dead letters may be on their way
+		if len(ready) > 0 {
+			return ready, nil
+		}
+		r.finish(ctx)
 		if !pause.For(ctx, wait) {
-			return false, ctx.Err()
+			return nil, ctx.Err()
 		}
-		wait *= 2 // each read counts as a return of every dead letter
 	}
+}
+
+// isReady reports whether to go on with a lane that was read, and not to wait for dead letters on their way.
+func (w *laneWork) isReady() bool {
+	if w.state == nil {
+		return true
+	}
+	w.noteReplaced()
+	waited := time.Since(w.begun)
+	return !w.isEarly() || w.isReplaced() || waited > w.l.Wait || w.l.Missing && waited > lingers
 }
 
 // noteReplaced notes the time since which positions are known to be replaced.
@@ -222,31 +234,66 @@ func (w *laneWork) isEarly() bool {
 // lastOfPass is the last position whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
-// scan takes the dead letters of the first positions, and plans what is done with them. It takes nothing if it returns
-// an error.
-func (w *laneWork) scan(ctx context.Context) (err error) {
-	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
-		return err
-	}
+// scan takes the dead letters of the first positions of lanes, and plans what is done with them. It returns the lanes
+// that it has read: all that fit in memory, one at least. It takes nothing if it returns an error.
+func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
 		if err != nil {
-			w.finish(ctx)
+			r.finish(ctx)
 		}
 	}()
-	until := w.lastOfPass()
-	taken, err := w.take(ctx, until)
+	var blocked []*laneWork
+	for size, i := 0, 0; i < len(work) && size < mostWaiting; i++ {
+		w := work[i]
+		if w.begun.IsZero() {
+			w.begun = time.Now()
+		}
+		if err := w.readState(ctx); err != nil {
+			return nil, err
+		}
+		if scanned = append(scanned, w); w.state != nil {
+			blocked = append(blocked, w)
+			size += len(w.state.Open) * besideBody
+		}
+	}
+	if len(blocked) == 0 {
+		return scanned, nil
+	}
+	fit, err := r.take(ctx, blocked)
 	if err != nil {
+		return nil, err
+	}
+	for _, w := range blocked[fit:] {
+		scanned = slices.DeleteFunc(scanned, func(other *laneWork) bool { return other == w })
+	}
+	for _, w := range blocked[:fit] {
+		if err := w.planTaken(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return scanned, nil
+}
+
+// readState reads the state of the lane; nil: it is not blocked.
+func (w *laneWork) readState(ctx context.Context) (err error) {
+	w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
+	if errors.Is(err, counter.ErrNotBlocked) {
+		w.state, err = nil, nil
+	}
+	return err
+}
+
+// planTaken plans what is done with the dead letters that were taken, by the state of the lane since.
+func (w *laneWork) planTaken(ctx context.Context) error {
+	before, until, taken := w.state, w.lastOfPass(), w.found
+	if err := w.readState(ctx); err != nil || w.state == nil {
 		return err
 	}
-	now, err := w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
-	if err != nil {
-		return err
-	}
-	w.state = w.state.ForTaken(until, now)
+	w.state = before.ForTaken(until, w.state)
 	w.found, w.named = nil, nil
 	letters := []counter.LaneDeadLetter{}
 	for _, m := range taken {
-		if name, _, ok := w.name(m); ok {
+		if name, ok := w.name(m); ok {
 			w.found, w.named = append(w.found, m), append(w.named, name)
 			letters = append(letters, counter.LaneDeadLetter{Message: name, Replays: m.Replays})
 		}
@@ -259,47 +306,74 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 	return j.lookUp(ctx, w.found, generationsOf)
 }
 
-// take takes the dead letters of the positions up to a number.
-func (w *laneWork) take(ctx context.Context, until int64) (taken []*Message, err error) {
-	pick := func(m *Message) bool {
-		_, position, ok := w.name(m)
-		return ok && position.Number <= until
+// take takes the dead letters of lanes, and returns for how many of the lanes: the first that fit in memory. If two
+// lanes expect a dead letter, the first has it.
+func (r *laneRead) take(ctx context.Context, lanes []*laneWork) (fit int, err error) {
+	type letter struct{ queue, name string }
+	expects := map[letter]int{}
+	for i, w := range lanes {
+		w.size, w.found = 0, nil
+		for _, name := range w.state.Letters() {
+			if at := (letter{w.l.Queue, name}); expects[at] == 0 {
+				expects[at] = i + 1
+			}
+		}
 	}
-	unjoined := *w.q
+	laneOf := func(m *Message) int {
+		for _, g := range generationsOf(m) {
+			name := counter.LetterName(counter.Message{ID: m.Name(), Generation: g})
+			if i := expects[letter{m.Origin.Queue, name}]; i > 0 {
+				return i - 1
+			}
+		}
+		return -1
+	}
+	pick := func(m *Message) bool {
+		i := laneOf(m)
+		if i >= 0 {
+			lanes[i].size += len(m.Publishing.Body) + besideBody
+		}
+		return i >= 0
+	}
+	unjoined := *r.q
 	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
-	if w.source, err = unjoined.chooseAll(ctx, Filter{match: pick}); err != nil {
-		w.source = nil
-		return nil, err
+	if r.source, err = unjoined.chooseAll(ctx, Filter{match: pick}); err != nil {
+		r.source = nil
+		return 0, err
+	}
+	for size := 0; fit < len(lanes) && (fit == 0 || size+lanes[fit].size <= mostWaiting); fit++ {
+		size += lanes[fit].size
 	}
 	for {
-		some, err := w.source.next(ctx, page)
+		some, err := r.source.next(ctx, page)
 		if err != nil || len(some) == 0 {
-			return taken, err
+			return fit, err
 		}
-		taken = append(taken, some...)
+		for _, m := range some {
+			if i := laneOf(m); i < fit {
+				lanes[i].found = append(lanes[i].found, m)
+			}
+		}
 	}
 }
 
 // name returns the generation of a dead letter that the lane expects.
-func (w *laneWork) name(m *Message) (counter.Message, counter.Position, bool) {
-	if m.Origin.Queue != w.l.Queue {
-		return counter.Message{}, counter.Position{}, false
-	}
+func (w *laneWork) name(m *Message) (counter.Message, bool) {
 	for _, g := range generationsOf(m) {
 		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
-		if p, ok := w.state.PositionOf(name); ok {
-			return name, p, true
+		if _, ok := w.state.PositionOf(name); ok {
+			return name, true
 		}
 	}
-	return counter.Message{}, counter.Position{}, false
+	return counter.Message{}, false
 }
 
 // finish returns what is left to the dead-letter queue.
-func (w *laneWork) finish(ctx context.Context) {
-	if w.source == nil {
+func (r *laneRead) finish(ctx context.Context) {
+	if r.source == nil {
 		return
 	}
-	w.notes.finish(ctx)
-	w.source.finish(ctx)
-	w.source = nil
+	r.notes.finish(ctx)
+	r.source.finish(ctx)
+	r.source = nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -44,7 +44,7 @@ type member struct {
 	Partitions                         int
 	Takes                              time.Duration // an attempt
 	Requeue                            bool
-	Hold                               bool // HoldLanes, and a message of some keys is dead-lettered
+	Hold                               bool // HoldLanes, and a message of each key is dead-lettered
 	Concurrency                        int  // if zero, 8
 }
 
@@ -101,7 +101,7 @@ func runMember(spec string) error {
 				_ = note("x")
 				return ctx.Err()
 			}
-			if _, again := d.Headers[broker.LineageHeader]; m.Hold && !again && rejects(keyOf(d), string(d.Body)) {
+			if _, again := d.Headers[broker.LineageHeader]; m.Hold && !again && rejects(string(d.Body)) {
 				_ = note("f")
 				return consumer.Reject(errors.New("it is dead-lettered"))
 			}
@@ -133,8 +133,8 @@ func failsOf(key, seq string) int {
 	return 0
 }
 
-// rejects reports whether a message is dead-lettered before its replay: one of a tenth of the keys.
-func rejects(key, seq string) bool { return strings.HasSuffix(key, "7") && seq == "7" }
+// rejects reports whether a message is dead-lettered before its replay: one of each key.
+func rejects(seq string) bool { return seq == "7" }
 
 // keyOf is the key with which a message was published, also of one that a replay published to its partition.
 func keyOf(d amqp.Delivery) string {
@@ -293,9 +293,11 @@ func (f *group) audit() (v verdict) {
 	return v
 }
 
-// feed publishes messages of so many keys, each with its number within its key.
-func (f *group) feed(messages, keys int, ahead int) {
+// feed publishes messages of so many keys, each with its number within its key: rate of them a second, if it is not
+// zero, and none while more than ahead wait.
+func (f *group) feed(messages, keys, ahead, rate int) {
 	f.t.Helper()
+	began := time.Now()
 	p, err := publisher.New(dialer(f.t), nil)
 	if err != nil {
 		f.t.Fatal(err)
@@ -316,6 +318,9 @@ func (f *group) feed(messages, keys int, ahead int) {
 			f.t.Errorf("publishing: %v", err)
 			return
 		}
+		if rate > 0 {
+			time.Sleep(time.Until(began.Add(time.Duration(sent) * time.Second / time.Duration(rate))))
+		}
 		for f.waiting() > ahead && f.t.Context().Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -332,13 +337,18 @@ func (f *group) waiting() (n int) {
 // soak is how long and how hard a fleet is tested.
 type soak struct {
 	Messages, Keys, Partitions, Processes, Faults int
+	Rate                                          int // messages a second; if zero, as fast as they are handled
 	Type                                          topology.Type
 	Requeue, Hold                                 bool
 	Freeze, Outage                                time.Duration
 }
 
+// fleetFaults are what happens to a fleet, over and over. A stop and a leave are a SIGTERM.
+var fleetFaults = []string{"kill", "stop", "cut", "join", "store away", "leave", "kill", "stop", "cut"}
+
 // TestPartitionFleet has processes join, be stopped, killed and cut off, and the store be away, while messages of many
-// keys are handled. The environment's STRIKES_PARTITIONS, a soak in JSON, makes it longer: see make soak-partitions.
+// keys are handled. The environment's STRIKES_PARTITIONS, fields of a long soak in JSON, makes it longer: see make
+// soak-partitions.
 func TestPartitionFleet(t *testing.T) {
 	soaks := map[string]soak{
 		"quorum": {Messages: 4000, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
@@ -350,7 +360,8 @@ func TestPartitionFleet(t *testing.T) {
 			Outage: 2 * time.Second}
 	}
 	if text := os.Getenv("STRIKES_PARTITIONS"); text != "" {
-		var long soak
+		long := soak{Messages: 100_000, Rate: 270, Keys: 500, Partitions: 8, Processes: 4, Faults: 129,
+			Freeze: 12 * time.Second, Outage: 10 * time.Second}
 		if err := json.Unmarshal([]byte(text), &long); err != nil {
 			t.Fatal(err)
 		}
@@ -379,35 +390,31 @@ func (s soak) run(t *testing.T) {
 	f.awaitEven(10 * time.Second)
 	fed := make(chan struct{})
 	began := time.Now()
-	go func() { defer close(fed); f.feed(s.Messages, s.Keys, 20*s.Partitions) }()
+	go func() { defer close(fed); f.feed(s.Messages, s.Keys, 20*s.Partitions, s.Rate) }()
 	faults := map[string]int{}
 	for n := 0; n < s.Faults && !t.Failed(); n++ {
 		time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond)
 		i := rand.IntN(len(f.live))
-		switch n % 6 {
-		case 0:
-			faults["kill"]++
+		fault := fleetFaults[n%len(fleetFaults)]
+		faults[fault]++
+		switch fault {
+		case "kill":
 			f.end(i, syscall.SIGKILL)
 			f.awaitEven(10 * time.Second)
 			f.join()
-		case 1:
-			faults["stop"]++
+		case "stop":
 			f.end(i, syscall.SIGTERM)
 			f.join()
-		case 2:
-			faults["cut"]++
+		case "cut":
 			_ = f.live[i].Process.Signal(syscall.SIGUSR1)
-		case 3:
-			faults["join"]++
+		case "join":
 			f.join()
-		case 4:
-			faults["store away"]++
+		case "store away":
 			store.Refuse(true)
 			store.Cut()
 			time.Sleep(s.Outage)
 			store.Refuse(false)
-		case 5:
-			faults["leave"]++
+		case "leave":
 			f.end(i, syscall.SIGTERM)
 		}
 		f.awaitEven(10 * time.Second)
@@ -448,7 +455,8 @@ func (f *group) replayLanes() {
 		f.t.Fatal(err)
 	}
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
-		blocked, _, err := ops.Lanes(f.t.Context(), admin, "/", broker.Partitions(f.spec.Queue, f.spec.Partitions), 0, 1)
+		blocked, _, err := ops.Lanes(f.t.Context(), admin, "/", broker.Partitions(f.spec.Queue, f.spec.Partitions), 0,
+			math.MaxInt)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -456,13 +464,19 @@ func (f *group) replayLanes() {
 			f.t.Logf("%d lanes replayed", lanes)
 			return
 		}
+		var work []deadletter.Lane
 		for _, l := range blocked {
-			r, err := q.ReplayLane(f.t.Context(), deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: admin})
+			work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: admin})
+		}
+		if err := q.ReplayLanes(f.t.Context(), work, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
 			if err != nil && !errors.Is(err, deadletter.ErrLaneFailed) { // the next rejected one blocks it
-				f.t.Errorf("lane %s of %s: %+v, %v", l.Lane, l.Queue, r, err)
-				return
+				return fmt.Errorf("lane %s of %s: %+v, %w", l.Name, l.Queue, r, err)
 			}
 			lanes++
+			return nil
+		}); err != nil {
+			f.t.Error(err)
+			return
 		}
 	}
 	f.t.Error("lanes are blocked after 5 minutes")
@@ -537,7 +551,7 @@ func TestPartitionFleetIsFaster(t *testing.T) {
 			f.join()
 		}
 		f.awaitEven(10 * time.Second)
-		f.feed(until+from, 100, until+from)
+		f.feed(until+from, 100, until+from, 0)
 		v := f.audit()
 		for deadline := time.Now().Add(time.Minute); v.done < until; v = f.audit() {
 			if time.Now().After(deadline) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -87,8 +89,8 @@ func (s *shared) publish(texts ...string) {
 	var all []publisher.Message
 	for _, text := range texts {
 		key, body, _ := strings.Cut(text, " ")
-		m, err := publisher.Partitions{Queue: s.queue, N: s.n}.Message(key, amqp.Publishing{MessageId: text,
-			Body: []byte(body)})
+		m, err := publisher.Partitions{Queue: s.queue, N: s.n}.Message(key, amqp.Publishing{
+			MessageId: text[:min(len(text), 50)], Body: []byte(body)})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -253,6 +255,116 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	s.eventually("the lane in its order", func() bool {
 		return slices.Equal(s.seen(), []string{"a 1", "a 2", "a 3", "a 4"})
 	})
+}
+
+// TestReplayLanes: one read of the dead-letter queue serves a pass of all lanes that fit in memory. Each lane has its
+// order. One that fails again keeps none of the others.
+func TestReplayLanes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ keys, each, body, least, most int }{
+		"many lanes":     {60, 3, 1, 2, 8},
+		"large messages": {3, 2, 9 << 20, 3, 12}, // two lanes do not fit in memory
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShared(t, 4)
+			s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
+			s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
+			var all []string
+			for i := range tt.keys * tt.each {
+				all = append(all, fmt.Sprintf("key-%d %d%s", i%tt.keys, i/tt.keys, strings.Repeat("x", tt.body-1)))
+			}
+			for part := range slices.Chunk(all, tt.keys) {
+				s.publish(part...)
+			}
+			s.eventually("every message dead", func() bool { return queueDepth(t, s.queue+".dlq") == len(all) })
+			s.mu.Lock()
+			s.handled, s.fails = nil, func(key, _ string) error {
+				if key == "key-1" {
+					return consumer.Reject(errors.New("still bad"))
+				}
+				return nil
+			}
+			s.mu.Unlock()
+			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
+				Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reads := 0
+			q.Progress = func(p deadletter.Progress) {
+				if p.Doing == "reading" && p.Done == 1 {
+					reads++
+				}
+			}
+			blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
+			if err != nil || len(blocked) != tt.keys {
+				t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, tt.keys)
+			}
+			var lanes []deadletter.Lane
+			for _, l := range blocked {
+				lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
+			}
+			ended := map[string]bool{}
+			err = q.ReplayLanes(t.Context(), lanes, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
+				fails := l.Name == "key-1"
+				if ended[l.Name] || r.Released == fails || errors.Is(err, deadletter.ErrLaneFailed) != fails ||
+					!fails && (err != nil || r.Replayed != tt.each) {
+					t.Errorf("lane %s, ended before: %v: %+v, %v", l.Name, ended[l.Name], r, err)
+				}
+				ended[l.Name] = true
+				return nil
+			})
+			if err != nil || len(ended) != tt.keys {
+				t.Errorf("%d of %d lanes ended, %v", len(ended), tt.keys, err)
+			}
+			next := map[string]int{}
+			for _, text := range s.seen() {
+				key, body, _ := strings.Cut(text, " ")
+				if n, _ := strconv.Atoi(strings.TrimRight(body, "x")); n != next[key] {
+					t.Errorf("lane %s: message %d, want %d", key, n, next[key])
+				}
+				next[key]++
+			}
+			if reads < tt.least || reads > tt.most {
+				t.Errorf("the dead-letter queue was read %d times, want %d to %d", reads, tt.least, tt.most)
+			}
+		})
+	}
+}
+
+// TestReplayLanesEnds: after an error of its caller it goes on with no lane, and tells of those that it changed.
+func TestReplayLanesEnds(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 2)
+	s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
+	s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
+	s.publish("a 1", "b 1", "c 1")
+	s.eventually("three dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 3 })
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
+		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lanes []deadletter.Lane
+	for _, l := range blocked {
+		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
+	}
+	enough := errors.New("enough")
+	var told []error
+	err = q.ReplayLanes(t.Context(), lanes, func(_ deadletter.Lane, r deadletter.LaneResult, err error) error {
+		if told = append(told, err); r.Replayed != 1 {
+			t.Errorf("a lane that was changed: %+v", r)
+		}
+		return enough
+	})
+	if err != enough || len(told) != 3 || !errors.Is(told[0], deadletter.ErrLaneFailed) || told[1] != enough { //nolint:errorlint
+		t.Errorf("%v, told %v", err, told)
+	}
 }
 
 // inOneRow returns the partition with a blocked lane, by an overview of all queues, or by AMQP of this one.

@@ -77,9 +77,9 @@ func (a *app) laneReplayCommand() *cobra.Command {
 the command ends (exit 1), and the lane stays blocked. You may interrupt and
 repeat it at any time. The lane is released when its last message is handled.
 
---all replays every blocked lane of the queue, one after the other; a lane that
-stays blocked does not keep it from the next. strikes help dead-letters says
-where the dead letters are.`,
+--all replays every blocked lane of the queue, and reads the dead-letter queue
+for many together; a lane that stays blocked does not keep it from the others.
+strikes help dead-letters says where the dead letters are.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), args) },
 	}
 	c.addTo(cmd)
@@ -195,8 +195,8 @@ func (c *lanes) list(ctx context.Context, queue string) error {
 	return nil
 }
 
-// replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane
-// after the other, and args has the queue alone.
+// replay publishes the dead letters of a lane in their order, until it is released. With All it does so for every lane, and
+// args has the queue alone.
 func (c *lanes) replay(ctx context.Context, args []string) error {
 	queue := args[0]
 	switch {
@@ -216,7 +216,7 @@ func (c *lanes) replay(ctx context.Context, args []string) error {
 }
 
 // replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with
-// the next, unless the queue has no consumer.
+// the others, unless the queue has no consumer.
 func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if c.wait <= 0 {
 		return cli.Refused("wait", c.wait, "more than 0")
@@ -234,42 +234,39 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	q.warnIdle(ctx, c.Err, queue)
-	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held),
-		"blocked lane"))
+	text := fmt.Sprintf("Queue %s has %s. Replay them?", term.Shown(queue), printable.Plural(len(held), "blocked lane"))
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	ended := q.auditAs(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
-	released, replayed := 0, 0
+	record := q.auditAs(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
+	p, released, replayed := term.NewProgress(c.Err), 0, 0
+	q.dead.Progress = showing(p)
+	var work []deadletter.Lane
 	for _, l := range held {
-		p := term.NewProgress(c.Err)
-		q.dead.Progress = showing(p)
-		var result deadletter.LaneResult
-		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(),
-			Missing: c.missing, Wait: c.wait})
+		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
+			Wait: c.wait})
+	}
+	err = q.dead.ReplayLanes(ctx, work, func(l deadletter.Lane, result deadletter.LaneResult, err error) error {
 		p.Finish()
 		replayed += result.Replayed + result.Dropped
 		if result.Released {
 			released++
 		}
-		if reported := c.reportLane(l.Lane, result); reported != nil {
-			err = reported
-			break
+		if reported := c.reportLane(l.Name, result); reported != nil {
+			return reported
 		}
-		if err = explainLane(err, queue, l.Lane); err == nil {
-			continue
-		}
-		if !staysBlocked(err) {
-			break
+		if err = explainLane(err, queue, l.Name); !staysBlocked(err) {
+			return err
 		}
 		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
-		err = nil
-	}
+		return nil
+	})
+	p.Finish()
 	if err == nil && released < len(held) {
 		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
 			term.Shown(queue))
 	}
-	ended(replayed, err)
+	record(replayed, err)
 	return q.fail(err)
 }
 
