@@ -5,9 +5,9 @@
 //
 // Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
 // broker is killed and started, the replies of the store are lost. Another part has a message that kills its process.
-// Another one counts what is handled out of order. In another one a service that the handlers call is away. The last
-// one measures the speed without faults. Consumers are processes that write down each attempt; a judge compares that
-// with what is in the queues at the end. A way that does not drain in time is stopped.
+// Another one counts what is handled out of order. In the last one a service that the handlers call is away. Consumers
+// are processes that write down each attempt; a judge compares that with what is in the queues at the end. A way that
+// does not drain in time is stopped. The program bench compares the speed.
 //
 // RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
 package compare
@@ -194,14 +194,11 @@ func (l *lab) fill(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// cell is a row: a way on a type of queue. What was not run is nil.
-type cell struct {
-	verdicts map[string]*verdict // by part
-	rates    *rates
-}
+// cell is a row: the verdicts on a way on a type of queue, by part.
+type cell map[string]*verdict
 
-func (l *lab) cell(ctx context.Context, w *ways.Way, kind string) (all cell, err error) {
-	all.verdicts = map[string]*verdict{}
+func (l *lab) cell(ctx context.Context, w *ways.Way, kind string) (cell, error) {
+	all := cell{}
 	for _, p := range l.runs(l.kinds) {
 		if !slices.Contains(l.parts, p.name) {
 			continue
@@ -212,14 +209,7 @@ func (l *lab) cell(ctx context.Context, w *ways.Way, kind string) (all cell, err
 		if err != nil {
 			return all, fmt.Errorf("part %s: %w", p.name, err)
 		}
-		all.verdicts[p.name] = &v
-	}
-	if slices.Contains(l.parts, speed) {
-		r, err := l.measure(ctx, w, kind, 5*l.messages)
-		if err != nil {
-			return all, fmt.Errorf("part %s: %w", speed, err)
-		}
-		all.rates = &r
+		all[p.name] = &v
 	}
 	return all, nil
 }

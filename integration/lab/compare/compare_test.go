@@ -145,8 +145,8 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s is accepted", args)
 		}
 	}
-	c, err := parseFlags(strings.Fields("-only strikes,incr -type quorum -parts speed"))
-	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"speed"}},
+	c, err := parseFlags(strings.Fields("-only strikes,incr -type quorum -parts order"))
+	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"order"}},
 		[][]string{c.only, c.types, c.parts}); err != nil || diff != "" || c.seed == 0 {
 		t.Errorf("%v %+v\n%s", err, c, diff)
 	}
@@ -156,7 +156,6 @@ func TestFlags(t *testing.T) {
 func TestShownColumns(t *testing.T) {
 	servertest.Long(t)
 	for parts, want := range map[string]string{
-		"speed":        "0% /S, 10% /S",
 		"killer":       "LOST, INNOCENTS, KILLER",
 		"outage":       "LOST, GOOD-DEAD, ATTEMPTS, RESUMED",
 		"order,killer": "LOST, INNOCENTS, INVERSIONS, KILLER",

@@ -51,10 +51,9 @@ const (
 	withKiller  = "killer"
 	inOrder     = "order"
 	outage      = "outage"
-	speed       = "speed"
 )
 
-var allParts = []string{inOrder, withKiller, underFaults, outage, speed}
+var allParts = []string{inOrder, withKiller, underFaults, outage}
 
 // runs are the parts with processes, in the order in which they run.
 func (c config) runs(kinds []faults.Kind) []part {

@@ -14,47 +14,45 @@ type column struct {
 	title string
 	width int // negative: flush left
 	parts []string
-	value func(*cell) string
+	value func(cell) string
 }
 
 // LOST adds up all parts with faults, and INNOCENTS all but the outage.
 var columns = []column{
-	{"LOST", 4, []string{inOrder, withKiller, underFaults, outage}, func(c *cell) string {
+	{"LOST", 4, []string{inOrder, withKiller, underFaults, outage}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.lost }, c.of(underFaults, withKiller, inOrder, outage))
 	}},
-	{"TWICE", 5, []string{underFaults}, func(c *cell) string {
+	{"TWICE", 5, []string{underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.twice }, c.of(underFaults))
 	}},
-	{"COPIES", 6, []string{underFaults}, func(c *cell) string {
+	{"COPIES", 6, []string{underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.copies }, c.of(underFaults))
 	}},
-	{"TOO-MANY", 8, []string{underFaults}, func(c *cell) string {
+	{"TOO-MANY", 8, []string{underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.tooMany }, c.of(underFaults))
 	}},
-	{"TOO-EARLY", 9, []string{underFaults}, func(c *cell) string {
+	{"TOO-EARLY", 9, []string{underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.tooEarly }, c.of(underFaults))
 	}},
-	{"INNOCENTS", 9, []string{inOrder, withKiller, underFaults}, func(c *cell) string {
+	{"INNOCENTS", 9, []string{inOrder, withKiller, underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.innocents }, c.of(underFaults, withKiller, inOrder))
 	}},
-	{"INVERSIONS", 10, []string{inOrder}, func(c *cell) string {
+	{"INVERSIONS", 10, []string{inOrder}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.inversions }, c.of(inOrder))
 	}},
-	{"REQUEUES/S", 10, []string{underFaults}, func(c *cell) string {
+	{"REQUEUES/S", 10, []string{underFaults}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.requeues }, c.of(underFaults))
 	}},
-	{"DRAINED", -15, []string{underFaults}, func(c *cell) string { return drainTime(c.verdicts[underFaults]) }},
-	{"KILLER", -18, []string{withKiller}, func(c *cell) string { return killerEnd(c.verdicts[withKiller]) }},
-	{"GOOD-DEAD", 12, []string{outage}, func(c *cell) string {
-		v := c.verdicts[outage]
+	{"DRAINED", -15, []string{underFaults}, func(c cell) string { return drainTime(c[underFaults]) }},
+	{"KILLER", -18, []string{withKiller}, func(c cell) string { return killerEnd(c[withKiller]) }},
+	{"GOOD-DEAD", 12, []string{outage}, func(c cell) string {
+		v := c[outage]
 		return fmt.Sprintf("%d of %d", v.innocents, v.good)
 	}},
-	{"ATTEMPTS", 8, []string{outage}, func(c *cell) string {
+	{"ATTEMPTS", 8, []string{outage}, func(c cell) string {
 		return sum(func(v *verdict) int { return v.attempts }, c.of(outage))
 	}},
-	{"RESUMED", -12, []string{outage}, func(c *cell) string { return resumption(c.verdicts[outage]) }},
-	{"0% /S", -14, []string{speed}, func(c *cell) string { return rate(c.rates.healthy, c.rates.ratio) }},
-	{"10% /S", -14, []string{speed}, func(c *cell) string { return rate(c.rates.failing, c.rates.failingTo) }},
+	{"RESUMED", -12, []string{outage}, func(c cell) string { return resumption(c[outage]) }},
 }
 
 // shown returns the columns of the parts that are run.
@@ -96,16 +94,14 @@ func notApplicable(out io.Writer, w *ways.Way, kind string) {
 	fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.Name, kind)
 }
 
-func (c *cell) print(out io.Writer, of []column, w *ways.Way, kind string) {
+func (c cell) print(out io.Writer, of []column, w *ways.Way, kind string) {
 	row(out, w.Name, kind, of, func(of column) string { return of.value(c) })
 }
 
-func rate(perSecond, ratio float64) string { return fmt.Sprintf("%.0f (%.2f)", perSecond, ratio) }
-
 // of returns the verdicts of the parts that were run.
-func (c *cell) of(parts ...string) (all []*verdict) {
+func (c cell) of(parts ...string) (all []*verdict) {
 	for _, name := range parts {
-		if v := c.verdicts[name]; v != nil {
+		if v := c[name]; v != nil {
 			all = append(all, v)
 		}
 	}
