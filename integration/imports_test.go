@@ -109,7 +109,7 @@ var arrows = map[string][]string{
 	"integration/internal/ledger": nil,
 	"integration/internal/work":   {"consumer", "integration/internal/ledger", "internal/pause"},
 	"integration/lab":             {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
-	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/broker",
+	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/broker", "internal/printable",
 		"integration/internal/...", "integration/lab/ways")...),
 	"internal/audit": nil, // shares nothing with what it judges
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -22,26 +22,24 @@ import (
 // bench is what the contestants of all rounds share.
 type bench struct {
 	config
-	name                string               // begins the names of all queues and keys
-	brokerCPU, storeCPU func() time.Duration // nil: not known
-	progress            func(done, all int, next string)
-	private             bool // the broker: it may get delay queues
+	name     string // begins the names of all queues
+	progress func(done, all int, next string)
 
+	broker *rig.Broker
+	store  *rig.Store
 	admin  *amqp.Connection     // declares, counts and deletes
 	fill   *publisher.Publisher // fills the queues
-	plain  *redis.Client        // counts by hand
 	counts *counter.Counter
 
-	binary       string // of strikes; empty: not built
-	storeVersion string
-	queues       int // named so far
-	steps, done  int // of the progress
+	binary      string // of strikes; empty: not built
+	queues      int    // named so far
+	steps, done int    // of the progress
 }
 
 // run measures, and removes what it made, also if ctx ends it.
 func (b *bench) run(ctx context.Context) (_ *result, err error) {
 	began := time.Now()
-	defer func() { err = errors.Join(err, b.close(ctx)) }()
+	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
@@ -61,7 +59,7 @@ func (b *bench) run(ctx context.Context) (_ *result, err error) {
 // playable lists the cases. All queues of a virtual host share its delay queues, so only a private broker gets one.
 func (b *bench) playable(ctx context.Context) ([]*Case, error) {
 	all := cases(b.config)
-	if b.private {
+	if b.broker.Private != nil {
 		return all, nil
 	}
 	found, wrong, _, err := broker.BucketsOf(ctx, b.admin)
@@ -112,16 +110,13 @@ func (b *bench) sample(ctx context.Context, c *Case, n int) (sample, error) {
 }
 
 func (b *bench) open(ctx context.Context) (err error) {
-	opts, err := redis.ParseURL(b.redisURL)
-	if err != nil {
-		return errors.New("-store-url must be redis://, rediss:// or unix:// of a single server") // err quotes the URL
-	}
-	opts.MaxRetries = -1 // a client that repeats a lost INCR counts twice
-	b.plain = redis.NewClient(opts)
-	if b.counts, err = counter.Dial(b.redisURL, &counter.Options{Prefix: b.name}); err != nil {
+	if b.store, err = rig.OpenStore(ctx); err != nil {
 		return err
 	}
-	if b.storeVersion, err = b.info(ctx, "Server", "redis_version"); err != nil {
+	if b.broker, err = rig.OpenBroker(ctx, rig.Options{AMQP: b.amqpURL}); err != nil {
+		return err
+	}
+	if b.counts, err = counter.Dial(b.store.URL, nil); err != nil {
 		return err
 	}
 	if b.admin, err = b.dial(ctx); err != nil {
@@ -129,15 +124,6 @@ func (b *bench) open(ctx context.Context) (err error) {
 	}
 	b.fill, err = publisher.New(b.dial, nil) //nolint:contextcheck // Close ends it
 	return err
-}
-
-// info reads one field of the store's INFO.
-func (b *bench) info(ctx context.Context, section, field string) (string, error) {
-	all, err := b.plain.InfoMap(ctx, section).Result()
-	if err != nil {
-		return "", fmt.Errorf("reading %s of the store: %w", field, err)
-	}
-	return all[section][field], nil
 }
 
 // step reports the next one.
@@ -152,18 +138,10 @@ func (b *bench) queueName() string {
 	return b.name + "-" + strconv.Itoa(b.queues)
 }
 
-// cleanUp bounds the removal of the keys.
-const cleanUp = time.Minute
-
-func (b *bench) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
-	defer cancel()
+func (b *bench) close() error {
 	var errs []error
 	if b.binary != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(b.binary)))
-	}
-	if b.storeVersion != "" {
-		errs = append(errs, b.removeKeys(ctx))
 	}
 	if b.fill != nil {
 		errs = append(errs, b.fill.Close())
@@ -174,26 +152,13 @@ func (b *bench) close(ctx context.Context) error {
 	if b.counts != nil {
 		errs = append(errs, b.counts.Close())
 	}
-	if b.plain != nil {
-		errs = append(errs, b.plain.Close())
+	if b.broker != nil {
+		errs = append(errs, b.broker.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
 	}
 	return errors.Join(errs...)
-}
-
-func (b *bench) removeKeys(ctx context.Context) error {
-	const page = 10_000
-	for cursor := uint64(0); ; {
-		keys, next, err := b.plain.Scan(ctx, cursor, b.name+"*", page).Result()
-		if err == nil && len(keys) > 0 {
-			err = b.plain.Unlink(ctx, keys...).Err()
-		}
-		if err != nil {
-			return fmt.Errorf("removing the keys %s*: %w", b.name, err)
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
 }
 
 // closeConnection closes an idle connection.

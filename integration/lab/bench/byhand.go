@@ -15,7 +15,7 @@ func byHand(way *ways.Way, prefetch int) loop {
 		consuming, stop := t.untilDone(ctx)
 		defer stop()
 		err := way.Work(consuming, &ways.Client{
-			Spec: ways.Spec{Way: way.Name, Queue: t.spec.Queue, AMQP: t.amqpURL, Redis: t.redisURL, Processes: 1,
+			Spec: ways.Spec{Way: way.Name, Queue: t.spec.Queue, AMQP: t.broker.URL, Redis: t.store.URL, Processes: 1,
 				Concurrency: t.workers, Prefetch: prefetch},
 			Handle: func(d *amqp.Delivery) error {
 				err := t.tally.handle(d)

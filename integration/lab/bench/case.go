@@ -68,12 +68,12 @@ func median(values []float64) float64 {
 // cpu is the CPU time used by the broker, by the store, and by this process, the client that is measured.
 type cpu struct{ broker, store, client time.Duration }
 
-// cpu returns the time used so far; zero unless both servers are private.
+// cpu returns the time used so far; zero unless the broker is private.
 func (b *bench) cpu() cpu {
-	if b.brokerCPU == nil || b.storeCPU == nil {
+	if b.broker.Private == nil {
 		return cpu{}
 	}
-	return cpu{b.brokerCPU(), b.storeCPU(), ownCPU()}
+	return cpu{groupCPU(b.broker.Private.Group()), groupCPU(b.store.One.Group()), ownCPU()}
 }
 
 func (c cpu) since(before cpu) cpu {

@@ -23,21 +23,19 @@ const (
 
 // config is what the flags say.
 type config struct {
-	amqpURL, redisURL string
-	only              []string
-	types             []topology.Type
-	failing           []int // percent
-	messages, rounds  int
-	concurrency       int
-	time              time.Duration
-	quick             bool
+	amqpURL          string
+	only             []string
+	types            []topology.Type
+	failing          []int // percent
+	messages, rounds int
+	concurrency      int
+	time             time.Duration
 }
 
 func parseFlags(args []string) (config, error) {
 	c := config{only: contests(), types: []topology.Type{topology.Classic, topology.Quorum}, failing: []int{0, 1, 10}}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&c.amqpURL, "amqp-url", "", "the broker, as `URL`; empty: AMQP_URL, or a private one")
-	f.StringVar(&c.redisURL, "store-url", "", "the store, as `URL` of a single Redis; empty: REDIS_URL, or a private one")
 	f.Func("only", "the contests `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", c.setOnly)
 	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", c.setTypes)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
@@ -45,27 +43,14 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
 	f.IntVar(&c.concurrency, "concurrency", 8, "`NUMBER` of handlers in parallel where messages fail")
 	f.DurationVar(&c.time, "time", 2*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds to keep it")
-	f.BoolVar(&c.quick, "quick", false, "one short round of each: whether it works, not how fast")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
 	}
-	c.amqpURL, c.redisURL = cmp.Or(c.amqpURL, os.Getenv("AMQP_URL")), cmp.Or(c.redisURL, os.Getenv("REDIS_URL"))
-	if c.quick {
-		c.hurry(f)
-	}
+	c.amqpURL = cmp.Or(c.amqpURL, os.Getenv("AMQP_URL"))
 	return c, c.validate(f)
-}
-
-// hurry shortens what no flag sets.
-func (c *config) hurry(f *flag.FlagSet) {
-	quick := map[string]func(){"messages": func() { c.messages = 100 }, "rounds": func() { c.rounds = 1 }}
-	f.Visit(func(set *flag.Flag) { delete(quick, set.Name) })
-	for _, shorten := range quick {
-		shorten()
-	}
 }
 
 func list(text string) []string {

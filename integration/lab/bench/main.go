@@ -4,11 +4,11 @@
 //	go run ./integration/lab bench
 //	go run ./integration/lab bench -only success -messages 20000 -rounds 9
 //
-// It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -store-url or REDIS_URL name others.
-// There it declares queues and keys of its own and removes them; other load on those servers falsifies the result. The
-// contestants with DelayAbove need the delay queues there, which strikes declare --delay-queues declares; without it
-// they are left out. For private servers it also prints the CPU time of a message. For the cost of a step
-// and the memory of a counter in the store, run go test ./counter -bench .
+// It starts a private RabbitMQ, unless -amqp-url or AMQP_URL names another, and always a private Redis. On another
+// RabbitMQ it declares queues of its own and removes them; other load there falsifies the result. The contestants with
+// DelayAbove need the delay queues there, which strikes declare --delay-queues declares; without it they are left out.
+// On a private one it also prints the CPU time of a message. For the cost of a step and the memory of a counter in the
+// store, run go test ./counter -bench .
 //
 // The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that
 // are filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is
@@ -18,10 +18,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -29,35 +27,17 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// Run measures, on private servers unless others are named, and prints the result.
-func Run(ctx context.Context, args []string) (err error) {
+// Run measures, and prints the result.
+func Run(ctx context.Context, args []string) error {
 	c, err := parseFlags(args)
 	if err != nil {
 		return rig.Usage(err)
 	}
 	b := newBench(c)
 	b.progress = showProgress
-	if c.amqpURL == "" {
-		r, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		b.private = true
-		b.amqpURL, b.brokerCPU = r.URL, func() time.Duration { return groupCPU(r.Group()) }
-	}
-	if c.redisURL == "" {
-		r, err := servers.StartRedis(ctx, servers.RedisOptions{})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		b.redisURL, b.storeCPU = r.URL, func() time.Duration { return groupCPU(r.Group()) }
-	}
 	result, err := b.run(ctx)
 	showProgress(0, 0, "")
 	if err != nil {
@@ -71,12 +51,12 @@ func newBench(c config) *bench {
 }
 
 func (b *bench) dial(ctx context.Context) (*amqp.Connection, error) {
-	return consumer.Dialer(b.amqpURL, amqp.Config{})(ctx)
+	return consumer.Dialer(b.broker.URL, amqp.Config{})(ctx)
 }
 
 // dialToPublish opens a connection for a publisher of strikes.
 func (b *bench) dialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return publisher.BufferedDialer(b.amqpURL, amqp.Config{})(ctx)
+	return publisher.BufferedDialer(b.broker.URL, amqp.Config{})(ctx)
 }
 
 // showProgress rewrites one line of a terminal; after the last step it clears the line.

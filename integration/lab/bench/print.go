@@ -5,15 +5,15 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // print prints the ratios and the CPU time.
 func (r *result) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s, %s with %d CPUs; %d messages of %d bytes, prefetch %d; medians of %d rounds (%.0f s)\n\n",
-		printable(r.Broker), printable(r.Store), runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), r.Messages, bodySize,
+		printable.Text(r.Broker, ""), r.Store, runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), r.Messages, bodySize,
 		prefetch, r.Rounds, r.Seconds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tSTRIKES/s\tAGAINST\tITS/s\tRATIO\tROUNDS\tGOAL")
@@ -60,14 +60,4 @@ func percentage(contest string, percent int) string {
 		return fmt.Sprintf("%d%%", percent)
 	}
 	return "-"
-}
-
-// printable leaves out the control characters of a server's text.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
 }

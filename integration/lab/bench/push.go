@@ -73,7 +73,7 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 	args := []string{"consume", t.spec.Queue, "--http", url, "--max-retries", strconv.Itoa(retries), "--backoff", "0",
 		"--concurrency", strconv.Itoa(t.workers), "--prefetch", strconv.Itoa(prefetch)}
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(os.Environ(), "AMQP_URL="+t.amqpURL, "REDIS_URL="+t.redisURL, "STRIKES_PREFIX="+t.name)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+t.broker.URL, "REDIS_URL="+t.store.URL)
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		return err

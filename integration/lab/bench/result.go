@@ -28,8 +28,8 @@ type ratio struct {
 
 // result sums up the rounds.
 func (b *bench) result(all []*Case) *result {
-	version, _ := b.admin.Properties["version"].(string)
-	r := &result{Broker: "RabbitMQ " + version, Store: "Redis " + b.storeVersion, Messages: b.messages, Cases: all}
+	r := &result{Broker: "RabbitMQ " + b.broker.Version, Store: "Redis " + b.store.One.Version, Messages: b.messages,
+		Cases: all}
 	if len(all) > 0 {
 		r.Rounds = len(all[0].Rates)
 	}

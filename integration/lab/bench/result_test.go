@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -37,7 +37,7 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 	for _, c := range all {
 		c.add(sample{rate: 1})
 	}
-	r := (&bench{config: c, admin: &amqp.Connection{}}).result(all)
+	r := (&bench{config: c, broker: &rig.Broker{}, store: &rig.Store{One: &servers.Redis{}}}).result(all)
 	found := map[string]int{}
 	for _, x := range r.Ratios {
 		if x.Goal > 0 {
