@@ -2,7 +2,6 @@ package audit
 
 import (
 	"testing"
-	"time"
 )
 
 // TestCrashesBeforeTheHandler has a process die before the handler of an isolated attempt begins, and the next START
@@ -25,9 +24,9 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			e.Code, e.Before, e.Record = code, before, after
 			h.add(e)
 		}
-		reserved := &Record{OpenToken: "q-1", OpenReserved: true, Fence: 7, TTL: time.Hour}
-		open := &Record{OpenToken: "q-1", OpenIsolated: true, Fence: 7, TTL: time.Hour}
-		counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true, Fence: 8, TTL: time.Hour}
+		reserved := &Record{OpenToken: "q-1", OpenReserved: true}
+		open := &Record{OpenToken: "q-1", OpenIsolated: true}
+		counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true}
 		h.add(Event{Kind: Started, Process: 2})
 		h.add(Event{Kind: Opened, Process: 2, Session: 1})
 		start := of(Written, "q-1", 2)

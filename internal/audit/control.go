@@ -25,25 +25,3 @@ func (m *model) checkPaused(a *attempt) {
 		m.violated("pause", "%s began %v after the pause", a.id, a.began.Sub(m.paused))
 	}
 }
-
-// checkSkipped checks that a step dead-letters a skipped message, with the operator's reason.
-func (m *model) checkSkipped(e Event) {
-	was, is := e.before(), Record{}
-	if was.State != "skip" {
-		return
-	}
-	if e.Record != nil {
-		is = *e.Record
-	}
-	of, _ := kinds(was.Tokens)
-	begun := was.OpenToken == e.Token || of[e.Token] != 0
-	switch {
-	case e.Step == StepStart && begun, e.Step == StepBegun:
-	case e.Step == StepEnd:
-		if is.State != "skip" && !e.Succeeded {
-			m.violated("skip", "END made the skipped message %s %q", e.ID, is.State)
-		}
-	case e.Code != ReplyExhausted || is.State != ReplyExhausted || is.Cause != "skipped":
-		m.violated("skip", "%s of the skipped message %s: %s, cause %q", e.Step, e.ID, e.Code, is.Cause)
-	}
-}

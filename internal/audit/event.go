@@ -95,10 +95,8 @@ type Record struct {
 	OpenReserved bool // a START of that mode let it run, and it has not
 	Suspect      bool
 	Duplicate    bool // possibly two messages of one id
-	Fence        int64
 	Cause        string
 	Age          time.Duration // from its first counted attempt to its last
-	TTL          time.Duration // zero: none
 }
 
 // Plan is what the checks have to know beforehand.

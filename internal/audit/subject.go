@@ -14,7 +14,6 @@ type message struct {
 	dead      []Event
 	record    *Record         // the newest that is known
 	kinds     map[string]byte // of the tokens in it
-	unique    bool            // no token is in it twice
 	rejected  bool
 
 	skipped  bool
@@ -86,28 +85,15 @@ func (c *published) finish(at time.Time) {
 	}
 }
 
-// keep takes in the newest record of a message.
-func (msg *message) keep(r *Record) {
-	msg.record, msg.kinds, msg.unique = r, nil, true
-	if r != nil {
-		msg.kinds, msg.unique = kinds(r.Tokens)
-	}
-}
-
 // kinds reads the tokens of a record: ";token=kind" each.
-func kinds(tokens string) (of map[string]byte, unique bool) {
-	of, unique = map[string]byte{}, true
+func kinds(tokens string) map[string]byte {
+	of := map[string]byte{}
 	for entry := range strings.SplitSeq(tokens, ";") {
-		token, kind, ok := strings.Cut(entry, "=")
-		if !ok || len(kind) != 1 {
-			continue
+		if token, kind, ok := strings.Cut(entry, "="); ok && len(kind) == 1 {
+			of[token] = kind[0]
 		}
-		if _, twice := of[token]; twice {
-			unique = false
-		}
-		of[token] = kind[0]
 	}
-	return of, unique
+	return of
 }
 
 func (p *process) session(n int) *session {
