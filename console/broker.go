@@ -23,23 +23,21 @@ type rabbit interface {
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
 	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
-	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
+	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
+	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
 	Sweep() // closes what was not used for long
 	Close() error
 }
 
-// deadLetters is a dead-letter queue.
+// deadLetters is a *deadletter.Queue, outside tests.
 type deadLetters interface {
-	Name() string
-	Handling() deadletter.Handling
-	Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds,
-		preview int) iter.Seq2[*deadletter.Message, error]
-	Replay(context.Context, deadletter.Replay, func(deadletter.Progress)) (deadletter.Result, error)
+	BrowsePart(context.Context, deadletter.Filter, deadletter.Bounds) iter.Seq2[*deadletter.Message, error]
+	Replay(context.Context, deadletter.Replay) (deadletter.Result, error)
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
 		deadletter.Result, error)
-	ReplayLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
-	DropFirst(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
-	DropLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
+	ReplayLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
+	ReleaseLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
+	DropLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
 }
 
 // dialled is a broker behind Options.Dial.
@@ -203,8 +201,8 @@ func (d *dialled) usual(queue string) inspect.Need {
 	return need
 }
 
-func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {
-	q := deadletter.Queue{Dial: d.opts.Dial, Records: d.opts.Store.Admin(), Returns: d.opts.Store.Admin()}
+func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Queue) (deadLetters, string, error) {
+	q.Dial, q.Records, q.Returns = d.opts.Dial, d.opts.Store.Admin(), d.opts.Store.Admin()
 	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
 		if q.Partitioned, q.Partitions, err = ops.FindPartitions(ctx, conn, queue); err == nil {
@@ -213,62 +211,12 @@ func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, e
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	q.Name = at.Name
 	opened, err := deadletter.Open(ctx, q, deadletter.Management{URL: d.opts.Management, Client: d.opts.HTTPClient})
 	if errors.Is(err, deadletter.ErrQueueNotFound) {
 		err = errors.Join(err, at.Assumed)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &deadQueue{*opened}, nil
-}
-
-// deadQueue is the deadLetters of a broker.
-type deadQueue struct{ queue deadletter.Queue }
-
-func (q *deadQueue) Name() string                  { return q.queue.Name }
-func (q *deadQueue) Handling() deadletter.Handling { return q.queue.Handling }
-
-func (q *deadQueue) Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds,
-	preview int) iter.Seq2[*deadletter.Message, error] {
-	queue := q.queue
-	queue.Preview = preview
-	return queue.BrowsePart(ctx, f, b)
-}
-
-func (q *deadQueue) Replay(ctx context.Context, r deadletter.Replay,
-	progress func(deadletter.Progress)) (deadletter.Result, error) {
-	queue := q.queue
-	queue.Progress = progress
-	return queue.Replay(ctx, r)
-}
-
-func (q *deadQueue) Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
-	deadletter.Result, error) {
-	queue := q.queue
-	return queue.Drop(ctx, f, most, keep)
-}
-
-func (q *deadQueue) ReplayLane(ctx context.Context, l deadletter.Lane,
-	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
-	queue := q.queue
-	queue.Progress = progress
-	return queue.ReplayLane(ctx, l)
-}
-
-func (q *deadQueue) DropFirst(ctx context.Context, l deadletter.Lane,
-	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
-	queue := q.queue
-	queue.Progress = progress
-	return queue.DropFirst(ctx, l)
-}
-
-func (q *deadQueue) DropLane(ctx context.Context, l deadletter.Lane,
-	progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
-	queue := q.queue
-	queue.Progress = progress
-	return queue.DropLane(ctx, l)
+	return opened, at.Name, err
 }

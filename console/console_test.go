@@ -92,27 +92,29 @@ func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, in
 	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, of)
 	return b.err()
 }
-func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
-	return b.dead, b.err()
+func (b *fakeBroker) DeadLetters(_ context.Context, _ string, with deadletter.Queue) (deadLetters, string, error) {
+	return fakeQueue{b.dead, with}, "orders.dlq", b.err()
 }
 func (*fakeBroker) Sweep()       {}
 func (*fakeBroker) Close() error { return nil }
 
 // fakeLetters are dead letters in memory.
 type fakeLetters struct {
-	all      []*deadletter.Message
-	handling deadletter.Handling
-	gate     chan struct{} // if not nil, Replay waits for it before each message
-	fails    error         // of ReplayLane
-	browsed  atomic.Int64
-	bounds   deadletter.Bounds // of the last Browse
+	all     []*deadletter.Message
+	gate    chan struct{} // if not nil, Replay waits for it before each message
+	fails   error         // of ReplayLane
+	browsed atomic.Int64
+	bounds  deadletter.Bounds // of the last Browse
 }
 
-func (*fakeLetters) Name() string                    { return "orders.dlq" }
-func (l *fakeLetters) Handling() deadletter.Handling { return l.handling }
+// fakeQueue is a queue of them.
+type fakeQueue struct {
+	*fakeLetters
+	with deadletter.Queue
+}
 
-func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadletter.Bounds,
-	_ int) iter.Seq2[*deadletter.Message, error] {
+func (l *fakeLetters) BrowsePart(_ context.Context, f deadletter.Filter,
+	b deadletter.Bounds) iter.Seq2[*deadletter.Message, error] {
 	l.browsed.Add(1)
 	l.bounds = b
 	return func(yield func(*deadletter.Message, error) bool) {
@@ -124,8 +126,7 @@ func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadlette
 	}
 }
 
-func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay,
-	progress func(deadletter.Progress)) (done deadletter.Result, err error) {
+func (l fakeQueue) Replay(ctx context.Context, r deadletter.Replay) (done deadletter.Result, err error) {
 	for _, m := range l.all {
 		if !r.Filter.Match(m, time.Now()) {
 			continue
@@ -143,7 +144,7 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay,
 			}
 		}
 		done.Done++
-		progress(deadletter.Progress{Doing: "replaying", Done: done.Done, Of: len(l.all)})
+		l.with.Progress(deadletter.Progress{Doing: "replaying", Done: done.Done, Of: len(l.all)})
 		if done.Done == r.Max {
 			break
 		}
@@ -152,8 +153,7 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay,
 }
 
 // ReplayLane drops the positions from the store, as a consumer that handles each message would close them.
-func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
-	_ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
 	for {
 		state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name)
 		if err != nil {
@@ -179,8 +179,17 @@ func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane,
 	}
 }
 
-func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane,
-	_ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) ReleaseLane(ctx context.Context, lane deadletter.Lane) (deadletter.LaneResult, error) {
+	dropped, err := l.dropFirst(ctx, lane)
+	if err != nil || dropped.Released {
+		return dropped, err
+	}
+	done, err := l.ReplayLane(ctx, lane)
+	done.Dropped += dropped.Dropped
+	return done, err
+}
+
+func (l *fakeLetters) dropFirst(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
 	if err := lane.Keep(l.all[:1]); err != nil {
 		return done, err
 	}
@@ -189,11 +198,10 @@ func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane,
 	return done, err
 }
 
-func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane,
-	progress func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
 	for !done.Released && err == nil {
 		var first deadletter.LaneResult
-		first, err = l.DropFirst(ctx, lane, progress)
+		first, err = l.dropFirst(ctx, lane)
 		done.Released, done.Dropped = first.Released, done.Dropped+first.Dropped
 		if state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name); err == nil {
 			lane.First = state.First()
@@ -258,7 +266,7 @@ func newFixture(t *testing.T, o Options, prepare ...func(*fakeBroker)) *fixture 
 		t.Fatal(err)
 	}
 	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}),
-		dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
+		dead: &fakeLetters{}}
 	for _, change := range prepare { // before the console takes its first samples
 		change(b)
 	}

@@ -14,42 +14,7 @@ import (
 // doctorView is the Doctor page of one queue, the broker and the store.
 type doctorView struct {
 	Retries  int
-	Examined []examined
-}
-
-// examined is what was found of a queue, the broker or the store.
-type examined struct {
-	Kind, Name string
-	Findings   []diagnosis
-	Err        string // why it could not be examined
-}
-
-// diagnosis is one finding.
-type diagnosis struct {
-	inspect.Finding
-	Severe bool
-}
-
-func diagnosisOf(f inspect.Finding) diagnosis { return diagnosis{f, f.Severity == inspect.Error} }
-
-func examinedOf(r doctor.Report) examined {
-	out := examined{Kind: r.Subject, Name: r.Name}
-	if r.Err != nil {
-		out.Err = r.Err.Error()
-	}
-	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, diagnosisOf(f))
-	}
-	return out
-}
-
-func (e examined) errors() (n int) {
-	for _, f := range e.Findings {
-		if f.Severe {
-			n++
-		}
-	}
-	return n
+	Examined []doctor.Report
 }
 
 // doctorPage examines the queue of the address, the broker and the store. Without a queue it shows the last
@@ -72,7 +37,7 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v.Examined = []examined{
+	v.Examined = []doctor.Report{
 		c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}), c.examine(ctx, "broker", inspect.Need{}),
 		c.examineStore(ctx),
 	}
@@ -101,42 +66,33 @@ func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) {
 	goTo(w, "doctor")
 }
 
-func (c *Console) examine(ctx context.Context, kind string, need inspect.Need) examined {
-	out := examined{Kind: kind, Name: need.Queue}
+func (c *Console) examine(ctx context.Context, subject string, need inspect.Need) doctor.Report {
 	found, err := c.broker.Examine(ctx, need)
-	if err != nil {
-		out.Err = err.Error()
-	}
-	for _, f := range found {
-		out.Findings = append(out.Findings, diagnosisOf(f))
-	}
-	return out
+	return doctor.Report{Subject: subject, Name: need.Queue, Findings: found, Err: err}
 }
 
-func (c *Console) examineStore(ctx context.Context) examined {
+func (c *Console) examineStore(ctx context.Context) doctor.Report {
 	found, err := c.store.Examine(ctx)
-	out := examinedOf(doctor.StoreReport("", found))
-	if err != nil {
-		out.Err = err.Error()
-	}
+	out := doctor.StoreReport("", found)
+	out.Err = err
 	return out
 }
 
 // count counts errors and warnings.
-func count(all []examined) (severe, mild int) {
+func count(all []doctor.Report) (severe, mild int) {
 	for _, e := range all {
-		severe += e.errors()
+		severe += e.Errors()
 		mild += len(e.Findings)
 	}
 	return severe, mild - severe
 }
 
 // diagnose is the fact of an examination.
-func diagnose(about string, all []examined) string {
+func diagnose(about string, all []doctor.Report) string {
 	severe, mild := count(all)
 	unseen := 0
 	for _, e := range all {
-		if e.Err != "" {
+		if e.Err != nil {
 			unseen++
 		}
 	}

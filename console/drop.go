@@ -1,8 +1,6 @@
 package console
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,80 +11,52 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/ops"
 )
-
-// watchFor is how long a replay watches whether the last messages fail again.
-const watchFor = 2 * time.Second
 
 // errNoDrop says that a drop has no directory.
 var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set " +
 	"Options.DropDir and Options.Encode"}
 
-// prepareDrop returns the work of a drop. The work opens its file with the first dead letter, because no dead letter
+// keeper writes what a job drops to a file of the console. It opens the file with the first dead letter, because none
 // may match, or the audit may refuse the job.
-func (c *Console) prepareDrop(j *job, q deadLetters) (jobWork, error) {
+type keeper struct {
+	c    *Console
+	j    *job
+	from string // the dead-letter queue
+	file *os.File
+}
+
+// keeper returns the keeper of a job; an error if the console has no directory for it.
+func (c *Console) keeper(j *job, from string) (*keeper, error) {
 	if c.opts.DropDir == "" || c.opts.Encode == nil {
 		return nil, errNoDrop
 	}
-	return func(ctx context.Context, begin func() error) (outcome, error) {
-		var f *os.File
-		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) (err error) {
-			if err := begin(); err != nil {
-				return err
-			}
-			if f == nil {
-				if f, err = c.dropFile(j); err != nil {
-					return fmt.Errorf("nothing is dropped: %w", err)
-				}
-			}
-			err = c.keep(f, messages, q.Name())
-			j.progress(deadletter.Progress{Doing: "dropping", Done: j.State().Done + len(messages)})
-			return err
-		})
-		if f != nil {
-			err = errors.Join(err, f.Close())
-		}
-		return j.outcomeOf(done, err), err
-	}, nil
-}
-
-// dropFile opens the file of a drop. A dead letter leaves its queue once it is on disk.
-func (c *Console) dropFile(j *job) (*os.File, error) {
-	name := fileName(j.Queue, time.Now())
-	f, err := os.OpenFile(filepath.Join(c.opts.DropDir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syncDir(c.opts.DropDir); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	j.update(func(s *jobState) { s.File = name })
-	return f, nil
+	return &keeper{c: c, j: j, from: from}, nil
 }
 
 // keep returns nil once the messages are on disk.
-func (c *Console) keep(f *os.File, messages []*deadletter.Message, from string) error {
-	w := bufio.NewWriter(f)
-	for _, m := range messages {
-		text, err := c.opts.Encode(m.ForReplay(from))
+func (k *keeper) keep(messages []*deadletter.Message) (err error) {
+	if k.file == nil {
+		name, dir := fileName(k.j.Queue, time.Now()), k.c.opts.DropDir
+		k.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = ops.SyncDir(dir)
+		}
 		if err != nil {
-			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
+			return fmt.Errorf("nothing is dropped: %w", err)
 		}
-		if _, err := w.Write(append(text, '\n')); err != nil {
-			return err
-		}
+		k.j.update(func(s *jobState) { s.File = name })
 	}
-	return errors.Join(w.Flush(), f.Sync())
+	return ops.Keep(k.file, k.c.opts.Encode, k.from, messages)
 }
 
-// syncDir makes sure that a new file has its name on disk.
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
+// end closes the file, and returns err.
+func (k *keeper) end(err error) error {
+	if k.file == nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	return errors.Join(err, k.file.Close())
 }
 
 // unsafe are the characters that a file name does not take from a queue's.

@@ -22,13 +22,13 @@ const (
 
 // examination holds the findings of the doctor for every queue, the broker and the store.
 type examination struct {
-	At    time.Time  // it ended; zero: there was none
-	All   []examined // what something was found of, the worst first
-	Clean int        // queues in which nothing is wrong
-	Of    int        // queues that it was for
-	Err   string     // why it did not see all
+	At    time.Time       // it ended; zero: there was none
+	All   []doctor.Report // what something was found of, the worst first
+	Clean int             // queues in which nothing is wrong
+	Of    int             // queues that it was for
+	Err   string          // why it did not see all
 
-	errors map[string][]diagnosis // of queues
+	errors map[string][]inspect.Finding // of queues
 }
 
 // Errors and Warnings count the findings.
@@ -39,7 +39,7 @@ func (e examination) Warnings() int { _, n := count(e.All); return n }
 func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.
-func (e examination) beyond(s ops.Summary) (found []diagnosis) {
+func (e examination) beyond(s ops.Summary) (found []inspect.Finding) {
 	for _, f := range e.errors[s.Queue] {
 		if !slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code }) {
 			found = append(found, f)
@@ -125,25 +125,24 @@ func (c *Console) examineAll() {
 func (c *Console) survey(ctx context.Context) (out examination) {
 	ctx, cancel := context.WithTimeout(ctx, examineFor)
 	defer cancel()
-	out.errors = map[string][]diagnosis{}
+	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
 	err := c.broker.ExamineAll(ctx, func(r doctor.Report, of int) {
-		x := examinedOf(r)
-		for _, f := range x.Findings {
-			if f.Severe && x.Kind == "queue" {
-				out.errors[x.Name] = append(out.errors[x.Name], f)
+		for _, f := range r.Findings {
+			if f.Severe() && r.Subject == "queue" {
+				out.errors[r.Name] = append(out.errors[r.Name], f)
 			}
 		}
 		switch {
-		case x.Err != "":
-			unseen = append(unseen, shown(x.Name))
-			out.All = append(out.All, x)
-		case len(x.Findings) > 0:
-			out.All = append(out.All, x)
-		case x.Kind == "queue":
+		case r.Err != nil:
+			unseen = append(unseen, shown(r.Name))
+			out.All = append(out.All, r)
+		case len(r.Findings) > 0:
+			out.All = append(out.All, r)
+		case r.Subject == "queue":
 			out.Clean++
 		}
-		if out.Of = of; x.Kind == "queue" {
+		if out.Of = of; r.Subject == "queue" {
 			c.examiner.saw(of)
 		}
 	})
@@ -153,11 +152,13 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	case len(unseen) > 0:
 		out.Err = named(unseen)
 	}
-	if store := c.examineStore(ctx); store.Err != "" || len(store.Findings) > 0 {
+	if store := c.examineStore(ctx); store.Err != nil || len(store.Findings) > 0 {
 		out.All = append(out.All, store)
-		out.Err = cmp.Or(out.Err, store.Err)
+		if store.Err != nil {
+			out.Err = cmp.Or(out.Err, shown(store.Err.Error()))
+		}
 	}
-	slices.SortStableFunc(out.All, func(a, b examined) int { return cmp.Compare(b.errors(), a.errors()) })
+	slices.SortStableFunc(out.All, func(a, b doctor.Report) int { return cmp.Compare(b.Errors(), a.Errors()) })
 	return out
 }
 

@@ -79,7 +79,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{all: []*deadletter.Message{{ID: "m-1"}, {ID: "m-2"}},
-		handling: deadletter.Handling{Take: true, Hold: true}, gate: make(chan struct{})}}
+		gate: make(chan struct{})}}
 	f := &fixture{newConsole(o, b, endless), b, server}
 	t.Cleanup(func() { _ = f.Close() })
 

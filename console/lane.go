@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
@@ -118,14 +117,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 	}
 	j.Of = state.Messages
 	run, err := c.prepareLane(r.Context(), j, first)
-	if err == nil {
-		err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
-	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
-	}
-	goTo(w, link("replay", "queue", l.Queue, "of", "job"))
+	c.start(w, r, j, run, err)
 }
 
 func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) {
@@ -143,56 +135,31 @@ func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, w
 
 // prepareLane finds the dead-letter queue, and returns what a job does.
 func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Position) (jobWork, error) {
-	if j.Lane.Drops() && (c.opts.DropDir == "" || c.opts.Encode == nil) {
-		return nil, errNoDrop
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
-	q, err := c.broker.DeadLetters(ctx, j.Queue)
+	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
 	if err != nil {
 		return nil, err
 	}
+	file, err := c.keeper(j, from)
+	if err != nil && j.Lane.Drops() {
+		return nil, err
+	}
 	lane := deadletter.Lane{Queue: j.Lane.At, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
-		Progress: j.laneProgress}
-	change := map[string]laneWork{
-		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: releaseLane(q),
+		Progress: j.laneProgress, Keep: file.keep}
+	change := map[string]func(context.Context, deadletter.Lane) (deadletter.LaneResult, error){
+		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: q.ReleaseLane,
 	}[j.Lane.Verb]
 	return func(ctx context.Context, begin func() error) (outcome, error) {
 		if err := begin(); err != nil {
 			return outcome{}, err
 		}
-		var f *os.File
-		lane.Keep = func(messages []*deadletter.Message) (err error) {
-			if f == nil {
-				if f, err = c.dropFile(j); err != nil {
-					return fmt.Errorf("nothing is dropped: %w", err)
-				}
-			}
-			return c.keep(f, messages, q.Name())
-		}
-		result, err := change(ctx, lane, j.progress)
-		if f != nil {
-			err = errors.Join(err, f.Close())
+		result, err := change(ctx, lane)
+		if j.Lane.Drops() {
+			err = file.end(err)
 		}
 		return outcomeOfLane(result), laneAdvice(err)
 	}, nil
-}
-
-// laneWork replays, releases or drops a lane.
-type laneWork func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
-
-// releaseLane drops the message that holds a lane, and replays those after it.
-func releaseLane(q deadLetters) laneWork {
-	return func(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult,
-		error) {
-		dropped, err := q.DropFirst(ctx, lane, progress)
-		if err != nil || dropped.Released {
-			return dropped, err
-		}
-		result, err := q.ReplayLane(ctx, lane, progress)
-		result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
-		return result, err
-	}
 }
 
 // laneProgress notes how many messages of the lane are not handled yet.
@@ -208,23 +175,7 @@ func outcomeOfLane(r deadletter.LaneResult) outcome {
 	if r.Released {
 		state = "the lane is released"
 	}
-	o := outcome{Done: r.Replayed + r.Dropped, Parts: []string{state}}
-	if r.Replayed > 0 || r.Dropped == 0 {
-		o.Parts = append(o.Parts, fmt.Sprintf("%d replayed", r.Replayed))
-	}
-	if r.Dropped > 0 {
-		o.Parts = append(o.Parts, fmt.Sprintf("%d dropped", r.Dropped))
-	}
-	if r.Missing > 0 {
-		o.Parts = append(o.Parts, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
-	}
-	if n := len(r.Undecided); n > 0 {
-		o.Parts = append(o.Parts, plural(n, "message")+" in the file, but maybe still in the dead-letter queue")
-	}
-	if r.Doubles > 0 {
-		o.Parts = append(o.Parts, plural(r.Doubles, "duplicate")+" taken off")
-	}
-	return o
+	return outcome{Done: r.Replayed + r.Dropped, Parts: append([]string{state}, ops.LaneParts(r)...)}
 }
 
 // laneAdvice says what to do next.

@@ -195,7 +195,7 @@ func TestOutcomeOfLane(t *testing.T) {
 	o := outcomeOfLane(deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true,
 		Undecided: []string{"m"}})
 	want := []string{"the lane is released", "1 replayed", "3 dropped", "2 of them missing, so in no file",
-		"1 message in the file, but maybe still in the dead-letter queue", "1 duplicate taken off"}
+		"1 duplicate taken off", "1 message in the file, but maybe still in the dead-letter queue"}
 	if o.Done != 4 || !slices.Equal(o.Parts, want) {
 		t.Errorf("%d, %q", o.Done, o.Parts)
 	}

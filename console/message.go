@@ -22,18 +22,12 @@ import (
 // messageView is what the page of a message shows.
 type messageView struct {
 	Queue, ID   string
-	Generations []generation
+	Generations []ops.Record // the newest first; the newest attempt of each comes first
 	Now         time.Time
 	Stored      *stored // nil: not asked for
 	Unread      string  // why it was asked for and is not there
 	Dead        bool    // a generation is dead-lettered, so there may be a dead letter to read
 	Live        bool    // a generation may be changed
-}
-
-// generation is one generation of a message.
-type generation struct {
-	ops.Record
-	Skipped counter.Note
 }
 
 // stored is a message as the dead-letter queue has it.
@@ -83,7 +77,8 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 		now = v.Now
 	}
 	for _, rec := range all {
-		g := generation{Record: ops.Of(rec, override, now), Skipped: rec.Skipped}
+		g := ops.Of(rec, override, now)
+		slices.Reverse(g.History)
 		v.Generations = append(v.Generations, g)
 		v.Dead = v.Dead || rec.State == counter.StateDeadLetter && rec.Removed.IsZero()
 		v.Live = v.Live || rec.State == counter.StateLive
@@ -124,18 +119,18 @@ func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
-	q, err := c.broker.DeadLetters(ctx, v.Queue)
+	q, at, err := c.broker.DeadLetters(ctx, v.Queue, deadletter.Queue{Preview: bodyShown})
 	if err != nil {
 		return nil, err
 	}
 	bounds := deadletter.Bounds{Picked: 1, AtMost: searched, Bytes: mostRead}
-	for m, err := range q.Browse(ctx, deadletter.Filter{IDs: []string{v.ID}}, bounds, bodyShown) {
+	for m, err := range q.BrowsePart(ctx, deadletter.Filter{IDs: []string{v.ID}}, bounds) {
 		if err != nil {
 			return nil, err
 		}
 		return c.stored(m), nil
 	}
-	return nil, fmt.Errorf("it is not among the first %d messages of %s", searched, shown(q.Name()))
+	return nil, fmt.Errorf("it is not among the first %d messages of %s", searched, shown(at))
 }
 
 func (c *Console) stored(m *deadletter.Message) *stored {
@@ -171,19 +166,4 @@ func (c *Console) stored(m *deadletter.Message) *stored {
 	}
 	out.Hex = hex.Dump(p.Body[:min(len(p.Body), hexShown)])
 	return out
-}
-
-// Attempts are the failed ones, the newest first.
-func (g generation) Attempts() []ops.Attempt {
-	newest := slices.Clone(g.History)
-	slices.Reverse(newest)
-	return newest
-}
-
-// Why is how a generation died or last failed, with its stack.
-func (g generation) Why() []string {
-	if g.LastError == "" {
-		return nil
-	}
-	return lines(g.LastError)
 }

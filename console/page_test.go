@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -180,13 +181,13 @@ func TestHeadlines(t *testing.T) {
 		"blocked for 12 min by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
 			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
 		"held for 3 min by an exhausted message": {Status: ops.Status{Time: now, HeldBy: &ops.Holding{
-			Since: now.Add(-3 * time.Minute), Only: true}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+			Since: now.Add(-3 * time.Minute), Only: true}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"held for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
-			HeldBy: &ops.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused for 3 min": {Status: ops.Status{Time: now},
-			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now},
-			Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Consumer: "a", Seen: now}}},
+			HeldBy: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
+		"paused for 3 min": {Status: ops.Status{Time: now,
+			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
+		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
+			Paused: &counter.Note{}, Processes: []ops.Consumer{{Consumer: "a"}}}},
 		"blocked: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: 2}},
 		"1 dead letter unaccounted for": {Status: ops.Status{Time: now, Consumers: 1,
 			Dead: ops.DeadLetters{Missing: 1, Still: 1}}},
@@ -224,7 +225,8 @@ func TestBrokerAway(t *testing.T) {
 	if body := checkPage(t, f, query("queue")); strings.Contains(body, "No answer") {
 		t.Errorf("back: %s", body)
 	}
-	f.redis.Close()
+	var store error = fmt.Errorf("store: %w", &counter.StoreError{Fault: counter.FaultUnreachable, Err: away})
+	f.broker.away.Store(&store)
 	f.changed("orders")
 	if body := f.get(query("queue")).Body.String(); !strings.Contains(body, "No answer from the store") {
 		t.Errorf("store away: %s", body)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
@@ -19,12 +18,10 @@ import (
 // queueView is what the page of a queue shows.
 type queueView struct {
 	ops.Status
-	Curves    []curve
-	Paused    *counter.Note
-	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
-	Groups    ops.Groups              // of the dead letters
-	Counted   time.Time               // when they were
-	Lanes     laneList                // the first of those that are held
+	Curves  []curve
+	Groups  ops.Groups // of the dead letters
+	Counted time.Time  // when they were
+	Lanes   laneList   // the first of those that are held
 }
 
 // queueOf returns the queue that a request names.
@@ -64,29 +61,23 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 	if err != nil {
 		return queueView{}, err
 	}
-	c.history.add(name, sampleOf(s))
+	c.history.add(name, sampleOf(s.Rates, s.Blocked, s.Dead))
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
 		names := []string{name}
 		for _, p := range s.Partitions {
 			names = append(names, p.Queue)
 		}
-		if v.Lanes.Lanes, v.Lanes.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, lanesOfQueue); err != nil {
-			return v, err
-		}
+		v.Lanes.Lanes, v.Lanes.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, lanesOfQueue)
 	}
-	if v.Paused, err = c.store.Paused(ctx, c.opts.VHost, name); err != nil {
-		return v, err
-	}
-	v.Consuming, err = c.store.Consumers(ctx, c.opts.VHost, name)
 	return v, err
 }
 
-func sampleOf(s ops.Status) sample {
-	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Blocked),
-		Dead: float64(s.Dead.Count)}
-	if s.Rates != nil {
-		out.In, out.Out = s.Rates.In, s.Rates.Out
+// sampleOf is a queue now.
+func sampleOf(r *ops.Rates, failing int, dead ops.DeadLetters) sample {
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(failing), Dead: float64(dead.Count)}
+	if r != nil {
+		out.In, out.Out = r.In, r.Out
 	}
 	return out
 }
@@ -222,9 +213,9 @@ func stuck(all []ops.Message) (out []ops.Message) {
 const lately = 5 * time.Second
 
 // Going are the processes that have not stopped although the queue is paused.
-func (v queueView) Going() (out []counter.ConsumerState) {
-	for _, s := range v.Consuming {
-		if v.Paused != nil && !s.Paused && v.Time.Sub(s.Seen) < lately {
+func (v queueView) Going() (out []ops.Consumer) {
+	for _, s := range v.Processes {
+		if v.Paused != nil && !s.Stopped && s.Ago < lately {
 			out = append(out, s)
 		}
 	}
@@ -233,33 +224,6 @@ func (v queueView) Going() (out []counter.ConsumerState) {
 
 // Doing is what a blocking message does now.
 func (v queueView) Doing(m ops.Message) string { return m.Doing(v.Time) }
-
-// Holding says where the dead letters are.
-func (v queueView) Holding() string {
-	d := v.Dead
-	if d.Holds == nil {
-		return "Unknown whether they arrived: the broker shows no queue " + shown(d.Queue) + "."
-	}
-	holds := fmt.Sprintf("%s holds %s", shown(d.Queue), digits(int64(*d.Holds)))
-	if d.Unrecorded > 0 {
-		holds += fmt.Sprintf(" (%s not known to the store)", digits(d.Unrecorded))
-	}
-	parts := []string{holds}
-	for _, more := range []struct {
-		n    int64
-		text string
-	}{
-		{d.Blocked, "in blocked lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting),
-			"waiting in the source queue for the dead-letter route"},
-		{d.Removed, "replayed or dropped"}, {d.TakenByOthers(), "removed by others"},
-		{d.Expired, "whose records expired"}, {d.Unclear, "on the way or in use"},
-	} {
-		if more.n > 0 {
-			parts = append(parts, digits(more.n)+" "+more.text)
-		}
-	}
-	return strings.Join(parts, ", ") + "."
-}
 
 // Bar draws how many of the dead letters are in a group.
 func (v queueView) Bar(g *ops.Group) template.HTML {
@@ -281,54 +245,10 @@ func groupLink(queue string, g *ops.Group) string {
 	return link("dead", "queue", queue, "group", g.Key)
 }
 
-// Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
-func (v queueView) Assumed() string {
+// Guess says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
+func (v queueView) Guess() string {
 	if v.Broken() != "" { // which says more
 		return ""
 	}
-	for _, n := range v.Notes {
-		if n.Code == ops.AssumedQueue {
-			return noticeOf(n)
-		}
-	}
-	return ""
-}
-
-// Notices say what could not be seen.
-func (v queueView) Notices() (out []string) {
-	for _, n := range v.Notes {
-		if n.Code != ops.AssumedQueue {
-			out = append(out, noticeOf(n))
-		}
-	}
-	return out
-}
-
-func noticeOf(n ops.Unseen) string {
-	why := ""
-	if n.Err != nil {
-		why = ": " + shown(n.Err.Error())
-	}
-	switch n.Code {
-	case ops.AssumedQueue:
-		return "The dead-letter queue is assumed to be " + shown(n.Queue) + why
-	case ops.DepthDenied:
-		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or " +
-			"the management API" + why
-	case ops.ForeignRecord:
-		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
-	case ops.LanesDenied:
-		return "The dead letters in blocked lanes could not be counted, so others may be missing unseen" + why
-	case ops.ManyRecords:
-		return fmt.Sprintf("There are more than %s records: only the newest were read.", digits(int64(n.Count)))
-	case ops.NoManagement, ops.NoRates:
-		return "No rates" + why
-	case ops.Unexamined:
-		return "The queue could not be examined" + why
-	case ops.TakenNotCounted:
-		return "What left " + shown(n.Queue) + " could not be counted" + why
-	case ops.OverrideIgnored:
-		return "Consumers ignore the limit that was set" + why
-	}
-	return string(n.Code) + why
+	return v.Assumed
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -20,8 +20,8 @@ import (
 type line struct {
 	ops.Summary
 	Now   time.Time
-	Cause *cause      // nil: not known
-	Found []diagnosis // errors that the last examination found, and lists of the broker do not show
+	Cause *cause            // nil: not known
+	Found []inspect.Finding // errors that the last examination found, and lists of the broker do not show
 }
 
 // fact is something that is wrong with a queue.
@@ -38,7 +38,7 @@ func (l line) Facts() (all []fact) {
 		add(true, "bad", "%s", inShort(f))
 	}
 	for _, f := range l.Found {
-		add(true, "bad", "%s", inShort(f.Finding))
+		add(true, "bad", "%s", inShort(f))
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
 	add(l.Undecodable != "", "bad", "a message ends every session")
@@ -52,7 +52,7 @@ func (l line) Facts() (all []fact) {
 	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
 	add(l.BlockedLanes > 0, "warn", "%s, %s behind", plural(l.BlockedLanes, "blocked lane"), digits(l.Dead.Blocked))
 	if l.Paused != nil {
-		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Reason))
+		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Why))
 	} else if n := l.Unattended(); n > 0 {
 		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(n, "message"))
 	}
@@ -73,19 +73,10 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 		return ops.Overview{}, err
 	}
 	for _, s := range all.Queues {
-		c.history.add(s.Queue, sampleOfSummary(s))
+		c.history.add(s.Queue, sampleOf(s.Rates, s.Retrying-s.Forgotten, s.Dead))
 	}
 	c.findCauses(all.Queues)
 	return all, nil
-}
-
-func sampleOfSummary(s ops.Summary) sample {
-	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Retrying - s.Forgotten),
-		Dead: float64(s.Dead.Count)}
-	if s.Rates != nil {
-		out.In, out.Out = s.Rates.In, s.Rates.Out
-	}
-	return out
 }
 
 // queuesView is what the first page shows.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -21,6 +22,8 @@ const (
 	mostCounted = 2000
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
+	// watchFor is how long a replay watches whether the last messages fail again.
+	watchFor = 2 * time.Second
 )
 
 // replayView is the page of a replay or a drop: what it would do, or how far it is.
@@ -128,11 +131,11 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 }
 
 func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
-	q, err := c.broker.DeadLetters(ctx, v.Queue)
+	q, _, err := c.broker.DeadLetters(ctx, v.Queue, deadletter.Queue{})
 	if err != nil {
 		return err
 	}
-	for m, err := range q.Browse(ctx, v.Filter.Filter, deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}, 0) {
+	for m, err := range q.BrowsePart(ctx, v.Filter.Filter, deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}) {
 		if errors.Is(err, deadletter.ErrUnread) {
 			v.Partial = true
 			break
@@ -223,20 +226,21 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.refuseJob(w, r, verb, wrong)
 			return
 		}
-		if have := c.jobs.of(queue); have != nil && have.State().Ended.IsZero() {
-			c.fail(w, r, errRuns)
-			return
-		}
 		run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
-		if err == nil {
-			err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
-		}
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
-		goTo(w, link("replay", "queue", queue, "of", "job"))
+		c.start(w, r, j, run, err)
 	}
+}
+
+// start begins a job, unless err says why it cannot, and leads to its page.
+func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, run jobWork, err error) {
+	if err == nil {
+		err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	goTo(w, link("replay", "queue", j.Queue, "of", "job"))
 }
 
 // recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the
@@ -287,17 +291,30 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
-	q, err := c.broker.DeadLetters(ctx, j.Queue)
+	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
 	if err != nil {
 		return nil, err
 	}
-	if j.Verb == VerbDrop {
-		return c.prepareDrop(j, q)
+	if j.Verb == VerbReplay {
+		return func(ctx context.Context, begin func() error) (outcome, error) {
+			done, err := q.Replay(ctx, deadletter.Replay{
+				Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
+			})
+			return j.outcomeOf(done, err), err
+		}, nil
+	}
+	file, err := c.keeper(j, from)
+	if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context, begin func() error) (outcome, error) {
-		done, err := q.Replay(ctx, deadletter.Replay{
-			Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
-		}, j.progress)
+		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) error {
+			if err := begin(); err != nil {
+				return err
+			}
+			return file.keep(messages)
+		})
+		err = file.end(err)
 		return j.outcomeOf(done, err), err
 	}, nil
 }

@@ -37,7 +37,7 @@ func (r *controlRoom) find() {
 }
 
 func (r *controlRoom) create(store control.Store) *control.Control {
-	reader := counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name}
+	reader := counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name, Breaker: r.s.Breaker > 0}
 	return control.New(store, r.s.vhost, r.s.Queue, reader, r.s.Logger)
 }
 

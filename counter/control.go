@@ -20,10 +20,14 @@ const skipAnnounced = 10 * time.Minute
 type Reader struct {
 	Token    string  // unique to the process and queue, like Attempt.Token
 	Consumer string  // the process, shown to operators
+	Breaker  bool    // it has a breaker: it counts no failure while no message succeeds
 	Stopped  bool    // it takes no deliveries of the queue and holds none
 	Left     bool    // this is its last read: it is no longer among the Consumers
 	Waiting  Waiting // the zero value: none
 }
+
+// readerDigits begin an entry of the set of consumers.
+var readerDigits = map[string]string{"consuming": "0", "stopped": "1", "breaker": "2"}
 
 func (r Reader) state() string {
 	switch {
@@ -31,6 +35,8 @@ func (r Reader) state() string {
 		return "left"
 	case r.Stopped:
 		return "stopped"
+	case r.Breaker:
+		return "breaker"
 	}
 	return "consuming"
 }
@@ -125,7 +131,7 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 		waiting := Doc{Name: docWaiting + r.Token, Any: true}
 		if !r.Left {
 			change.Sets = append(change.Sets, Member{Set: setConsumers, Score: now.UnixMilli(),
-				Name: fmt.Sprintf("%d %s %s", flag(r.Stopped), r.Token, r.Consumer), Expires: now.Add(forgottenReader)})
+				Name: readerDigits[r.state()] + " " + r.Token + " " + r.Consumer, Expires: now.Add(forgottenReader)})
 			waiting.Data, waiting.Expires = r.Waiting.text(), now.Add(waitingTTL)
 		}
 		change.Docs = append(change.Docs, waiting)

@@ -70,7 +70,11 @@ func TestConsumers(t *testing.T) {
 			}
 			var got []string
 			for _, c := range all {
-				got = append(got, fmt.Sprint(c.Consumer, " ", c.Paused))
+				state := fmt.Sprint(c.Paused)
+				if c.Breaker {
+					state = "breaker"
+				}
+				got = append(got, c.Consumer+" "+state)
 				if time.Since(c.Seen).Abs() > time.Minute {
 					t.Errorf("%s: seen %v", s.name, c.Seen)
 				}
@@ -92,7 +96,9 @@ func TestConsumers(t *testing.T) {
 		want("host a, pid 1 false", "host b, pid 1 true")
 		report(Reader{Token: "b", Consumer: "host b, pid 1"})
 		want("host a, pid 1 false", "host b, pid 1 false")
-		report(Reader{Token: "b", Consumer: "host b, pid 1", Stopped: true})
+		report(Reader{Token: "b", Consumer: "host b, pid 1", Breaker: true})
+		want("host a, pid 1 false", "host b, pid 1 breaker")
+		report(Reader{Token: "b", Consumer: "host b, pid 1", Breaker: true, Stopped: true})
 		for _, change := range []func(context.Context, string, string, Note) error{s.Resume, s.Pause} {
 			time.Sleep(2 * time.Millisecond)
 			if err := change(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {

@@ -27,6 +27,7 @@ type ConsumerState struct {
 	// when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
 	Seen    time.Time
 	Paused  bool    // it has read the pause of the queue, takes no deliveries and holds none
+	Breaker bool    // it consumes, and has a breaker
 	Waiting Waiting // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
 }
 
@@ -136,11 +137,12 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	return out, nil
 }
 
-// parseReader reads an entry of the set of consumers: "<stopped> <reader> <consumer>".
+// parseReader reads an entry of the set of consumers: "<state> <reader> <consumer>". The state is one of readerDigits.
 func parseReader(e Entry) (c ConsumerState, reader string) {
-	stopped, rest, _ := strings.Cut(e.Name, " ")
+	state, rest, _ := strings.Cut(e.Name, " ")
 	reader, c.Consumer, _ = strings.Cut(rest, " ")
-	c.Seen, c.Paused = time.UnixMilli(e.Score).UTC(), stopped == "1"
+	c.Seen, c.Paused = time.UnixMilli(e.Score).UTC(), state == readerDigits["stopped"]
+	c.Breaker = state == readerDigits["breaker"]
 	return c, reader
 }
 

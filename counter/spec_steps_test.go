@@ -468,7 +468,7 @@ func (r *specRun) control(at int, s specStep) {
 		return
 	}
 	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Consumer: s.Consumer,
-		Stopped: s.State == "stopped", Left: s.State == "left"})
+		Breaker: s.State == "breaker", Stopped: s.State == "stopped", Left: s.State == "left"})
 	skips := map[string]bool{}
 	for _, skip := range want.Skips {
 		skips[member(string(skip.ID), string(skip.Generation))] = true

@@ -231,6 +231,18 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	return q.dropLane(ctx, l, false)
 }
 
+// ReleaseLane is DropFirst, and then ReplayLane if messages are left.
+func (q *Queue) ReleaseLane(ctx context.Context, l Lane) (LaneResult, error) {
+	dropped, err := q.DropFirst(ctx, l)
+	if err != nil || dropped.Released {
+		return dropped, err
+	}
+	result, err := q.ReplayLane(ctx, l)
+	result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
+	result.Undecided = append(dropped.Undecided, result.Undecided...)
+	return result, err
+}
+
 // DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given
 // up too.
 func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {

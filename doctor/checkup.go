@@ -124,6 +124,16 @@ func StoreReport(at string, found []counter.Finding, more ...inspect.Finding) Re
 	return r.sorted()
 }
 
+// Errors counts the findings that are errors.
+func (r Report) Errors() (n int) {
+	for _, f := range r.Findings {
+		if f.Severe() {
+			n++
+		}
+	}
+	return n
+}
+
 func (r Report) sorted() Report {
 	slices.SortStableFunc(r.Findings, func(a, b inspect.Finding) int { return int(b.Severity) - int(a.Severity) })
 	return r
@@ -236,7 +246,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var found []inspect.Finding
-	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.limits} {
+	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.limits, c.breaker} {
 		more, err := judge(ctx, vhost, queue)
 		if err != nil {
 			c.mute.Store(true)

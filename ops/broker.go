@@ -11,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // findTimeout bounds the search for the dead-letter queue. It is short of
@@ -48,7 +49,8 @@ func (c *Collector) askBroker(ctx context.Context, s *Status) error {
 	q, found, err = c.depth(ctx, s.Dead.Queue)
 	switch {
 	case accessRefused(err):
-		s.note(DepthDenied, s.Dead.Queue, err)
+		s.note("cannot count the messages in %s: the broker's user needs the read permission on it, or the management "+
+			"API: %v", printable.Name(s.Dead.Queue), err)
 	case err != nil:
 		return c.lost(err)
 	case found:
@@ -85,7 +87,8 @@ func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
 		c.DeadLetterQueue = at.Name
 		return nil
 	}
-	s.note(AssumedQueue, at.Name, at.Assumed)
+	s.Assumed = at.Guess(c.Queue)
+	s.note("%s", s.Assumed)
 	return nil
 }
 

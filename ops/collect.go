@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -83,10 +82,9 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	c.askManagement(ctx, &s)
 	s.block(c.Most)
 	s.Dead.judge()
-	if !slices.ContainsFunc(s.Notes, func(n Unseen) bool { return n.Code == LanesDenied }) {
-		s.Dead.countUnrecorded()
-	}
+	s.Dead.countUnrecorded()
 	c.examine(ctx, &s)
 	s.Dead.suppose(s.Findings, s.Consumers, s.Unacked)
+	s.Dead.sum()
 	return s, nil
 }

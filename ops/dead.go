@@ -2,12 +2,14 @@ package ops
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // DeadLetters is what became of the messages that consumers dead-lettered.
@@ -43,6 +45,10 @@ type DeadLetters struct {
 	Unclear int64 `json:"unclear,omitempty"`
 
 	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
+
+	Summary string `json:"summary,omitempty"` // of a Status: where they are, and how many are missing; escaped
+
+	blockedUnseen bool // Blocked is not known
 
 	consumers int   // of Queue
 	moving    bool  // the management API is behind AMQP
@@ -126,7 +132,7 @@ func (d *DeadLetters) judge() {
 
 // countUnrecorded counts what the dead-letter queue has and the store does not know.
 func (d *DeadLetters) countUnrecorded() {
-	if d.Holds != nil && d.consumers == 0 && !d.moving {
+	if d.Holds != nil && d.consumers == 0 && !d.moving && !d.blockedUnseen {
 		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
 	}
 }
@@ -144,6 +150,60 @@ func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *i
 	}
 	d.Missing -= held
 	d.Unclear += held
+}
+
+// sum writes the Summary.
+func (d *DeadLetters) sum() {
+	if d.Summary = d.Holding(); d.Missing > 0 {
+		d.Summary += "; missing " + d.Lost()
+	}
+}
+
+// Holding says where the dead letters are. It is escaped.
+func (d DeadLetters) Holding() string {
+	if d.Holds == nil {
+		return "unknown whether they arrived: there is no queue " + printable.Name(d.Queue) +
+			" (--dead-letter-queue names another)"
+	}
+	text := fmt.Sprintf("%s holds %d", printable.Name(d.Queue), *d.Holds)
+	if d.Unrecorded > 0 {
+		text += fmt.Sprintf(" (%d not known to the store)", d.Unrecorded)
+	}
+	for _, more := range []struct {
+		n      int64
+		format string
+	}{
+		{d.Blocked, ", %d in blocked lanes"},
+		{int64(d.Out), ", %d unacked by its consumers"},
+		{int64(d.Waiting), ", %d waiting in the source queue for the dead-letter route"},
+		{d.Removed, ", %d replayed or dropped"},
+		{d.Expired, ", %d whose records expired"},
+		{d.consumed(), ", at least %d consumed from it"},
+		{d.Unclear, ", %d on the way or in use"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf(more.format, more.n)
+		}
+	}
+	return text
+}
+
+// consumed is how many messages were taken from Queue at least; 0 if commands of strikes took them all.
+func (d DeadLetters) consumed() int64 {
+	if d.TakenByOthers() > 0 {
+		return *d.Taken
+	}
+	return 0
+}
+
+// Lost says what may have become of the missing dead letters.
+func (d DeadLetters) Lost() string {
+	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost",
+		d.Missing)
+	if !d.WaitingSeen {
+		text += "; or waiting in the source queue, which only the management API shows"
+	}
+	return text
 }
 
 // tally counts reasons.

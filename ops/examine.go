@@ -21,6 +21,9 @@ const (
 	refusalsTimeout = time.Second
 )
 
+// unexamined notes that the findings of the doctor are not known.
+const unexamined = "the queue could not be examined: %v"
+
 // examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever
 // looks healthy.
 func (c *Collector) examine(ctx context.Context, s *Status) {
@@ -29,12 +32,12 @@ func (c *Collector) examine(ctx context.Context, s *Status) {
 		c.found, c.unexamined = c.ask(ctx)
 	}
 	if c.unexamined != nil {
-		s.note(Unexamined, "", c.unexamined)
+		s.note(unexamined, c.unexamined)
 	}
 	for _, f := range c.found {
 		switch {
 		case f.Code == inspect.CodeUnknown || f.Code == inspect.CodeDenied:
-			s.note(Unexamined, "", errors.New(f.Seen))
+			s.note(unexamined, f.Seen)
 		case shows(f, s.Dead.Missing > 0):
 			s.Findings = append(s.Findings, f)
 		}

@@ -11,12 +11,19 @@ import (
 
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // DeadLetterQueue is the queue in which the dead letters of another land.
 type DeadLetterQueue struct {
 	Name    string
 	Assumed error // why the name is a guess; nil: it is not
+}
+
+// Guess says that Name is a guess for the dead-letter queue of a queue, and why. It is not escaped.
+func (d DeadLetterQueue) Guess(queue string) string {
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v",
+		printable.Name(queue), printable.Name(d.Name), d.Assumed)
 }
 
 // AmbiguousError says that the dead letters of a queue land in several queues.

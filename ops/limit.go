@@ -19,7 +19,7 @@ type Limit struct {
 	ID       string `json:"id,omitempty"`         // of the message; empty: the limit is that of the queue
 	Attempts int    `json:"limit,omitempty"`      // 0: that of the consumers, or a limit that cannot be read
 	MaxAgeMS *int64 `json:"max_age_ms,omitempty"` // nil: that of the consumers; 0: none
-	Note
+	counter.Note
 	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
 
 	// DeadLetters is how many messages have failed that often, or for so long, already.
@@ -45,7 +45,7 @@ func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 
 // LimitOf returns an override of the store.
 func (q *Queue) LimitOf(o counter.Override) Limit {
-	l := Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: NoteOf(o.Note)}
+	l := Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: o.Note}
 	if o.MaxAge != nil {
 		l.MaxAgeMS = new(o.MaxAge.Milliseconds())
 	}
@@ -158,7 +158,7 @@ func (q *Queue) planOwn(ctx context.Context, id string, attempts int, why counte
 	if err != nil {
 		return nil, err
 	}
-	l := Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: attempts, Note: NoteOf(why), Done: new(bool), why: why,
+	l := Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: attempts, Note: why, Done: new(bool), why: why,
 		message: r.Message}
 	r.OwnLimit = attempts
 	if ends(r, override) {

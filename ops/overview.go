@@ -57,9 +57,9 @@ type Summary struct {
 	Breaker *Breaker      `json:"breaker,omitempty"` // nil: it is closed
 	Stopped time.Duration `json:"-"`                 // for how long no message has succeeded; 0: its breaker is closed
 
-	Paused      *Note  `json:"paused,omitempty"`
-	Limit       *Limit `json:"limit,omitempty"`
-	Undecodable string `json:"undecodable,omitempty"` // the note of consumers, of the last minute
+	Paused      *counter.Note `json:"paused,omitempty"`
+	Limit       *Limit        `json:"limit,omitempty"`
+	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 
 	// other queues whose dead letters land in Dead.Queue: Missing is of all together
 	Sharing   int   `json:"sharing,omitempty"`
@@ -125,7 +125,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		s.Stopped = max(kept.Time.Sub(s.Breaker.Since), 0)
 	}
 	if kept.Paused != nil {
-		s.Paused = new(NoteOf(*kept.Paused))
+		s.Paused = kept.Paused
 	}
 	if kept.Override != nil {
 		queue := Queue{VHost: s.VHost, Name: s.Queue}

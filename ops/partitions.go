@@ -12,8 +12,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Partition is one of the queues among which a partitioned queue is shared.
@@ -178,4 +180,24 @@ func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []str
 	}
 	slices.SortStableFunc(all, func(a, b BlockedLane) int { return a.Since.Compare(b.Since) })
 	return all[min(skip, len(all)):min(end, len(all))], blocked, nil
+}
+
+// LaneParts says what was done with a lane.
+func LaneParts(r deadletter.LaneResult) (parts []string) {
+	if r.Replayed > 0 || r.Dropped == 0 {
+		parts = append(parts, fmt.Sprintf("%d replayed", r.Replayed))
+	}
+	if r.Dropped > 0 {
+		parts = append(parts, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Missing > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
+	}
+	if r.Doubles > 0 {
+		parts = append(parts, printable.Plural(r.Doubles, "duplicate")+" taken off")
+	}
+	if n := len(r.Undecided); n > 0 {
+		parts = append(parts, printable.Plural(n, "message")+" in the file, but maybe still in the dead-letter queue")
+	}
+	return parts
 }

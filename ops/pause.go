@@ -15,7 +15,7 @@ import (
 type Pause struct {
 	VHost string `json:"vhost"`
 	Queue string `json:"queue"`
-	Note
+	counter.Note
 	Paused    bool       `json:"paused"`           // once Done
 	Before    bool       `json:"before,omitempty"` // it was so before: nothing is done
 	Done      bool       `json:"done"`
@@ -37,14 +37,14 @@ type Consumer struct {
 
 // planPause finds whether the queue is paused already, by whom and why.
 func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
-	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: NoteOf(a.Note), why: a.Note, wait: a.Wait}
+	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: a.Note, why: a.Note, wait: a.Wait}
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
 	if err != nil || paused == nil {
 		return p, err
 	}
 	holding, err := q.Store.Holding(ctx, q.VHost, q.Name)
 	if holding == nil || !holding.Only { // else the pause becomes the operator's
-		p.Before, p.Note = true, NoteOf(*paused)
+		p.Before, p.Note = true, *paused
 	}
 	return p, err
 }
@@ -63,10 +63,10 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p.Breaker = breakerOf(state)
 	switch {
 	case paused != nil:
-		p.Note = NoteOf(*paused)
+		p.Note = *paused
 	case p.Breaker == nil:
-		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed", q.Name,
-			q.VHost)}
+		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed%s", q.Name,
+			q.VHost, p.needless())}
 	}
 	return p, nil
 }
@@ -83,7 +83,7 @@ func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
 	}
 	text := printable.Plural(len(consuming), "process") + " consumed it within the last minute"
 	if paused != nil {
-		return text + "; it is paused" + NoteOf(*paused).Text(), nil
+		return text + "; it is paused" + paused.Text(), nil
 	}
 	return text + "; paused consumers take no messages and count nothing, until an operator resumes the queue", nil
 }
@@ -98,7 +98,7 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 		if err != nil && !errors.Is(err, counter.ErrBreakerClosed) {
 			return err
 		}
-		p.Before = p.Note == Note{} // there is no pause to end
+		p.Before = p.Note == counter.Note{} // there is no pause to end
 		if err := q.audited(ctx, VerbResume, p.counted(), p.why, 0, nil); err != nil {
 			return err
 		}
@@ -137,12 +137,15 @@ func (p *Pause) Running() (running []Consumer) {
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
 	queue, note := printable.Name(p.Queue), p.Note.Text()
+	if !p.Paused && p.Breaker == nil && p.count > 0 {
+		note += "; its breaker is closed" + p.needless()
+	}
 	switch closed := p.closed(); {
-	case p.Breaker != nil && p.Note == Note{}:
+	case p.Breaker != nil && p.Note == counter.Note{}:
 		return queue + ": " + closed
 	case p.Breaker != nil:
 		p := *p
-		p.Breaker = nil
+		p.Breaker, p.count = nil, 0
 		return p.Text() + "; " + closed
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
@@ -156,6 +159,14 @@ func (p *Pause) Text() string {
 		return queue + ": paused" + p.stopped()
 	}
 	return queue + ": would be paused"
+}
+
+// needless says that a closed breaker needs no --count.
+func (p *Pause) needless() string {
+	if p.count == 0 {
+		return ""
+	}
+	return ", so every failure is counted already: --count is for a breaker that is open"
 }
 
 // counted is the subject of a resume in the audit log: the time for which every failure counts.
@@ -213,9 +224,13 @@ func (q *Queue) Consumers(ctx context.Context) ([]Consumer, error) {
 		return nil, err
 	}
 	now, err := q.Store.Now(ctx)
-	var out []Consumer
+	return seen(states, now), err
+}
+
+// seen returns the processes that consume a queue, as they are now.
+func seen(states []counter.ConsumerState, now time.Time) (out []Consumer) {
 	for _, s := range states {
 		out = append(out, Consumer{Consumer: s.Consumer, Stopped: s.Paused, Seen: s.Seen, Ago: max(now.Sub(s.Seen), 0)})
 	}
-	return out, err
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // State is what a message does, or what became of it.
@@ -65,41 +64,17 @@ type Record struct {
 	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
 	Duplicate  bool          `json:"possible_duplicate,omitempty"`
 	// failed attempts at which the message is dead-lettered; 0: not known
-	Limit    int       `json:"limit,omitempty"`
-	OwnLimit int       `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
-	Reset    *Note     `json:"reset,omitempty"`
-	Skip     *Note     `json:"skip,omitempty"`
-	Removed  time.Time `json:"removed,omitzero"` // when its dead letter was replayed or dropped
-	Expires  time.Time `json:"expires,omitzero"`
+	Limit    int           `json:"limit,omitempty"`
+	OwnLimit int           `json:"own_limit,omitempty"` // that an operator set for this message, in attempts; 0: none
+	Reset    *counter.Note `json:"reset,omitempty"`
+	Skip     *counter.Note `json:"skip,omitempty"`
+	Removed  time.Time     `json:"removed,omitzero"` // when its dead letter was replayed or dropped
+	Expires  time.Time     `json:"expires,omitzero"`
 
 	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
 	Age   time.Duration `json:"-"` // since then
 	Wait  time.Duration `json:"-"` // until Due
 }
-
-// Note says who changed what is counted, when and why.
-type Note struct {
-	By     string    `json:"by,omitempty"`
-	At     time.Time `json:"at,omitzero"`
-	Reason string    `json:"reason"`
-}
-
-// Text says when, by whom and why, after what was done: " 2026-11-21T12:00:00Z by jo: why". It is escaped.
-func (n Note) Text() (text string) {
-	if !n.At.IsZero() {
-		text += " " + n.At.Format(time.RFC3339)
-	}
-	if n.By != "" {
-		text += " by " + printable.Line(n.By, 60)
-	}
-	if n.Reason != "" {
-		text += ": " + printable.Line(n.Reason, 200)
-	}
-	return text
-}
-
-// NoteOf returns a note of the store.
-func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why} }
 
 // Of judges a record at a moment. The override is that of its queue; nil if
 // there is none.
@@ -112,11 +87,11 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 		History:  History(r), Duplicate: r.PossibleDuplicate,
 		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
 	}
-	if n := NoteOf(r.Reset); n != (Note{}) {
-		out.Reset = &n
+	if r.Reset != (counter.Note{}) {
+		out.Reset = &r.Reset
 	}
-	if n := NoteOf(r.Skipped); n != (Note{}) {
-		out.Skip = &n
+	if r.Skipped != (counter.Note{}) {
+		out.Skip = &r.Skipped
 	}
 	out.Age = now.Sub(out.Since)
 	switch out.State {

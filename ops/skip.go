@@ -17,7 +17,7 @@ type Skip struct {
 	ID             string `json:"id"`
 	Generation     string `json:"generation,omitempty"`
 	FailedAttempts int    `json:"failed_attempts"`
-	Note
+	counter.Note
 	Running bool      `json:"running,omitempty"` // an attempt is under way; if it succeeds, the message is handled
 	Due     time.Time `json:"due,omitzero"`      // the message was moved to a delay queue, and returns then
 	Before  bool      `json:"before,omitempty"`  // another operator skipped it before, whose Note stays
@@ -41,14 +41,14 @@ func planSkip(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	}
 	r := all[i]
 	s := &Skip{
-		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, FailedAttempts: r.Counted(), Note: NoteOf(a.Note),
+		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, FailedAttempts: r.Counted(), Note: a.Note,
 		Running: r.OpenToken != "", message: r.Message, why: a.Note,
 	}
 	if r.Move.Top > 0 && !s.Running && r.Due.After(time.Now()) {
 		s.Due = r.Due
 	}
 	if s.Before = r.State == counter.StateSkip; s.Before {
-		s.Note = NoteOf(r.Skipped)
+		s.Note = r.Skipped
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,12 +38,15 @@ type Status struct {
 	BlockedLanes int `json:"blocked_lanes,omitempty"`
 	// of the virtual host; empty: it has none, or they may not be seen
 	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
-	Notes       []Unseen     `json:"-"` // what could not be seen
 
-	Breaker     *Breaker `json:"breaker,omitempty"` // nil: it is closed
-	Paused      *Note    `json:"paused,omitempty"`
-	HeldBy      *Holding `json:"held_by,omitempty"`     // the message for which the queue is paused
-	Undecodable string   `json:"undecodable,omitempty"` // the note of consumers, of the last minute
+	Notes   []string `json:"notes,omitempty"` // what could not be seen, and why; not escaped
+	Assumed string   `json:"-"`               // the one of them that says that Dead.Queue is a guess; empty: it is known
+
+	Breaker     *Breaker      `json:"breaker,omitempty"` // nil: it is closed
+	Paused      *counter.Note `json:"paused,omitempty"`
+	Processes   []Consumer    `json:"-"`                     // that consume the queue, by the store
+	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused
+	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 }
 
 // Rates are messages a second.
@@ -51,31 +55,6 @@ type Rates struct {
 	Out   float64 `json:"out"`
 	Acked float64 `json:"acked"`
 }
-
-// Note is something that could not be seen.
-type Unseen struct {
-	Code  UnseenCode
-	Queue string // that it is about, if it is about one
-	Count int    // of ManyRecords
-	Err   error  // why, if there was an error
-}
-
-// NoteCode says what could not be seen.
-type UnseenCode string
-
-// The codes of notes.
-const (
-	AssumedQueue    UnseenCode = "assumed-dead-letter-queue" // Queue is a guess
-	DepthDenied     UnseenCode = "depth-denied"              // of Queue
-	ForeignRecord   UnseenCode = "foreign-record"
-	LanesDenied     UnseenCode = "lanes-denied" // the user of the store may not count Dead.Blocked
-	ManyRecords     UnseenCode = "many-records"
-	NoManagement    UnseenCode = "no-management-api"
-	NoRates         UnseenCode = "no-rates"
-	OverrideIgnored UnseenCode = "override-ignored"
-	Unexamined      UnseenCode = "unexamined"        // what the doctor would find is not known
-	TakenNotCounted UnseenCode = "taken-not-counted" // from Queue
-)
 
 // facts are what the store said of a queue.
 type facts struct {
@@ -94,7 +73,7 @@ func (s *Status) judge(f facts) {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
 		case r.State == counter.StateForeign:
-			s.note(ForeignRecord, "", nil)
+			s.note("a record's key holds something else; its message is held: strikes counter list says what to do")
 		case r.State == counter.StateDeadLetter && f.now.Sub(r.LastTime) < Arriving:
 			s.Dead.recent++
 		}
@@ -118,6 +97,6 @@ func (s *Status) block(most int) {
 	}
 }
 
-func (s *Status) note(code UnseenCode, queue string, err error) {
-	s.Notes = append(s.Notes, Unseen{Code: code, Queue: queue, Err: err})
+func (s *Status) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }

@@ -26,7 +26,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	s.Time = f.now
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
-		s.note(OverrideIgnored, "", err)
+		s.note("%v", err)
 	}}
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Waiting = waitingBy(consumers)
+	s.Waiting, s.Processes = waitingBy(consumers), seen(consumers, f.now)
 	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
@@ -59,7 +59,8 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	switch f.blocked, err = c.blocked(ctx, s); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
-		s.note(LanesDenied, "", err)
+		s.Dead.blockedUnseen = true
+		s.note("the dead letters in blocked lanes could not be counted, so others may be missing unseen: %v", err)
 	case err != nil:
 		return err
 	}
@@ -86,7 +87,7 @@ func (c *Collector) askPause(ctx context.Context, s *Status) error {
 	if err != nil || paused == nil {
 		return err
 	}
-	s.Paused = new(NoteOf(*paused))
+	s.Paused = paused
 	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
 	if holding != nil {
 		s.HeldBy = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
@@ -111,7 +112,7 @@ func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message
 			}
 		}
 		if n == maxScanned {
-			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
+			s.note("there are more than %d records: only the newest were read", maxScanned)
 		}
 		if n <= frontScanned {
 			break
@@ -147,7 +148,7 @@ func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
 			return nil, err
 		}
 		if n == maxScanned {
-			s.Notes = append(s.Notes, Unseen{Code: ManyRecords, Count: maxScanned})
+			s.note("there are more than %d records: only the newest were read", maxScanned)
 			break
 		}
 		page = page[:min(len(page), maxScanned-n)]

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -112,7 +110,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
 		Queues: o.queues,
 		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
-		DropDir: o.dropDir, Encode: func(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) },
+		DropDir: o.dropDir, Encode: lineOf,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -149,7 +148,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
 	mustOutput(t, publish)
-	look := func() (s render.StatusLine) {
+	look := func() (s ops.Status) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
 		if err := json.Unmarshal([]byte(out), &s); err != nil {

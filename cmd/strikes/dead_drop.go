@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // deadDrop is one run of dead drop.
@@ -220,7 +221,7 @@ func openKeep(name, from string) (*keepFile, error) {
 		return nil, cli.Misusef("nothing is dropped: %w", err)
 	}
 	k := &keepFile{File: f, from: from, fresh: errors.Is(missing, fs.ErrNotExist)}
-	if err := errors.Join(k.endLine(), syncDir(filepath.Dir(name))); err != nil {
+	if err := errors.Join(k.endLine(), ops.SyncDir(filepath.Dir(name))); err != nil {
 		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
 	}
 	return k, nil
@@ -251,14 +252,7 @@ func (k *keepFile) finish() error {
 
 // keep returns nil once the messages are on disk.
 func (k *keepFile) keep(messages []*deadletter.Message) error {
-	w := bufio.NewWriter(k.File)
-	out := json.NewEncoder(w)
-	for _, m := range messages {
-		if err := out.Encode(jsonl.MessageOf(m.ForReplay(k.from))); err != nil {
-			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
-		}
-	}
-	if err := errors.Join(w.Flush(), k.Sync()); err != nil {
+	if err := ops.Keep(k.File, lineOf, k.from, messages); err != nil {
 		return err
 	}
 	k.n += len(messages)
@@ -277,12 +271,5 @@ func (k *keepFile) keepLine(line []byte) error {
 	return nil
 }
 
-// syncDir makes sure that a new file has its name on disk.
-func syncDir(name string) error {
-	d, err := os.Open(name) //nolint:gosec // the user names it
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+// lineOf is a message as a line of NDJSON, which publish --ndjson takes.
+func lineOf(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) }

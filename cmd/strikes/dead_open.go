@@ -13,7 +13,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -129,7 +128,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 			return err
 		}
 		if at.Assumed != nil {
-			fmt.Fprintln(stderr, term.Printable(render.AssumedQueue(q.queue, at.Name, at.Assumed), ""))
+			fmt.Fprintln(stderr, term.Printable(at.Guess(q.queue), ""))
 		}
 		q.dead = *opened
 		q.explain(tried, force)
@@ -179,7 +178,7 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
 		return errNoSource
 	}
-	return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
+	return fmt.Errorf("%w; %s", err, at.Guess(q.queue))
 }
 
 // explain adds the management API that did not answer to the reason; force allows everything.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -28,7 +29,7 @@ func overview() ops.Overview {
 		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1,
 		Consumers: &consumers, Waiting: &ops.WaitingMessages{Messages: 6},
 		BlockedLanes: 6, Dead: ops.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
-		Paused: &ops.Note{Reason: "a bug"},
+		Paused: &counter.Note{Why: "a bug"},
 	}, {
 		VHost: "/", Queue: "shared", Ready: new(3), Consumers: new(1), BlockedLanes: 2, StoreSeen: true,
 		Partitions: []ops.Partition{{Queue: "shared.0", Ready: 3, Consumers: 1}, {Queue: "shared.1", BlockedLanes: 2}},

@@ -294,13 +294,7 @@ func (c *lanes) release(ctx context.Context, queue, lane string) error {
 		return c.change(ctx, queue, lane, ops.VerbRelease, "Drop the message that holds it, and replay those after it",
 			func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 				l.Keep = keep(q)
-				result, err := q.dead.DropFirst(ctx, l)
-				if err != nil || result.Released {
-					return result, err
-				}
-				after, err := q.dead.ReplayLane(ctx, l)
-				after.Dropped, after.Missing = after.Dropped+result.Dropped, after.Missing+result.Missing
-				return after, err
+				return q.dead.ReleaseLane(ctx, l)
 			})
 	})
 }
@@ -403,23 +397,15 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 			"released": r.Released, "undecided": append([]string{}, r.Undecided...),
 		})
 	}
-	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
-	if r.Dropped > 0 {
-		words = append(words, fmt.Sprintf("%d dropped", r.Dropped))
-	}
-	if r.Missing > 0 {
-		words = append(words, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
-	}
-	if r.Doubles > 0 {
-		words = append(words, printable.Plural(r.Doubles, "duplicate")+" taken off")
-	}
 	state := "is still blocked"
 	if r.Released {
 		state = "is released"
 	}
-	var undecided strings.Builder
-	name(&undecided, "in the file, but maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
-	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(words, ", "), &undecided)
+	names := ""
+	if len(r.Undecided) > 0 {
+		names = ":" + shownIDs(r.Undecided, 5)
+	}
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(ops.LaneParts(r), ", "), names)
 	return err
 }
 

@@ -97,7 +97,7 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	case err != nil:
 		return err
 	case o.json:
-		return jsonl.NewEncoder(a.Out).Encode(render.StatusJSON(s))
+		return jsonl.NewEncoder(a.Out).Encode(s)
 	}
 	rows := render.Status(s)
 	if o.partitions {

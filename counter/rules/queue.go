@@ -55,9 +55,23 @@ func (o *Override) Limit() int {
 // Note says who changed something, when and why. People write its strings: like those of a Record, do not print them
 // on a terminal unescaped.
 type Note struct {
-	By  string    // cut to 512 bytes; may be empty
-	Why string    // cut to MaxReason bytes; must not be empty
-	At  time.Time // by the store's clock; ignored where a Note is given
+	By  string    `json:"by,omitempty"` // cut to 512 bytes; may be empty
+	Why string    `json:"reason"`       // cut to MaxReason bytes; must not be empty
+	At  time.Time `json:"at,omitzero"`  // by the store's clock; ignored where a Note is given
+}
+
+// Text says when, by whom and why, after the change: " 2026-11-21T12:00:00Z by jo: why". It is escaped.
+func (n Note) Text() (text string) {
+	if !n.At.IsZero() {
+		text += " " + n.At.Format(time.RFC3339)
+	}
+	if n.By != "" {
+		text += " by " + printable.Line(n.By, 60)
+	}
+	if n.Why != "" {
+		text += ": " + printable.Line(n.Why, 200)
+	}
+	return text
 }
 
 // Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so

@@ -5,14 +5,15 @@
 --   1  pause      hash. paused: 1 while the queue is paused, 0 after a resume; by, at, why: who did that, when and why.
 --                 Without it the queue is not paused. Each read renews the TTL of a pause. Its other fields are in
 --                 record.lua
---   2  consumers  sorted set of "<stopped> <reader> <consumer>" by the time of the last read. It has those of the last
---                 minute
+--   2  consumers  sorted set of "<digit of state> <reader> <consumer>" by the time of the last read. It has those of the
+--                 last minute
 --   3  skips      sorted set of "<id hash>:<generation hash>" by the time until which the skip is announced. The
 --                 record has it too
 -- ARGV:
 --   1  reader   names the process and queue: 1 to 64 of A-Z a-z 0-9 _ -
 --   2  consumer   the process, for people
---   3  state    consuming; stopped: it holds no delivery of the queue; left: this is its last read
+--   3  state    consuming (0); breaker (2): it consumes, and has a breaker; stopped (1): it holds no delivery of the
+--               queue; left: this is its last read
 --   4  ttl      ms to keep a pause
 --
 -- Reply: { paused, by, at, why, … }, then the announced skips. While paused is 1 the process takes no delivery, counts
@@ -28,9 +29,9 @@ local pause = redis.call('HMGET', KEYS[1], 'paused', 'by', 'at', 'why')
 if pause[1] == '1' then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
 
 local reader = ' ' .. ARGV[1] .. ' ' .. ARGV[2]
-redis.call('ZREM', KEYS[2], '0' .. reader, '1' .. reader)
+redis.call('ZREM', KEYS[2], '0' .. reader, '1' .. reader, '2' .. reader)
 if ARGV[3] ~= 'left' then
-  redis.call('ZADD', KEYS[2], now, (ARGV[3] == 'stopped' and '1' or '0') .. reader)
+  redis.call('ZADD', KEYS[2], now, (({ stopped = '1', breaker = '2' })[ARGV[3]] or '0') .. reader)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - FORGOTTEN)
   -- the clock was set back
   for _, member in ipairs(redis.call('ZREVRANGEBYSCORE', KEYS[2], '+inf', '(' .. now)) do

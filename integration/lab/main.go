@@ -3,7 +3,6 @@
 //	go run ./integration/lab soak     runs consumers under faults, and checks the end of each message
 //	go run ./integration/lab bench    compares the speed of strikes with its alternatives
 //	go run ./integration/lab compare  runs the usual ways to retry under the same faults
-//	go run ./integration/lab figures  measures single promises, such as those of stops and outages
 //	go run ./integration/lab -h       lists the programs; PROGRAM -h lists its flags
 package main
 
@@ -22,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/lab/bench"
 	"github.com/strikesmq/strikes/integration/lab/compare"
-	"github.com/strikesmq/strikes/integration/lab/figures"
 	"github.com/strikesmq/strikes/integration/lab/soak"
 )
 
@@ -35,7 +33,6 @@ var programs = []struct {
 	{"soak", "runs consumers under faults, and checks the end of each message", soak.Run, soak.Worker},
 	{"bench", "compares the speed of strikes with its alternatives", bench.Run, func() {}},
 	{"compare", "runs the usual ways to retry under the same faults", compare.Run, compare.Worker},
-	{"figures", "measures single promises, such as those of stops and outages", figures.Run, figures.Worker},
 }
 
 func main() {

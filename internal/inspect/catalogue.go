@@ -423,6 +423,12 @@ var catalogue = map[string]text{
 		"give all consumers the same MaxRetries, which is the limit - 1; or set one for all of them: strikes limit set " +
 			"{queue} --max-retries N --why TEXT",
 	},
+	"no-breaker": {
+		Warning, "{n} messages were dead-lettered for one reason within {within}, the last at {at}, and {consumers}: {why}",
+		"when a system that handlers need is away, all messages of that time are dead-lettered",
+		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8), then publish the dead " +
+			"letters again: strikes dead replay {queue} --all",
+	},
 	"paused": {
 		Warning, "the queue has been paused since {at}{by}: {why}",
 		"its consumers take no deliveries; the messages wait in the queue",

@@ -144,6 +144,9 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s; %s. To fix: %s", f.Code, f.Seen, f.Impact, f.Fix)
 }
 
+// Severe reports whether the finding is an Error.
+func (f Finding) Severe() bool { return f.Severity == Error }
+
 // OfRoute reports whether the finding is about the dead-letter route or the dead-letter queue.
 func (f Finding) OfRoute() bool { return strings.Contains(f.Code, "dead-letter") }
 

@@ -79,7 +79,7 @@ export class Consumer {
     const stop = new Stop()
     const off = stop.follow(signal)
     const late = new Late()
-    const control = holdControl(this.settings.counter, this.settings)
+    const control = holdControl(this.settings.counter, { ...this.settings, breaker: this.own.breaker })
     const breaker = this.own.breaker > 0 ? new Breaker(this.own, this.settings) : undefined
     breaker?.run()
     try {

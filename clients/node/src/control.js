@@ -19,10 +19,12 @@ const EVERY = 1000
 export class ControlReader {
   /**
    * @param {Controller} store
-   * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger }} of
+   * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger, breaker?: number }} of
    */
-  constructor(store, { vhost, queue, name, logger }) {
+  constructor(store, { vhost, queue, name, logger, breaker }) {
     this.store = store
+    /** @type {'breaker' | 'consuming'} */
+    this.consuming = breaker ? 'breaker' : 'consuming'
     this.vhost = vhost
     this.queue = queue
     this.name = name
@@ -60,14 +62,14 @@ export class ControlReader {
     this.wake?.(undefined)
   }
 
-  /** @param {'consuming' | 'stopped' | 'left'} state */
+  /** @param {'consuming' | 'breaker' | 'stopped' | 'left'} state */
   reader(state) {
     return { token: this.token, consumer: this.name, state }
   }
 
   async read() {
     try {
-      const state = this.reply.paused && this.sessions === 0 ? 'stopped' : 'consuming'
+      const state = this.reply.paused && this.sessions === 0 ? 'stopped' : this.consuming
       this.reply = await this.store.control(this.vhost, this.queue, this.reader(state))
       if (!this.reached) this.logger.info('the store replies again', { queue: this.queue, paused: this.reply.paused })
       this.reached = true
@@ -121,7 +123,7 @@ const readers = new WeakMap()
 /**
  * The reader of a queue, which all consumers of the process share; undefined if the counter has no control.
  * @param {any} counter
- * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger }} of
+ * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger, breaker?: number }} of
  */
 export function holdControl(counter, of) {
   if (typeof counter.control !== 'function') return undefined

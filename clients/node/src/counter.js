@@ -214,7 +214,7 @@ export class Counter {
    * Reads what operators want of the consumers of a queue, and reports the reader to them. After an error the last Control stands.
    * @param {string} vhost
    * @param {string} queue
-   * @param {{ token: string, consumer: string, state: 'consuming' | 'stopped' | 'left' }} reader
+   * @param {{ token: string, consumer: string, state: 'consuming' | 'breaker' | 'stopped' | 'left' }} reader
    * @param {{ timeout?: number }} [options] ms; 500 if absent
    * @returns {Promise<Control>}
    */

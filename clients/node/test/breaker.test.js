@@ -35,6 +35,11 @@ for (const type of ['classic', 'quorum']) {
     for (let i = 0; i < 2; i++) f.consume(handler, { breaker: 8, prefetch: 5, concurrency: 2 })
     await eventually(async () => (await breakerOf(f)).permits >= 2, 'two permits')
     assert.deepEqual([done.size, await f.depth(`${f.queue}.dlq`)], [0, 0])
+    const consumers = keyOf(f.queue).replace(/breaker$/, 'consumers')
+    await eventually(async () => {
+      const all = await f.redis.zrange(consumers, 0, -1)
+      return all.length > 0 && all.every((r) => r.startsWith('2 '))
+    }, 'operators see that the process has a breaker')
     back = true
     await eventually(() => done.size >= GOOD, 'all good messages are handled')
     await eventually(async () => {

@@ -43,6 +43,8 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
         until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "the breaker opens")
         until(lambda: int(client.get(breaker).split(b" ")[5]) >= 2, "two permits")
         assert not done and queue.depth(queue.dead) == 0
+        consumers = k.queue_key("/", queue.name, prefix) + b"consumers"
+        until(lambda: [r[:2] for r in client.zrange(consumers, 0, -1)] == [b"2 "] * 2, "operators see that both have a breaker")
         back.set()
         until(lambda: len(done) == GOOD, "all good messages are handled")
         published = itertools.count(GOOD)

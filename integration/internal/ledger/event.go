@@ -16,6 +16,7 @@ const (
 	// Uncounted says that a failed attempt was not counted: no message succeeded
 	Uncounted Kind = "uncounted"
 	Decided   Kind = "decided" // a delivery was dead-lettered, or is about to be
+	Counted   Kind = "counted" // the process knows that an attempt at the message failed, or crashed
 	Copied    Kind = "copied"  // a message is published again to retry it: Copy names the new one, Token the one before
 	Exited    Kind = "exited"  // the process is gone; Err says how, if it did not stop as told
 )

@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 
 	"github.com/redis/go-redis/v9"
@@ -96,31 +95,6 @@ func (s *Store) Do(ctx context.Context, do func(*redis.Client) error) error {
 // Flush makes it forget everything.
 func (s *Store) Flush(ctx context.Context) error {
 	return s.Do(ctx, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
-}
-
-// Kinds of outages of one server.
-const (
-	Killed = "kill"   // connections are refused
-	Frozen = "freeze" // connections stay open, and nothing answers
-)
-
-// Away begins an outage, and Back ends it.
-func (s *Store) Away(how string) error {
-	switch how {
-	case Killed:
-		return s.One.Kill()
-	case Frozen:
-		return s.One.Pause()
-	}
-	return fmt.Errorf("-how is %q: kill or freeze", how)
-}
-
-// Back ends an outage.
-func (s *Store) Back(ctx context.Context, how string) error {
-	if how == Frozen {
-		return s.One.Resume()
-	}
-	return s.One.Start(ctx)
 }
 
 // Close ends it.

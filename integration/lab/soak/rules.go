@@ -16,7 +16,7 @@ import (
 var rules = []struct{ name, text string }{
 	{"lost", "each confirmed message was handled or dead-lettered"},
 	{"bound", "a message ran no more often than its limit and the faults allow, and was dead-lettered no earlier"},
-	{"innocents", "no message whose handler always succeeds was dead-lettered"},
+	{"innocents", "no message whose handler always succeeds was dead-lettered, nor counted where processes only stop"},
 	{"order", "no message was handled before an earlier one of its lane was done"},
 	{"drained", "the queue was drained in time"},
 	{"counted", "in an outage, few failed attempts at messages that else succeed were counted"},
@@ -50,6 +50,7 @@ type report struct {
 	MostRuns     int                `json:"most_runs"` // of one message
 	DeadLetters  int                `json:"dead_letters"`
 	Dropped      int                `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLost
+	Innocents    int                `json:"innocents_counted"`    // whose handlers always succeed
 	Deaths       int                `json:"deaths"`               // of consumer processes
 	Sessions     int                `json:"sessions"`
 	DrainSeconds float64            `json:"drain_seconds"` // once all was published and no fault began any more
@@ -83,6 +84,7 @@ type message struct {
 	confirmed    bool
 	runs         []*run          // in the order in which they began
 	attempts     map[string]bool // tokens of those that may have been counted
+	counted      bool            // an attempt failed, or crashed
 	dead         int             // letters of it
 	decided      []time.Time     // when a consumer was about to dead-letter it
 }
@@ -173,9 +175,7 @@ func check(p promise, history []ledger.Event) *report {
 		m := j.messages[id]
 		j.checkLost(m)
 		j.checkBound(m)
-		if m.dead > 0 && (m.do == ledger.Succeed || m.do == ledger.Slow) {
-			j.report.violated("innocents", "%s was to %s, and was dead-lettered: %s", id, m.do, m)
-		}
+		j.checkInnocent(m)
 		j.report.Messages++
 		j.report.Copies += max(m.copies-1, 0)
 		j.report.Runs += len(m.runs)
@@ -236,6 +236,8 @@ func (j *judge) add(e ledger.Event) {
 		}
 	case ledger.Decided:
 		m.decided = append(m.decided, e.At)
+	case ledger.Counted:
+		m.counted = true
 	case ledger.Dead:
 		if m.dead++; e.Outcome != ledger.Rejected {
 			j.report.violated("bound", "%s was dead-lettered by the broker itself: %s", e.ID, e.Outcome)
@@ -309,6 +311,28 @@ func (j *judge) checkLost(m *message) {
 		j.report.Dropped++
 	default:
 		j.report.violated("lost", "%s was confirmed and neither handled nor dead-lettered: %s", m.id, m)
+	}
+}
+
+// checkInnocent checks that a message is spared whose handler always succeeds. The store counts a crash of it if its
+// process dies at the wrong moment, or if it waits for the store too long. A stop gives no reason to count anything.
+func (j *judge) checkInnocent(m *message) {
+	if m.do != ledger.Succeed && m.do != ledger.Slow {
+		return
+	}
+	if m.dead > 0 {
+		j.report.violated("innocents", "%s was to %s, and was dead-lettered: %s", m.id, m.do, m)
+	}
+	if !m.counted {
+		return
+	}
+	j.report.Innocents++
+	died := slices.ContainsFunc(slices.Collect(maps.Values(j.processes)), func(p *process) bool {
+		return p.died() && len(p.runs) > 0 // else the signal came before the process could heed it
+	})
+	late := slices.ContainsFunc(m.runs, func(r *run) bool { return r.outcome == ledger.TimedOut })
+	if of := j.report.FaultsByKind; of["sigterm"] > 0 && len(of) == 1 && !died && !late {
+		j.report.violated("innocents", "%s was to %s, and was counted although processes only stopped: %s", m.id, m.do, m)
 	}
 }
 

@@ -170,6 +170,10 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 func TestRules(t *testing.T) {
 	killed := func(h *history) { h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.BrokerKill}) }
 	again := func(h *history) { h.run(ledger.Succeed, 1, ledger.OK) }
+	counted := func(h *history) {
+		h.add(ledger.Event{Kind: ledger.Fault, Fault: "sigterm"})
+		h.add(ledger.Event{Kind: ledger.Counted, ID: ledger.Succeed})
+	}
 	for name, tc := range map[string]struct {
 		want   string // rule; empty: none is violated
 		change func(h *history)
@@ -237,7 +241,12 @@ func TestRules(t *testing.T) {
 			h.add(ledger.Event{Kind: ledger.Exited, Process: 1})
 			again(h)
 		}},
-		"the broker killed": {"", func(h *history) { killed(h); again(h) }},
+		"counted, and processes only stopped": {"innocents", func(h *history) {
+			*h = slices.DeleteFunc(*h, func(e ledger.Event) bool { return e.ID == ledger.Kill || e.Kind == ledger.Exited })
+			counted(h)
+		}},
+		"counted, and a process died": {"", counted},
+		"the broker killed":           {"", func(h *history) { killed(h); again(h) }},
 		"a second copy": {"", func(h *history) {
 			h.add(ledger.Event{Kind: ledger.Published, ID: ledger.Succeed, Do: ledger.Succeed, Outcome: ledger.Undecided})
 			again(h)

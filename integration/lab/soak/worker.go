@@ -161,8 +161,11 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	return err
 }
 
-// Observe writes down that a message is about to be dead-lettered, or that a failed attempt was not counted.
+// Observe writes down that a message is about to be dead-lettered, and which attempts were counted, or were not.
 func (w *member) Observe(_ context.Context, e consumer.Event) {
+	if e.Failures+e.Crashes > 0 {
+		w.log.Write(ledger.Event{Kind: ledger.Counted, ID: e.ID, Token: e.Token})
+	}
 	switch e.Outcome {
 	case consumer.OutcomeDeadLetter:
 		w.log.Write(ledger.Event{Kind: ledger.Decided, ID: e.ID, Token: e.Token})

@@ -190,8 +190,9 @@ class AsyncDriver:
 class AsyncControl:
     """Reads once a second, in a task, whether operators paused the queue or skipped messages."""
 
-    def __init__(self, counter: AsyncCounter, settings: Settings) -> None:
+    def __init__(self, counter: AsyncCounter, settings: Settings, breaker: bool) -> None:
         self.view = ControlView()
+        self._consuming = "breaker" if breaker else "consuming"
         self.stopped = False  # the process holds no delivery of the queue
         self.first_error: StoreError | None = None
         self.first = asyncio.Event()
@@ -203,7 +204,7 @@ class AsyncControl:
     async def _run(self) -> None:
         error: StoreError | None = None
         while True:
-            state = "stopped" if self.stopped and self.view.reply.paused else "consuming"
+            state = "stopped" if self.stopped and self.view.reply.paused else self._consuming
             error = await self._read(state, error is None)
             if not self.first.is_set():
                 self.first_error = error

@@ -120,7 +120,7 @@ class Consumer:
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
-        control = AsyncControl(self._counter, self._settings)
+        control = AsyncControl(self._counter, self._settings, self._flow.breaker > 0)
         sequence, breaker = Sequence(), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)

@@ -205,8 +205,9 @@ def drive_late(counter: Counter, steps: Steps) -> None:
 class Control:
     """Reads once a second, in a thread, whether operators paused the queue or skipped messages."""
 
-    def __init__(self, counter: Counter, settings: Settings) -> None:
+    def __init__(self, counter: Counter, settings: Settings, breaker: bool) -> None:
         self.view = ControlView()
+        self._consuming = "breaker" if breaker else "consuming"
         self.stopped = False  # the process holds no delivery of the queue
         self.first_error: StoreError | None = None
         self._counter, self._settings = counter, settings
@@ -231,7 +232,7 @@ class Control:
                 return
 
     def _state(self) -> str:
-        return "stopped" if self.stopped and self.view.reply.paused else "consuming"
+        return "stopped" if self.stopped and self.view.reply.paused else self._consuming
 
     def read_now(self) -> None:
         self._again.set()

@@ -69,7 +69,7 @@ class Consumer:
         that only stop ends it. It raises UncleanStop if the session was lost during a stop.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
-        control = Control(self._counter, self._settings)
+        control = Control(self._counter, self._settings, self._flow.breaker > 0)
         sequence, breaker = Sequence(), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)

@@ -312,7 +312,7 @@ class Control:
 
 
 def control(vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str, options: Options) -> Call:
-    """Read what operators want, and report this process. The state is consuming, stopped or left."""
+    """Read what operators want, and report this process. The state is consuming, breaker, stopped or left."""
     _validate_token(reader)
     args: list[bytes | str | int] = [reader, cut(consumer, MAX_STORED_ID), state, ceil_millis(PAUSE_TTL)]
     return Call("control", CONTROL, k.control_keys(vhost, queue, options.prefix), args, several=False)

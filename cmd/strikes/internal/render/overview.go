@@ -104,7 +104,7 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 			by = " by " + term.Brief(s.Paused.By, 60)
 		}
 		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by,
-			term.Brief(s.Paused.Reason, 200)))
+			term.Brief(s.Paused.Why, 200)))
 	case s.Unattended() > 0:
 		notes = append(notes, "no consumer")
 	}

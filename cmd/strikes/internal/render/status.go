@@ -52,7 +52,7 @@ func Status(s ops.Status) []term.Row {
 	rows = append(rows, found(s)...)
 	rows = append(rows, delayQueues(s.DelayQueues)...)
 	for _, n := range s.Notes {
-		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "note       " + term.Printable(n, ""), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -223,9 +223,9 @@ func deadLetters(d ops.DeadLetters) []term.Row {
 		}
 		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
-	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
+	rows := []term.Row{{Text: text}, {Text: "           " + d.Holding()}}
 	if d.Missing > 0 {
-		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm},
+		rows = append(rows, term.Row{Text: "missing    " + d.Lost(), Kind: term.Alarm},
 			term.Row{Text: "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing " +
 				"until its record expires", Kind: term.Quiet})
 	}
@@ -253,51 +253,6 @@ func reasons(d ops.DeadLetters) (rows []term.Row) {
 			Kind: term.Quiet})
 	}
 	return rows
-}
-
-// holding says where the dead letters are.
-func holding(d ops.DeadLetters) string {
-	if d.Holds == nil {
-		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) +
-			" (--dead-letter-queue names another)"
-	}
-	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
-	if d.Unrecorded > 0 {
-		text += fmt.Sprintf(" (%d not known to the store)", d.Unrecorded)
-	}
-	if d.Blocked > 0 {
-		text += fmt.Sprintf(", %d in blocked lanes", d.Blocked)
-	}
-	for _, more := range []struct {
-		n    int64
-		text string
-	}{
-		{int64(d.Out), "unacked by its consumers"},
-		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
-		{d.Removed, "replayed or dropped"},
-		{d.Expired, "whose records expired"},
-	} {
-		if more.n > 0 {
-			text += fmt.Sprintf(", %d %s", more.n, more.text)
-		}
-	}
-	if d.TakenByOthers() > 0 {
-		text += fmt.Sprintf(", at least %d consumed from it", *d.Taken)
-	}
-	if d.Unclear > 0 {
-		text += fmt.Sprintf(", %d on the way or in use", d.Unclear)
-	}
-	return text
-}
-
-// missing says what may have become of the missing dead letters.
-func missing(d ops.DeadLetters) string {
-	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost",
-		d.Missing)
-	if !d.WaitingSeen {
-		text += "; or waiting in the source queue, which only the management API shows"
-	}
-	return text
 }
 
 // undecodable says what blocks the queue when consumers noted such a message.

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
@@ -18,64 +18,6 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
 
-// TestVerdict: the text says where all dead letters are, and what may have become of the missing ones.
-func TestVerdict(t *testing.T) {
-	n := func(n int) *int { return &n }
-	taken := func(n int64) *int64 { return &n }
-	const lost = " unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost"
-	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
-	for _, tc := range []struct {
-		d    ops.DeadLetters
-		want string
-	}{
-		{ops.DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{ops.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names " +
-			"another)"},
-		{ops.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
-		{ops.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
-		{ops.DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
-		{ops.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
-			"q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
-		{ops.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
-		{ops.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
-		{ops.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
-		{ops.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
-			"q.dlq holds 3, at least 1 consumed from it; missing 1" + lost},
-		{ops.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
-		{ops.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
-		{ops.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
-			"q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it"},
-		{ops.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
-			"q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it; missing 1" + lost},
-		{ops.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
-		{ops.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
-			"q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
-		{ops.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
-			"q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
-		{ops.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)},
-			"q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
-		{ops.DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
-			"q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
-		{ops.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
-			"q.dlq holds 1, at least 1 consumed from it, 3 on the way or in use"},
-		{ops.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
-			unseen},
-		{ops.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
-		{ops.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
-	} {
-		tc.d.Queue = "q.dlq"
-		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
-		if got := StatusJSON(ops.Status{Dead: tc.d}).Dead.Summary; got != tc.want {
-			t.Errorf("%+v: %s, want %s", tc.d, got, tc.want)
-		}
-	}
-}
-
 // TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character
 // of it.
 func TestStandingIsSafeToShow(t *testing.T) {
@@ -83,9 +25,8 @@ func TestStandingIsSafeToShow(t *testing.T) {
 	n := 3
 	taken := int64(1)
 	s := ops.Status{
-		Time: noon, VHost: hostile, Queue: hostile, Notes: []ops.Unseen{{Code: ops.NoRates, Err: errors.New(hostile)},
-			{Code: ops.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
-		Limit: &ops.Limit{Attempts: 2, Note: ops.Note{By: hostile, Reason: hostile}},
+		Time: noon, VHost: hostile, Queue: hostile, Notes: []string{hostile},
+		Limit: &ops.Limit{Attempts: 2, Note: counter.Note{By: hostile, Why: hostile}},
 		Blocking: []ops.Message{{ID: hostile, State: ops.Running, Running: noon, Since: noon, Failures: 1,
 			LastError: hostile,
 			Consumer:  hostile, Suspect: true, Limit: 4, Attempt: 2}},
@@ -111,8 +52,8 @@ func TestStandingText(t *testing.T) {
 	s := ops.Status{
 		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &ops.Rates{In: 12,
 			Out: 3.14, Acked: 3},
-		Limit: &ops.Limit{Attempts: 6, Note: ops.Note{By: "jo@desk", At: earlierBy(time.Hour),
-			Reason: "supplier down"}},
+		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
+			Why: "supplier down"}},
 		Blocked: 5,
 		Blocking: []ops.Message{
 			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),

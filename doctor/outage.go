@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/reason"
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// Many messages that die for one reason within moments are the trace of an outage. A few bad messages die so too, so
+// the number is well above that of a breaker.
+const (
+	burst       = 20
+	burstWithin = 5 * time.Second
+	burstRecent = 7 * 24 * time.Hour
+)
+
+// breaker reports the trace of an outage in a queue whose consumers have no breaker. Without such a trace a consumer
+// without a breaker is no finding: the breaker is off by default. It reads the newest dead letters.
+func (c *Checkup) breaker(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
+	consumers, err := c.Store.Consumers(ctx, vhost, queue)
+	if err != nil {
+		return nil, err
+	}
+	consumers = slices.DeleteFunc(consumers, func(x counter.ConsumerState) bool { return x.Paused }) // which do not say
+	without := slices.DeleteFunc(slices.Clone(consumers), func(x counter.ConsumerState) bool { return x.Breaker })
+	if len(without) == 0 {
+		return nil, nil
+	}
+	now, err := c.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for dead, err := range c.Store.DeadReasons(ctx, vhost, queue) {
+		if err != nil {
+			return nil, err
+		}
+		last, n := burstOf(dead, now)
+		if n == 0 {
+			return nil, nil
+		}
+		return []inspect.Finding{inspect.Say("no-breaker", inspect.Vars{
+			"n": n, "within": burstWithin, "at": last.At.Format(time.RFC3339), "why": printable.Line(last.Reason, 200),
+			"consumers": lacking(without, len(consumers)), "queue": shell.Operands(queue),
+		})}, nil
+	}
+	return nil, nil
+}
+
+// lacking says which of some processes have no breaker.
+func lacking(without []counter.ConsumerState, of int) string {
+	name := printable.Line(without[0].Consumer, 80)
+	switch {
+	case of == 1:
+		return fmt.Sprintf("its consumer (%s) has no breaker", name)
+	case len(without) == of:
+		return fmt.Sprintf("none of its %d consumers has a breaker", of)
+	}
+	return fmt.Sprintf("%d of its %d consumers have no breaker, such as %s", len(without), of, name)
+}
+
+// burstOf returns the newest of the dead letters in the latest burst, and how many there are; 0: there is no burst. A
+// message that its handler rejected, or that killed its process, is at fault itself.
+func burstOf(dead []counter.DeadReason, now time.Time) (last counter.DeadReason, n int) {
+	groups := map[string][]counter.DeadReason{}
+	for _, d := range dead {
+		if d.Cause != counter.CauseRejected && d.Cause != counter.CauseCrashed && now.Sub(d.At) < burstRecent {
+			why := reason.Normalise(d.Reason)
+			groups[why] = append(groups[why], d)
+		}
+	}
+	for _, all := range groups {
+		slices.SortFunc(all, func(a, b counter.DeadReason) int { return a.At.Compare(b.At) })
+		for to, from := 0, 0; to < len(all); to++ {
+			for all[to].At.Sub(all[from].At) > burstWithin {
+				from++
+			}
+			if in := to - from + 1; in >= burst && !all[to].At.Before(last.At) {
+				last, n = all[to], in
+			}
+		}
+	}
+	return last, n
+}

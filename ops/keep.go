@@ -1,0 +1,38 @@
+package ops
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// Keep appends dead letters of a dead-letter queue to a file, a line each, as a replay would publish them. It returns
+// nil once they are on disk.
+func Keep(f *os.File, encode func(amqp.Publishing) ([]byte, error), from string, messages []*deadletter.Message) error {
+	w := bufio.NewWriter(f)
+	for _, m := range messages {
+		line, err := encode(m.ForReplay(from))
+		if err != nil {
+			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.Flush(), f.Sync())
+}
+
+// SyncDir makes sure that a new file in a directory has its name on disk.
+func SyncDir(name string) error {
+	d, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
