@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -38,7 +39,47 @@ func newSchedule(name string, rng *rand.Rand) conductCase {
 	}
 	tc.Events = drawEvents(rng, tc)
 	drawLimits(tc.Name, &tc)
+	drawBreaker(tc.Name, &tc)
 	return tc
+}
+
+// drawBreaker has dice of its own too. One schedule in three has a breaker, and most of these see it open.
+func drawBreaker(name string, tc *conductCase) {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, "breaker ", name)
+	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
+	if rng.IntN(3) > 0 {
+		return
+	}
+	tc.Settings.Breaker = 2 + rng.IntN(3)
+	if rng.IntN(3) == 0 {
+		tc.Settings.Patience = 1000 + rng.Int64N(60_000)
+	}
+	for i := range tc.Deliveries[1:] {
+		tc.Deliveries[i+1].Beyond = rng.IntN(5) == 0
+	}
+	at := rng.Int64N(4000)
+	add := func(event string, later int64) {
+		at += later
+		tc.Events = append(tc.Events, conductEvent{At: at, Event: event})
+	}
+	switch rng.IntN(6) {
+	case 0:
+		return
+	case 1: // others succeed
+		for range 5 + rng.IntN(10) {
+			add("others", 500)
+		}
+		return
+	}
+	add("doubt", 0)
+	add("opened", rng.Int64N(2000))
+	for range rng.IntN(4) {
+		add("permit", 1000+rng.Int64N(2000))
+	}
+	if rng.IntN(4) > 0 {
+		add("closed", 100+rng.Int64N(4000))
+	}
 }
 
 // drawLimits has dice of its own, so that the schedules of earlier seeds stay what they were.
@@ -207,8 +248,12 @@ func (s scheduleReplies) code(rng *rand.Rand, e conductEntry, n int) string {
 		return "ENDED"
 	case e.Do == "BEGUN":
 		return []string{"BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "GONE"}[rng.IntN(8)]
+	case e.Do == "FAIL" && e.Cause == string(counter.CauseNotCounted):
+		return "UNCOUNTED"
 	case e.Do == "FAIL" && *e.Limit == 0 || n >= mostReplies:
 		return "EXHAUSTED"
+	case e.Do == "FAIL" && e.Progress != nil && rng.IntN(3) == 0:
+		return "UNCOUNTED"
 	case e.Do == "FAIL":
 		return []string{"REQUEUE", "REQUEUE", "REQUEUE", "EXHAUSTED"}[rng.IntN(4)]
 	case e.Mode == "shared":

@@ -388,7 +388,7 @@ func (r *conductRun) since(at time.Time) *int64 {
 	return new(at.Sub(r.begin).Milliseconds())
 }
 
-// AskBreaker returns the breaker of the case's events. It gives each permit once.
+// AskBreaker returns the breaker of the case's events. Of the permits that are due it gives one.
 func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
 	if kind := r.outage("ASK"); kind == "lost" {
 		<-ctx.Done()
@@ -399,8 +399,8 @@ func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Ask)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, now := r.state, r.now()
-	b.Permitted = a.Wants && len(r.permit) > 0 && r.permit[0] <= now
-	if b.Permitted {
+	b.Permitted = a.Wants && !b.Open.IsZero() && len(r.permit) > 0 && r.permit[0] <= now
+	for b.Permitted && len(r.permit) > 0 && r.permit[0] <= now {
 		r.permit = r.permit[1:]
 	}
 	b.Now, b.Next = time.Now(), time.Now().Add(3*time.Second)

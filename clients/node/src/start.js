@@ -25,8 +25,11 @@ const MODES = { suspects: 'shared', off: 'untracked' }
  */
 export async function begin(s, d) {
   d.begin(MODES[s.settings.isolation])
-  const instead = s.breaker && await s.breaker.begin(s, d)
-  if (instead) return instead
+  if (s.breaker) {
+    if (s.received(d) === RUN) await s.takeWorker(d) // the breaker may open while a first delivery waits for it
+    const instead = await s.breaker.begin(s, d)
+    if (instead) return instead
+  }
   if (s.stop.done) return LEAVE
   switch (s.received(d)) {
     case RUN: return enter(s, d)

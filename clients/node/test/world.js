@@ -105,13 +105,13 @@ export class World {
     }
   }
 
-  /** The breaker of the case's events. It gives each permit once. */
+  /** The breaker of the case's events. Of the permits that are due it gives one. */
   ask(wants) {
     const { time } = this.clock
     const kind = (this.c.outages ?? []).find((o) => time >= o.from && time < o.to && (!o.steps || o.steps.includes('ASK')))?.kind
     if (kind) return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', kind)), kind === 'lost' ? 500 : 0))
-    const permitted = wants && this.permits[0] <= time
-    if (permitted) this.permits.shift()
+    const permitted = wants && this.state.open > 0 && this.permits[0] <= time
+    while (permitted && this.permits[0] <= time) this.permits.shift()
     return Promise.resolve({ permitted, now: time, ...this.state, next: this.permits[0] ?? time + 3000, count: 0, failed: 0, reason: '' })
   }
 

@@ -296,8 +296,8 @@ class World:
         now = self.now * 1000
         if kind := next((o["kind"] for o in self.case.get("outages", []) if o["from"] <= now < o["to"] and "ASK" in o.get("steps", ["ASK"])), None):
             return effect.timeout if kind == "lost" else 0, StoreError(Fault.UNREACHABLE, kind)
-        permitted = bool(effect.call.args[2] and self.permits and self.permits[0] <= now)
-        if permitted:
+        permitted = bool(effect.call.args[2] and self.state.get("open") and self.permits and self.permits[0] <= now)
+        while permitted and self.permits and self.permits[0] <= now:
             self.permits.pop(0)
         at = [round(self.state.get(name, 0)) for name in ("success", "doubt", "open")]
         following = self.permits[0] if self.permits else now + 3000

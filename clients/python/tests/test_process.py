@@ -105,7 +105,7 @@ def test_an_ack_of_several_waits_for_the_oldest():
 def test_a_late_step_that_fails_in_another_way_is_not_lost(caplog):
     made, over = [], []
     late = Late(made.append, now=lambda: 0.0)
-    late.add("call", lambda: over.append(True))
+    late.add(lambda: "call", lambda: over.append(True))
 
     class Failing:
         replies = [RuntimeError("a fault"), RuntimeError("a fault"), None]
@@ -122,7 +122,7 @@ def test_a_late_step_that_fails_in_another_way_is_not_lost(caplog):
 def test_a_late_step_is_sent_once_more_at_the_end():
     made, over = [], []
     late = Late(made.append, now=lambda: 0.0)
-    late.add("call", lambda: over.append(True))
+    late.add(lambda: "call", lambda: over.append(True))
     steps, = made
     next(steps)
     late.close()
@@ -130,5 +130,5 @@ def test_a_late_step_is_sent_once_more_at_the_end():
     with pytest.raises(StopIteration):
         steps.send(Reply(ReplyCode.ENDED))
     assert over == [True] and late.idle.fired
-    late.add("another", lambda: over.append(False))
+    late.add(lambda: "another", lambda: over.append(False))
     assert over == [True, False] and len(made) == 1

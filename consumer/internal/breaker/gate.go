@@ -182,8 +182,8 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	g.mu.Lock()
 	w.passes = make(chan Pass, 1)
 	g.waiting = append(g.waiting, w)
-	g.spend(false)
 	first := len(g.waiting) == 1
+	g.spend(false)
 	g.mu.Unlock()
 	if first {
 		g.wake()

@@ -25,7 +25,7 @@ type verdict struct {
 	killed     int  // processes, by killers
 	killerDead bool // no killer is left
 
-	good     int // messages that fail only while the dependency is away
+	good     int // messages that fail only while the dependency is away, and were not handled before
 	attempts int // that began while it was away
 	// from its return to the next success in the first process, and in the last one that has another success
 	resumed, resumedAll time.Duration
@@ -93,7 +93,7 @@ func judge(events []ledger.Event, limit int) verdict {
 	all := make([]*story, 0, len(stories))
 	for _, s := range stories {
 		all = append(all, s)
-		v.count(s, limit)
+		v.count(s, limit, o.from)
 	}
 	v.inversions = inversions(all)
 	v.requeues = worstSecond(all)
@@ -158,7 +158,8 @@ func (s *story) end(e ledger.Event) {
 	}
 }
 
-func (v *verdict) count(s *story, limit int) {
+// count counts a message. The dependency is away from a time on, if that is not zero.
+func (v *verdict) count(s *story, limit int, away time.Time) {
 	ok := !s.succeeded.IsZero()
 	if s.left {
 		v.left++
@@ -174,7 +175,9 @@ func (v *verdict) count(s *story, limit int) {
 	}
 	switch s.do {
 	case ledger.Succeed:
-		v.good++
+		if s.succeeded.IsZero() || s.succeeded.After(away) {
+			v.good++
+		}
 		if s.dead {
 			v.innocents++
 		}

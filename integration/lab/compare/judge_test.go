@@ -117,7 +117,7 @@ func TestJudgeOfAnOutage(t *testing.T) {
 		}
 	}
 	got := judge(events, 4)
-	if got.innocents != 1 || got.good != 3 || got.attempts != 2 || !got.goesOn || got.resumed != 3*time.Millisecond ||
+	if got.innocents != 1 || got.good != 2 || got.attempts != 2 || !got.goesOn || got.resumed != 3*time.Millisecond ||
 		got.resumedAll != 5*time.Millisecond {
 		t.Errorf("%+v", got)
 	}

@@ -333,7 +333,7 @@ def end_later(s: Session, d: Progress, succeeded: bool) -> None:
     d.open = d.doubt = False
     if d.undecided:
         s.isolation.gate.shut()  # the lock may be released before END is answered
-    s.late.add(call, hand_over(s, d))
+    s.late.add(lambda: call, hand_over(s, d))
 
 
 def wait(s: Session, d: Progress, seconds: float, after: Step) -> Steps:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from . import decide, steps
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
@@ -224,9 +222,9 @@ def _backoff_of(s: Session, d: Progress, failed: int) -> float:
 
 def _fail_later(s: Session, d: Progress) -> None:
     """Send FAIL until the store answers."""
-    call = steps.fail(replace(s.attempt(d), progress=""), _failure_of(s, d), s.options)
+    failure = _failure_of(s, d)
     d.unrecorded = False
-    s.late.add(call, hand_over(s, d))
+    s.late.add(lambda: steps.fail(s.attempt(d), failure, s.options), hand_over(s, d))
 
 
 def _await_dead_letters(s: Session, d: Progress) -> Steps:

@@ -35,8 +35,8 @@ class Late:
         self._under_way = 0
         self.idle = Signal()  # fires after close, once no step is under way
 
-    def add(self, call: Call, over: Callable[[], None] | None = None) -> None:
-        """Repeat a step. Then, or if it is given up, over is called."""
+    def add(self, call: Callable[[], Call], over: Callable[[], None] | None = None) -> None:
+        """Repeat a step, as call returns it each time: it has ages. Then, or if it is given up, over is called."""
         with self._lock:
             taken = self._under_way < LATE_MOST and not self._closing.fired
             self._under_way += taken
@@ -51,14 +51,14 @@ class Late:
         self._closing.fire()
         self._check()
 
-    def _repeat(self, call: Call, over: Callable[[], None] | None, until: float) -> Steps:
+    def _repeat(self, call: Callable[[], Call], over: Callable[[], None] | None, until: float) -> Steps:
         try:
             sent = 0
             while self._now() < until:
                 sent += 1
                 yield Sleep(store_backoff(sent), (self._closing,))
                 last = self._closing.fired
-                reply = yield Send(call, STEP_TIMEOUT)
+                reply = yield Send(call(), STEP_TIMEOUT)
                 if isinstance(reply, Exception) and not isinstance(reply, StoreError) and sent == 1:
                     _logger.error("a late step failed and is sent again", exc_info=reply)
                 if not isinstance(reply, Exception) or last:
