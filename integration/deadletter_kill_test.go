@@ -2,11 +2,9 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -26,9 +24,6 @@ var (
 	killKills   = flag.Int("dead.kills", 4, "kills of TestReplayKilled")
 )
 
-// replayEnv makes this test binary a process that replays, told in JSON what to do.
-const replayEnv = "STRIKES_TEST_REPLAY"
-
 // replayer is what such a process does.
 type replayer struct {
 	AMQP, Queue string
@@ -36,21 +31,7 @@ type replayer struct {
 	Pick        bool // by a filter that picks everything
 }
 
-func init() {
-	if spec := os.Getenv(replayEnv); spec != "" {
-		if err := runReplayer(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-}
-
-func runReplayer(spec string) error {
-	var r replayer
-	if err := json.Unmarshal([]byte(spec), &r); err != nil {
-		return err
-	}
+func (r replayer) run(ctx context.Context) error {
 	q := deadletter.Queue{
 		Name: r.Queue, Handling: harmless,
 		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(r.AMQP) },
@@ -59,22 +40,14 @@ func runReplayer(spec string) error {
 	if r.Pick {
 		replay.Filter.Older = time.Second
 	}
-	_, err := q.Replay(context.Background(), replay)
+	_, err := q.Replay(ctx, replay)
 	return err
 }
 
 func (r replayer) spawn(t *testing.T) *exec.Cmd {
 	t.Helper()
-	spec, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), replayEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := worker{Replay: &r}.command(t)
+	need(t, cmd.Start())
 	return cmd
 }
 

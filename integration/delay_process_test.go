@@ -2,10 +2,8 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -19,9 +17,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// delayEnv makes this test binary a process that delays messages, told in JSON what to do.
-const delayEnv = "STRIKES_TEST_DELAY"
-
 // delayPoints are where such a process kills itself.
 var delayPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
 
@@ -32,18 +27,6 @@ type delayWorker struct {
 	Delay, Above                    time.Duration // of a failed message, and the wait that moves it, by the store's clock
 	Point                           string        // empty: it lives
 	After                           int64         // so many others passed the point
-}
-
-func init() {
-	if spec := os.Getenv(delayEnv); spec != "" {
-		var w delayWorker
-		err := json.Unmarshal([]byte(spec), &w)
-		if err == nil {
-			err = w.run()
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 }
 
 // mortal is a Counter whose process dies at a point. It tells the store shorter times than the consumer would, so that
@@ -140,11 +123,7 @@ func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
 	return nil
 }
 
-func (w delayWorker) run() error {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3) // the test is gone
-	}()
+func (w delayWorker) run(ctx context.Context) error {
 	log, err := os.OpenFile(w.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -158,23 +137,13 @@ func (w delayWorker) run() error {
 		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, DelayAbove: time.Minute, MaxRetries: delayLimit - 1,
 		Concurrency: 4, Prefetch: 500,
 	}
-	return c.Run(context.Background(), func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
+	return c.Run(ctx, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
 }
 
 // start starts a worker, which is killed when the test ends.
 func (w delayWorker) start(t *testing.T) *exec.Cmd {
 	t.Helper()
-	spec, err := json.Marshal(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), delayEnv+"="+string(spec))
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := worker{Delay: &w}.command(t)
+	need(t, cmd.Start())
 	return cmd
 }

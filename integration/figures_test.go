@@ -352,9 +352,12 @@ func (s *site) drain(n int, trouble func() (over time.Time)) time.Duration {
 func TestFigureSessions(t *testing.T) {
 	s := newSite(t)
 	consumers, each := inFull(100, 5), inFull(10, 3)
-	s.publish(1, "1ms")                                                                                // the publisher has its goroutines
-	const slack = 5                                                                                    // of a timer or a dial that is just ending
-	unchecked := consumer.Check{Instead: func(context.Context, *amqp.Connection) error { return nil }} // it is slow
+	s.publish(1, "1ms") // the publisher has its goroutines
+
+	const slack = 5 // of a timer or a dial that is just ending
+
+	// The check of the queue takes several channels of each consumer.
+	unchecked := consumer.Check{Instead: func(context.Context, *amqp.Connection) error { return nil }}
 	first := steadyGoroutines(t)
 	var stops []func()
 	for range consumers {

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
@@ -34,10 +29,6 @@ type laneChild struct {
 	Prefix, Queue string
 	Whole         bool // the queue has no lanes
 	Ledger        string
-}
-
-func init() {
-	fleet.Main(func(ctx context.Context, c laneChild) error { return c.run(ctx) })
 }
 
 const alwaysFails = 1 << 20
@@ -115,121 +106,33 @@ func (c laneChild) run(ctx context.Context) (err error) {
 var laneStoreOdds = proxy.Odds{Lose: .01, Late: .01, Reset: .005, Double: .1, LateFrom: 100 * time.Millisecond,
 	LateTo: 600 * time.Millisecond}
 
-// laneSeat is the position of one consumer process at a time.
-type laneSeat struct {
-	spec          laneChild
-	broker, store *proxy.Proxy
-
-	mu       sync.Mutex
-	process  *os.Process // nil: none runs
-	stopping bool
-}
-
-// newLaneSeat keeps a consumer process running until the test ends.
-func newLaneSeat(t *testing.T, broker *rig.Node, spec laneChild, seed uint64) *laneSeat {
-	t.Helper()
-	s := &laneSeat{spec: spec}
-	ctx := context.WithoutCancel(t.Context())
-	var err error
-	s.broker, err = proxy.New(ctx, broker.Host())
-	need(t, err)
-	t.Cleanup(s.broker.Close)
-	store, err := url.Parse(redisURL(t))
-	need(t, err)
+// treatLanes loses, delays and doubles the steps of one process.
+func treatLanes(seed uint64) func(words []string) proxy.Treatment {
 	treat := laneStoreOdds.Treat(seed)
-	s.store, err = proxy.NewStore(ctx, store.Host, func(words []string) proxy.Treatment {
+	return func(words []string) proxy.Treatment {
 		if !strings.HasPrefix(strings.ToLower(words[0]), "eval") { // not the requests that open a connection
 			return proxy.Treatment{}
 		}
 		return treat(words)
-	})
-	need(t, err)
-	t.Cleanup(s.store.Close)
-	s.spec.AMQP, s.spec.Runs = broker.Through(s.broker.Addr()), store.String()
-	store.Host = s.store.Addr()
-	s.spec.Redis = store.String()
-	kept := make(chan error, 1)
-	go func() { kept <- s.keep(ctx) }()
-	t.Cleanup(func() {
-		s.stop()
-		if err := <-kept; err != nil {
-			t.Errorf("a consumer process: %v", err)
-		}
-	})
-	return s
-}
-
-// keep starts a process whenever the last one has ended, until stop.
-func (s *laneSeat) keep(ctx context.Context) error {
-	const mostFailures = 100 // in a row, as when the broker is away
-	for failures := 0; failures < mostFailures; {
-		cmd, stdin, err := s.start()
-		if cmd == nil || err != nil {
-			return err
-		}
-		err = cmd.Wait()
-		s.leave(stdin)
-		if failures++; err == nil || cmd.ProcessState.ExitCode() < 0 { // stopped or killed
-			failures = 0
-		}
-		if failures > 0 {
-			pause.For(ctx, 500*time.Millisecond)
-		}
 	}
-	return errors.New("the processes end by themselves")
-}
-
-// start returns no command once the seat is to stop.
-func (s *laneSeat) start() (*exec.Cmd, io.Closer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return nil, nil, nil
-	}
-	cmd, stdin, err := fleet.Command(s.spec)
-	if err == nil {
-		err = cmd.Start()
-	}
-	s.process = cmd.Process
-	return cmd, stdin, err
-}
-
-func (s *laneSeat) leave(stdin io.Closer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.process = nil
-	_ = stdin.Close()
-}
-
-func (s *laneSeat) signal(sig syscall.Signal) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process != nil && s.process.Signal(sig) == nil
-}
-
-func (s *laneSeat) stop() {
-	s.mu.Lock()
-	s.stopping = true
-	s.mu.Unlock()
-	s.signal(syscall.SIGKILL)
 }
 
 // laneFaults report whether they found what they are about.
 var laneFaults = []struct {
 	name string
-	do   func(t *testing.T, s *laneSeat) bool
+	do   func(t *testing.T, s *fleet.Seat) bool
 }{
-	{"SIGKILL", func(_ *testing.T, s *laneSeat) bool { return s.signal(syscall.SIGKILL) }},
-	{"cut connection", func(_ *testing.T, s *laneSeat) bool { s.broker.Cut(); return true }},
-	{"SIGTERM", func(_ *testing.T, s *laneSeat) bool { return s.signal(syscall.SIGTERM) }},
-	{"SIGKILL", func(_ *testing.T, s *laneSeat) bool { return s.signal(syscall.SIGKILL) }},
-	{"cut store", func(_ *testing.T, s *laneSeat) bool { s.store.Cut(); return true }},
-	{"freeze", func(t *testing.T, s *laneSeat) bool {
-		if !s.signal(syscall.SIGSTOP) {
+	{"SIGKILL", func(_ *testing.T, s *fleet.Seat) bool { return s.Signal(syscall.SIGKILL) == nil }},
+	{"cut connection", func(_ *testing.T, s *fleet.Seat) bool { s.Broker.Cut(); return true }},
+	{"SIGTERM", func(_ *testing.T, s *fleet.Seat) bool { return s.Signal(syscall.SIGTERM) == nil }},
+	{"SIGKILL", func(_ *testing.T, s *fleet.Seat) bool { return s.Signal(syscall.SIGKILL) == nil }},
+	{"cut store", func(_ *testing.T, s *fleet.Seat) bool { s.Store.Cut(); return true }},
+	{"freeze", func(t *testing.T, s *fleet.Seat) bool {
+		if s.Signal(syscall.SIGSTOP) != nil {
 			return false
 		}
 		// until the broker has missed its heartbeats, and another consumer has taken over
 		pause.For(t.Context(), 4*time.Second)
-		return s.signal(syscall.SIGCONT)
+		return s.Signal(syscall.SIGCONT) == nil
 	}},
 }

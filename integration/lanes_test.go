@@ -4,13 +4,16 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
@@ -87,7 +90,7 @@ type blockedLanes struct {
 	counts   *counter.Counter // reaches the store without faults
 	rnd      *rand.Rand
 	broker   *rig.Node
-	seats    []*laneSeat
+	fleet    fleet.Fleet
 	faults   map[string]int // done, by their kind
 	injected int
 	restarts int
@@ -115,11 +118,19 @@ func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 	need(t, err)
 	t.Cleanup(func() { need(t, counts.Close()) })
 	h.counts, h.faults = counts, map[string]int{}
+	broker, store := &rig.Broker{Node: h.broker, Nodes: []*rig.Node{h.broker}}, &rig.Store{URL: redisURL(t)}
+	h.fleet.Fail = func(err error) { t.Error(err) }
+	t.Cleanup(h.fleet.Close)
+	ctx := context.WithoutCancel(t.Context())
 	for i := range 3 {
-		seat := newLaneSeat(t, h.broker, laneChild{Seat: i, Prefix: prefix, Queue: h.queue, Whole: h.whole,
-			Ledger: h.out.Name()}, seed+uint64(i))
-		h.seats = append(h.seats, seat)
+		seat, err := h.fleet.NewSeat(ctx, broker, store, treatLanes(seed+uint64(i)))
+		need(t, err)
+		seat.Command = func(int) (*exec.Cmd, io.Closer, error) {
+			return fleet.Command(worker{Lanes: &laneChild{Seat: i, AMQP: seat.AMQP[0], Redis: seat.Redis, Runs: store.URL,
+				Prefix: prefix, Queue: h.queue, Whole: h.whole, Ledger: h.out.Name()}})
+		}
 	}
+	h.fleet.Start(ctx)
 }
 
 // reach waits until n messages are handled or dropped, and injects the faults that are due meanwhile.
@@ -183,9 +194,9 @@ func (h *blockedLanes) injectDue(t *testing.T, done int) {
 	if h.injected < *lanesFaults && done >= (h.injected+1)*h.n/(*lanesFaults+1) {
 		fault := laneFaults[h.injected%len(laneFaults)]
 		h.injected++
-		seat := h.seats[h.rnd.IntN(len(h.seats))]
+		seat := h.fleet.Seats[h.rnd.IntN(len(h.fleet.Seats))]
 		if active := h.active(); active >= 0 && h.rnd.IntN(3) > 0 {
-			seat = h.seats[active]
+			seat = h.fleet.Seats[active]
 		}
 		if fault.do(t, seat) {
 			h.faults[fault.name]++

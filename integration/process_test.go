@@ -3,12 +3,9 @@ package integration
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,9 +21,6 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// childEnv makes this test binary a consumer process, told in JSON what to do.
-const childEnv = "STRIKES_TEST_CHILD"
-
 // child is what a consumer process does. It writes a line to Ledger, with one write(2), before each run of the handler.
 type child struct {
 	AMQP, Store, Prefix, Queue string
@@ -41,21 +35,7 @@ type child struct {
 	Tell                       bool          // writes the attempt and the last one behind the id
 }
 
-func init() {
-	if spec := os.Getenv(childEnv); spec != "" {
-		if err := runChild(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-}
-
-func runChild(spec string) error {
-	var c child
-	if err := json.Unmarshal([]byte(spec), &c); err != nil {
-		return err
-	}
+func (c child) run(ctx context.Context) error {
 	ledger, err := os.OpenFile(c.Ledger, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -64,8 +44,6 @@ func runChild(spec string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	consume := consumer.Consumer{
 		Queue: c.Queue, Counter: counts, Isolation: c.Isolation, Concurrency: c.Concurrency, DrainTimeout: time.Second,
 		Backoff: func(int) time.Duration { return max(c.Backoff, time.Millisecond) },
@@ -102,16 +80,8 @@ type process struct {
 // spawn starts a consumer process, which does not outlive the test.
 func (c child) spawn(t *testing.T) process {
 	t.Helper()
-	spec, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := worker{Child: &c}.command(t)
+	need(t, cmd.Start())
 	p := process{cmd.Process, make(chan error, 1)}
 	reaped := make(chan struct{})
 	go func() {

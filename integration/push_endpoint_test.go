@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +17,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// endpointEnv makes this test binary an HTTP endpoint, told in JSON what to do.
-const endpointEnv = "STRIKES_TEST_ENDPOINT"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+)
 
 // endpoint is what an endpoint's process does. It writes a line to Ledger, with one write(2), when a request has
 // arrived and when it is answered: "begin" or the status, the id, the attempt, and the SHA-256 of the body.
@@ -34,26 +32,12 @@ type endpoint struct {
 	Takes        time.Duration
 }
 
-func init() {
-	if spec := os.Getenv(endpointEnv); spec != "" {
-		if err := runEndpoint(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-}
-
-func runEndpoint(spec string) error {
-	var e endpoint
-	if err := json.Unmarshal([]byte(spec), &e); err != nil {
-		return err
-	}
+func (e endpoint) run(ctx context.Context) error {
 	ledger, err := os.OpenFile(e.Ledger, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", e.Addr)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", e.Addr)
 	if err != nil {
 		return err
 	}
@@ -124,17 +108,13 @@ func freeAddress(t *testing.T) string {
 func (e endpoint) superviseAt(t *testing.T, address string) *supervised {
 	t.Helper()
 	e.Addr, e.Ledger = address, filepath.Join(t.TempDir(), "endpoint")
-	spec, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &supervised{endpoint: e, URL: "http://" + address + "/"}
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		for ctx.Err() == nil {
-			s.serve(ctx, string(spec))
+			s.serve(ctx)
 		}
 	}()
 	t.Cleanup(func() { stop(); s.kill(); <-over })
@@ -142,14 +122,18 @@ func (e endpoint) superviseAt(t *testing.T, address string) *supervised {
 }
 
 // serve runs one process to its end.
-func (s *supervised) serve(ctx context.Context, spec string) {
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), endpointEnv+"="+spec, "GORACE=atexit_sleep_ms=0")
-	cmd.Stderr = os.Stderr
+func (s *supervised) serve(ctx context.Context) {
+	cmd, stdin, err := fleet.Command(worker{Serve: &s.endpoint})
+	if err != nil {
+		panic(err) // it was told nothing that JSON does not know
+	}
+	defer stdin.Close()
 	s.mu.Lock()
-	err := cmd.Start()
-	s.process = cmd.Process
-	s.starts++
+	if err = ctx.Err(); err == nil { // else kill is over
+		err = cmd.Start()
+		s.process = cmd.Process
+		s.starts++
+	}
 	s.mu.Unlock()
 	if err == nil {
 		_ = cmd.Wait()

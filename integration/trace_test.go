@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -25,10 +23,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// tracedEnv makes this test binary a process that publishes, consumes or replays, told in JSON what to do. It prints
-// its spans.
-const tracedEnv = "STRIKES_TEST_TRACED"
-
+// traced is a process that publishes, consumes or replays. It prints its spans.
 type traced struct{ Role, AMQP, Redis, Prefix, Queue string }
 
 // seenSpan is a span of another process.
@@ -37,21 +32,7 @@ type seenSpan struct {
 	Links                   []string // ids of spans
 }
 
-func init() {
-	if spec := os.Getenv(tracedEnv); spec != "" {
-		if err := runTraced(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-}
-
-func runTraced(spec string) error {
-	var p traced
-	if err := json.Unmarshal([]byte(spec), &p); err != nil {
-		return err
-	}
+func (p traced) run() error {
 	exporter := tracetest.NewInMemoryExporter()
 	opts := &otelstrikes.Options{TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(exporter))}
 	role := map[string]func(*otelstrikes.Options) error{"publish": p.publish, "consume": p.consume,
@@ -129,17 +110,10 @@ func (p traced) replay(opts *otelstrikes.Options) error {
 // start runs the process, and returns a function that waits for its spans.
 func (p traced) start(t *testing.T) func() []seenSpan {
 	t.Helper()
-	spec, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), tracedEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
+	cmd := worker{Trace: &p}.command(t)
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stdout = &out
+	need(t, cmd.Start())
 	return func() (spans []seenSpan) {
 		t.Helper()
 		if err := cmd.Wait(); err != nil {

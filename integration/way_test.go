@@ -399,37 +399,6 @@ func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
 	})
 }
 
-func TestStopInTheMiddleCountsNothing(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		c := counters(t)
-		publish(t, queue, "m", 30)
-		began := make(chan struct{}, 30)
-		r := start(t, consumer.Consumer{
-			Queue: queue, Counter: c, Concurrency: 5, DrainTimeout: 50 * time.Millisecond,
-			Handler: func(ctx context.Context, _ amqp.Delivery) error {
-				began <- struct{}{}
-				<-ctx.Done()
-				return ctx.Err()
-			},
-		})
-		for range 5 {
-			<-began
-		}
-		r.stop()
-		proctest.Eventually(t, time.Minute, "all messages back", func() bool { return queueDepth(t, queue) == 30 })
-		for r, err := range c.Admin().List(t.Context(), "/", queue) {
-			t.Errorf("after a stop: %+v, %v", r, err)
-		}
-		again := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor()})
-		proctest.Eventually(t, time.Minute, "all handled", func() bool { return again.total() == 30 })
-		again.stop()
-		for r, err := range c.Admin().List(t.Context(), "/", queue) {
-			t.Errorf("after all succeeded: %+v, %v", r, err)
-		}
-	})
-}
-
 // TestDrainLosesNoAck stops a consumer just as it has acked many messages, which a plain close of the channel loses on
 // quorum queues if more than 32 acks are under way.
 func TestDrainLosesNoAck(t *testing.T) {

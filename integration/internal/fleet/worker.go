@@ -61,7 +61,7 @@ func Command(spec any, program ...string) (cmd *exec.Cmd, stdin io.Closer, err e
 		program = append([]string{self}, os.Args[1:min(2, len(os.Args))]...)
 	}
 	cmd = exec.Command(program[0], program[1:]...) //nolint:gosec,noctx // of the caller, who ends it
-	cmd.Env = append(os.Environ(), env+"="+string(text))
+	cmd.Env = append(os.Environ(), env+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err = cmd.StdinPipe()

@@ -12,12 +12,12 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// Store is a private Redis: one server, or a Cluster.
+// Store is a Redis: one private server, a private Cluster, or one that is left alone.
 type Store struct {
 	URL     string
-	One     *servers.Redis // nil: it is a Cluster
-	Cluster *cluster.Redis // nil: it is one server
-	slot    string         // a key in the slot of the records
+	One     *servers.Redis
+	Cluster *cluster.Redis
+	slot    string // a key in the slot of the records
 }
 
 // OpenStore starts one server with some arguments. It keeps nothing on disk unless they say otherwise.
@@ -41,7 +41,7 @@ func OpenStoreCluster(ctx context.Context, queue string) (*Store, error) {
 // NewProxy returns a proxy of it, which treats requests if it is told how, or nil: a Cluster tells its clients the
 // nodes' own addresses.
 func (s *Store) NewProxy(ctx context.Context, treat func(words []string) proxy.Treatment) (*proxy.Proxy, error) {
-	if s.One == nil {
+	if s.Cluster != nil {
 		return nil, nil
 	}
 	u, err := url.Parse(s.URL)
@@ -59,7 +59,12 @@ func (s *Store) Through(p *proxy.Proxy) string {
 	if p == nil {
 		return s.URL
 	}
-	return (&url.URL{Scheme: "redis", Host: p.Addr(), Path: "/0"}).String()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return ""
+	}
+	u.Host = p.Addr()
+	return u.String()
 }
 
 // Master is the server that has the records now.

@@ -1,0 +1,47 @@
+package integration
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+
+	"github.com/strikesmq/strikes/integration/internal/fleet"
+)
+
+// worker is the job of a process of this test binary: the one field that is set.
+type worker struct {
+	Child  *child
+	Lanes  *laneChild
+	Delay  *delayWorker
+	Replay *replayer
+	Trace  *traced
+	Serve  *endpoint
+}
+
+func init() {
+	fleet.Main(func(ctx context.Context, w worker) error {
+		switch {
+		case w.Child != nil:
+			return w.Child.run(ctx)
+		case w.Lanes != nil:
+			return w.Lanes.run(ctx)
+		case w.Delay != nil:
+			return w.Delay.run(ctx)
+		case w.Replay != nil:
+			return w.Replay.run(ctx)
+		case w.Trace != nil:
+			return w.Trace.run()
+		default:
+			return w.Serve.run(ctx)
+		}
+	})
+}
+
+// command returns a process to start. It ends with the test at the latest.
+func (w worker) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd, stdin, err := fleet.Command(w)
+	need(t, err)
+	t.Cleanup(func() { _ = stdin.Close() })
+	return cmd
+}
