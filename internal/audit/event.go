@@ -47,56 +47,56 @@ const (
 
 // Event is one thing that happened. A field that does not apply is zero.
 type Event struct {
-	Kind    Kind
-	At      time.Time
-	Process int    // number of a consumer process, from 1
-	Session int    // number of a session in its process, from 1
-	Tag     uint64 // of a delivery in its session
-	ID      string
-	Copy    string // one of the publications of an ID
-	Token   string
-	Outcome string
-	Err     string
+	Kind    Kind      `json:",omitzero"`
+	At      time.Time `json:",omitzero"`
+	Process int       `json:",omitzero"` // number of a consumer process, from 1
+	Session int       `json:",omitzero"` // number of a session in its process, from 1
+	Tag     uint64    `json:",omitzero"` // of a delivery in its session
+	ID      string    `json:",omitzero"`
+	Copy    string    `json:",omitzero"` // one of the publications of an ID
+	Token   string    `json:",omitzero"`
+	Outcome string    `json:",omitzero"`
+	Err     string    `json:",omitzero"`
 
-	Redelivered bool      // Delivered, Began
-	Until       time.Time // Began: its deadline; zero: Plan.HandlerTimeout later
-	AtMost      int       // Ended: the failed attempts that the handler allows a message; 0: it did not say
+	Redelivered bool      `json:",omitzero"` // Delivered, Began
+	Until       time.Time `json:",omitzero"` // Began: its deadline; zero: Plan.HandlerTimeout later
+	AtMost      int       `json:",omitzero"` // Ended: failed attempts that the handler allows; 0: it did not say
 
-	Step      string  // Stepped, Written
-	Isolated  bool    // Stepped, Written: a START of that mode
-	Beside    bool    // Stepped, Written: a START of that mode, isolated but for abandoned handlers
-	Code      string  // Stepped, Written: in lower case; empty if there was no answer
-	Late      bool    // Written: its sender may have given up on it
-	First     bool    // Written: of a delivery that is not redelivered
-	Succeeded bool    // Written: an END after success
-	Limit     int     // Written
-	Before    *Record // Written: nil: there was none
-	Record    *Record // Written: nil: there is none
+	Step      string  `json:",omitzero"` // Stepped, Written
+	Isolated  bool    `json:",omitzero"` // Stepped, Written: a START of that mode
+	Beside    bool    `json:",omitzero"` // Stepped, Written: a START of that mode, isolated but for abandoned handlers
+	Code      string  `json:",omitzero"` // Stepped, Written: in lower case; empty if there was no answer
+	Late      bool    `json:",omitzero"` // Written: its sender may have given up on it
+	First     bool    `json:",omitzero"` // Written: of a delivery that is not redelivered
+	Succeeded bool    `json:",omitzero"` // Written: an END after success
+	Limit     int     `json:",omitzero"` // Written
+	Before    *Record `json:",omitzero"` // Written: nil: there was none
+	Record    *Record `json:",omitzero"` // Written: nil: there is none
 
-	Decision string // Settled
-	Accepted bool   // Settled
-	Paused   bool   // Heard
+	Decision string `json:",omitzero"` // Settled
+	Accepted bool   `json:",omitzero"` // Settled
+	Paused   bool   `json:",omitzero"` // Heard
 
-	Do   string // Published: what the handler is to do
-	Seq  int    // Published: place in the order of publishing, from 1
-	Lane string // Published: within which order is promised
+	Do   string `json:",omitzero"` // Published: what the handler is to do
+	Seq  int    `json:",omitzero"` // Published: place in the order of publishing, from 1
+	Lane string `json:",omitzero"` // Published: within which order is promised
 
-	Plan *Plan // Setup
+	Plan *Plan `json:",omitzero"` // Setup
 }
 
 // Record is what the store keeps of a message.
 type Record struct {
-	State        string // empty: live
-	Failures     int
-	Crashes      int
-	Tokens       string // as stored: ";token=kind" each
-	OpenToken    string
-	OpenIsolated bool // and it has begun
-	OpenReserved bool // a START of that mode let it run, and it has not
-	Suspect      bool
-	Duplicate    bool // possibly two messages of one id
-	Cause        string
-	Age          time.Duration // from its first counted attempt to its last
+	State        string        `json:",omitzero"` // empty: live
+	Failures     int           `json:",omitzero"`
+	Crashes      int           `json:",omitzero"`
+	Tokens       string        `json:",omitzero"` // as stored: ";token=kind" each
+	OpenToken    string        `json:",omitzero"`
+	OpenIsolated bool          `json:",omitzero"` // and it has begun
+	OpenReserved bool          `json:",omitzero"` // a START of that mode let it run, and it has not
+	Suspect      bool          `json:",omitzero"`
+	Duplicate    bool          `json:",omitzero"` // possibly two messages of one id
+	Cause        string        `json:",omitzero"`
+	Age          time.Duration `json:",omitzero"` // from its first counted attempt to its last
 }
 
 // Plan is what the checks have to know beforehand.

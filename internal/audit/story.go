@@ -1,8 +1,13 @@
 package audit
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 )
 
 // story tells what became of a message, for a person.
@@ -54,79 +59,27 @@ func (e Event) stepStory() string {
 	return name + "=" + e.Code
 }
 
-// Story prints a history, an event a line, with short names for tokens.
+// Story prints a history, an event a line: its fields that are not zero, with short names for tokens.
 func Story(history []Event) string {
 	var b strings.Builder
-	names := map[string]string{"": ""}
-	short := func(token string) string {
-		if names[token] == "" && token != "" {
-			names[token] = fmt.Sprintf("T%d", len(names))
-		}
-		return names[token]
-	}
+	short := map[string]string{} // by token
 	for _, e := range history {
-		fmt.Fprintf(&b, "%9.3fs %s\n", e.At.Sub(history[0].At).Seconds(), e.line(short))
-	}
-	return b.String()
-}
-
-func (e Event) line(short func(string) string) string {
-	who := ""
-	if e.Process > 0 {
-		who = fmt.Sprintf("p%d", e.Process)
-	}
-	if e.Session > 0 {
-		who += fmt.Sprintf(" s%d", e.Session)
-	}
-	parts := []string{fmt.Sprintf("%-7s %-9s", who, e.Kind)}
-	if e.ID != "" {
-		parts = append(parts, "of "+e.ID)
-	}
-	if e.Tag > 0 {
-		parts = append(parts, fmt.Sprintf("tag %d", e.Tag))
-	}
-	for _, p := range []string{e.Copy, e.Lane, e.Do, short(e.Token), e.Step, e.Decision, e.Outcome, e.Err} {
-		if p != "" {
-			parts = append(parts, p)
+		if e.Token != "" && short[e.Token] == "" {
+			short[e.Token] = fmt.Sprintf("T%d", len(short)+1)
 		}
-	}
-	for _, f := range []struct {
-		is   bool
-		name string
-	}{{e.Late, "late"}, {e.Isolated, "isolated"}, {e.Beside, "beside"}, {e.Redelivered, "redelivered"},
-		{e.Accepted, "done"}, {e.Paused, "paused"}} {
-		if f.is {
-			parts = append(parts, f.name)
+		after := e.At.Sub(history[0].At).Seconds()
+		e.At, e.Before = time.Time{}, nil
+		line, err := json.Marshal(e)
+		if err != nil {
+			panic(err) // it has nothing that JSON does not know
 		}
+		fmt.Fprintf(&b, "%9.3fs %s\n", after, line)
 	}
-	if e.Code != "" {
-		parts = append(parts, "-> "+e.Code)
+	// One token may begin another, so the longest come first.
+	tokens := slices.SortedFunc(maps.Keys(short), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var names []string
+	for _, token := range tokens {
+		names = append(names, token, short[token])
 	}
-	if e.Kind == Written {
-		parts = append(parts, e.Record.line(short))
-	}
-	return strings.Join(parts, " ")
-}
-
-func (r *Record) line(short func(string) string) string {
-	if r == nil {
-		return "(no record)"
-	}
-	out := fmt.Sprintf("(%d+%d", r.Failures, r.Crashes)
-	if r.State != "" {
-		out += " " + r.State
-	}
-	if r.OpenToken != "" {
-		out += " open " + short(r.OpenToken)
-		if r.OpenIsolated {
-			out += " isolated"
-		}
-		if r.OpenReserved {
-			out += " reserved"
-		}
-	}
-	if r.Suspect {
-		out += " suspect"
-	}
-	return out + ")"
+	return strings.NewReplacer(names...).Replace(b.String())
 }
