@@ -86,8 +86,8 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]
 	}
 	found := map[string]string{}
 	for some := range slices.Chunk(names, readBatch) {
-		q := new(query).add("SELECT name, data FROM strikes_doc FORCE INDEX (PRIMARY) WHERE (expires = 0 OR expires > "+micros+
-			" DIV 1000) AND queue = ? AND name", queue).in(some)
+		q := new(query).add("SELECT name, data FROM strikes_doc FORCE INDEX (PRIMARY) WHERE (expires = 0 OR expires > "+
+			micros+" DIV 1000) AND queue = ? AND name", queue).in(some)
 		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
 			var name, data sql.RawBytes
 			err := rows.Scan(&name, &data)
