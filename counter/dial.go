@@ -61,9 +61,10 @@ func open(rawURL string) (redis.UniversalClient, error) {
 	if !ok {
 		return nil, &setting.FieldError{Field: "scheme", Value: "none", Want: schemes}
 	}
-	if scheme == "postgres" || scheme == "postgresql" {
-		return nil, &setting.FieldError{Field: "scheme", Value: scheme, Want: schemes + "; for PostgreSQL import " +
-			"github.com/strikesmq/strikes/store/postgres, and pass its Open to Over"}
+	databases := map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+	if name := databases[scheme]; name != "" {
+		return nil, &setting.FieldError{Field: "scheme", Value: scheme, Want: schemes + "; for this database import " +
+			"github.com/strikesmq/strikes/store/" + name + ", and pass its Open to Over"}
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"},

@@ -73,7 +73,7 @@ var arrows = map[string][]string{
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "doctor", "internal/inspect",
 		"internal/broker", "internal/poll", "internal/printable", "internal/reason", "internal/servers", "ops",
-		"internal/setting", "internal/shell", "store/postgres"),
+		"internal/setting", "internal/shell", "store/mysql", "store/postgres"),
 	"cmd/strikes/internal/push": {"consumer", "internal/printable", "internal/broker", "internal/reason",
 		"internal/setting"},
 	"cmd/strikes/internal/render": join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
@@ -84,7 +84,7 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/cli": join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/broker",
 		"internal/printable", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/broker", "doctor",
-		"internal/inspect", "internal/setting", "internal/shell", "store/postgres"),
+		"internal/inspect", "internal/setting", "internal/shell", "store/mysql", "store/postgres"),
 
 	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
 	"plugin/pgstrikes":   {"consumer", "internal/inbox"},

@@ -23,6 +23,8 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
@@ -43,6 +45,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/strikesmq/strikes/store/mysql v0.0.0
 	github.com/strikesmq/strikes/store/postgres v0.0.0
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
@@ -55,5 +58,7 @@ require (
 )
 
 replace github.com/strikesmq/strikes => ../..
+
+replace github.com/strikesmq/strikes/store/mysql => ../../store/mysql
 
 replace github.com/strikesmq/strikes/store/postgres => ../../store/postgres

@@ -60,6 +60,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("STRIKES_PREFIX", queue)
 			e.Setenv("NODB", ofDatabase(t, store, "9999"))
 			e.Setenv("POSTGRES", "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
+			e.Setenv("MARIADB", "mysql://root@"+servertest.MariaDB(t)+"/strikes")
 			e.Setenv("ESCAPE", "\x1b[2J")
 			cleanUp(t, queue)
 			return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/store/postgres"
 )
 
 // storeMigrate is one run of the command.
@@ -23,13 +22,15 @@ type storeMigrate struct {
 func (a *app) storeCommand() *cobra.Command {
 	c := storeMigrate{Streams: a.Streams}
 	migrate := &cobra.Command{
-		Use: "migrate", Short: "make the tables of a store in PostgreSQL", Args: cobra.NoArgs,
+		Use: "migrate", Short: "make the tables of a store in a database", Args: cobra.NoArgs,
 		Example: `  strikes store migrate --store-url postgres://strikes@db.example/strikes
-  strikes store migrate --print | psql strikes`,
+  strikes store migrate --store-url mysql://strikes@db.example/strikes
+  strikes store migrate --store-url postgres:// --print | psql strikes`,
 		Long: `Run it once as the user who will own the tables, and again after an upgrade
 whose notes say so. It changes nothing if the tables are there, and refuses
 those of a newer strikes. --print prints the SQL for your own migrations, and
-connects to no server. Redis needs no tables.`,
+connects to no server. MySQL and MariaDB have the same tables. Redis needs
+none.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.AddStore(migrate)
@@ -43,19 +44,20 @@ connects to no server. Redis needs no tables.`,
 }
 
 func (c *storeMigrate) run(ctx context.Context) error {
+	database := connect.DatabaseOf(c.StoreURL)
 	switch {
-	case c.print:
-		fmt.Fprint(c.Out, postgres.Schema)
-		return nil
-	case !connect.IsPostgres(c.StoreURL):
-		return cli.Misusef("store migrate: --store-url must be postgres://…, got %s; Redis needs no tables",
+	case database == nil:
+		return cli.Misusef("store migrate: --store-url must be "+connect.Databases+", got %s; Redis needs no tables",
 			setting.RedactURL(c.StoreURL))
+	case c.print:
+		fmt.Fprint(c.Out, database.Schema)
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	if err := postgres.Migrate(ctx, c.StoreURL); err != nil {
+	if err := database.Migrate(ctx, c.StoreURL); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), postgres.Version)
+	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), database.Version)
 	return nil
 }

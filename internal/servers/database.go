@@ -51,13 +51,13 @@ func StartPostgreSQL(ctx context.Context, opts DatabaseOptions) (*Database, erro
 	})
 }
 
-// StartMariaDB starts a private MariaDB without accounts: any user may do anything. It waits until the server answers,
+// StartMariaDB starts a private MariaDB with the database strikes and without accounts: any user may do anything. It waits until the server answers,
 // and otherwise behaves as StartRedis does. Its Kill loses the last second, unless Args change
 // innodb-flush-log-at-trx-commit to 2, and all before its first Stop.
 func StartMariaDB(ctx context.Context, opts DatabaseOptions) (*Database, error) {
 	find := func() (string, error) { return findExecutable("mariadbd") }
 	return startDatabase(ctx, "MariaDB", find, func(ctx context.Context, d *Database, bin string) error {
-		if err := d.dir.mkdir("data"); err != nil {
+		if err := errors.Join(d.dir.mkdir("data"), d.dir.mkdir("data/strikes")); err != nil {
 			return err
 		}
 		host, port, _ := net.SplitHostPort(d.Addr)

@@ -227,7 +227,8 @@ func PostgreSQL(t testing.TB) string {
 	return postgres.get(t).Addr
 }
 
-// MariaDB is the address of the shared MariaDB, HOST:PORT. Its user root needs no password. There is no database yet.
+// MariaDB is the address of the shared MariaDB, HOST:PORT. Its user root needs no password. It has the
+// database strikes.
 func MariaDB(t testing.TB) string {
 	t.Helper()
 	return maria.get(t).Addr

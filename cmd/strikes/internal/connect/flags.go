@@ -38,8 +38,8 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 func (f *Flags) AddStore(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.StoreURL, "store-url", defaultRedis,
-		"the store, as `URL` redis[s]://, redis+sentinel://, redis+cluster:// or postgres://user:password@host:port/db, "+
-			"with parameters like ?read_timeout=500ms (all: docs/cli.md)")
+		"the store, as `URL` redis[s]://, redis+sentinel://, redis+cluster://, or postgres:// or "+
+			"mysql://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "store-url", "REDIS_URL")
 	cli.DefaultText(flags, "store-url", "localhost")
 	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need "+

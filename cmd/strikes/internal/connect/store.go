@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/store/postgres"
 )
 
 // operatorWait is how long an operator's command waits until the store takes a request, and for its reply. Such a
@@ -22,7 +21,7 @@ const operatorWait = 2 * time.Second
 // Patient returns the URL of a store with operatorWait as its timeouts for reads and writes, unless the URL sets them.
 func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
-	if err != nil || IsPostgres(rawURL) {
+	if err != nil || DatabaseOf(rawURL) != nil {
 		return rawURL // DialStore reports what is wrong with it
 	}
 	for _, timeout := range []string{"read_timeout", "write_timeout"} {
@@ -36,8 +35,8 @@ func Patient(rawURL string) string {
 
 // DialStore opens a store without asking whether it is there.
 func DialStore(rawURL, prefix string) (*counter.Counter, error) {
-	if IsPostgres(rawURL) {
-		store, err := postgres.Open(rawURL, &postgres.Options{Prefix: prefix})
+	if database := DatabaseOf(rawURL); database != nil {
+		store, err := database.open(rawURL, prefix)
 		if err != nil {
 			return nil, refusedURL("--store-url", err)
 		}
@@ -52,11 +51,6 @@ func DialStore(rawURL, prefix string) (*counter.Counter, error) {
 		return nil, cli.Misuse(err)
 	}
 	return store, nil
-}
-
-// IsPostgres reports whether a URL is one of PostgreSQL.
-func IsPostgres(rawURL string) bool {
-	return strings.HasPrefix(rawURL, "postgres://") || strings.HasPrefix(rawURL, "postgresql://")
 }
 
 // refusedURL names the flag of a URL that is refused.

@@ -65,6 +65,7 @@ func TestPatient(t *testing.T) {
 		"redis://h:1?read_timeout=1s":    "redis://h:1?read_timeout=1s&write_timeout=2s",
 		"redis://h:1/2?write_timeout=1s": "redis://h:1/2?read_timeout=2s&write_timeout=1s",
 		"postgres://h/d":                 "postgres://h/d",
+		"mariadb://h/d":                  "mariadb://h/d",
 	} {
 		if got := Patient(raw); got != want {
 			t.Errorf("Patient(%q) = %q, want %q", raw, got, want)
