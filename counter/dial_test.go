@@ -225,6 +225,8 @@ func TestDialRefusesURLs(t *testing.T) {
 		"redis:secret@localhost":                   "got none",
 		"http://localhost":                         "got another",
 		"redis+ring://localhost":                   "got another",
+		"mysql://localhost/strikes":                "store/mysql,",
+		"postgresql://localhost":                   "store/postgres,",
 		"redis+cluster+tls://localhost":            "got another",
 		"redis://localhost/zero":                   `database must be a whole number, 0 or more, as the path of the URL, got "zero"`,
 		"redis://localhost/-1":                     "database must be",

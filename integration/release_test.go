@@ -45,6 +45,7 @@ func TestReleasedModules(t *testing.T) {
 	commitAs(t, release, version)
 	release.run(t, "make", "release", "VERSION="+version)
 	commitAs(t, release, "store/postgres/"+version)
+	release.run(t, "git", "tag", "store/mysql/"+version)
 	release.run(t, "make", "release-command", "VERSION="+version)
 	commitAs(t, release, "cmd/strikes/"+version)
 	importer := newUser(t, origin.dir)
