@@ -3,6 +3,10 @@ package bench
 import (
 	"slices"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -51,33 +55,45 @@ func both(value float64, at int) goal { return goal{value, value, at} }
 // way measures a way of the comparison.
 func way(name string) measurement { return consuming(byHand(ways.Find(name), prefetch)) }
 
+// orderedPrefetch is for retries in place.
+const orderedPrefetch = 30
+
 // table lists all contestants.
 func table() []row {
 	limited := topology.Spec{DeliveryLimit: retries}
 	single := topology.Spec{SingleActiveConsumer: true}
 	queues := topology.Spec{DelayQueues: true}
+	plain := ours(consumer.Consumer{Prefetch: prefetch})
+	// No message is delayed.
+	delaying := ours(consumer.Consumer{Prefetch: prefetch, DelayAbove: consumer.DefaultDelayAbove})
+	inPlace := ours(consumer.Consumer{Prefetch: orderedPrefetch, Ordered: true})
+	oneAtATime := ours(consumer.Consumer{Prefetch: 1, Ordered: true, Retry: consumer.RetryRequeue})
+	// No lane is blocked. There is one, as the tally wants the order of all messages.
+	holding := ours(consumer.Consumer{Prefetch: orderedPrefetch, Ordered: true, HoldLanes: true,
+		Lane: func(amqp.Delivery) string { return "one" }})
+	inMemory := ours(consumer.Consumer{Prefetch: prefetch, Counter: counter.NewMemory(nil)}) // the settlements alone
 	return []row{
-		{contest: success, name: strikes, measure: consuming(consume)},
+		{contest: success, name: strikes, measure: plain},
 		{contest: success, name: "bare, ack each", measure: way("bare"), goal: both(1.25, 0)},
 		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple), goal: both(.85, 0)},
-		{contest: success, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
+		{contest: success, name: withDelay, measure: delaying, spec: queues, sound: true},
 
-		{contest: failing, name: strikes, measure: consuming(consume)},
+		{contest: failing, name: strikes, measure: plain},
 		{contest: failing, name: handINCR, measure: way("incr"), goal: both(1.2, 10)},
 		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: consuming(byHand(incrAndDel(), prefetch)),
 			goal: both(2, 10)},
 		{contest: failing, name: "the broker's delivery limit", measure: way("delivery-limit"), only: topology.Quorum,
 			spec: limited, goal: both(.7, 10)},
 		{contest: failing, name: "republish with a count in a header", measure: way("copy-ack"), goal: both(2.5, 10)},
-		{contest: failing, name: "strikes, counting in memory", measure: consuming(consumeInMemory)},
-		{contest: failing, name: withDelay, measure: consuming(consumeDelay), spec: queues, sound: true},
+		{contest: failing, name: "strikes, counting in memory", measure: inMemory},
+		{contest: failing, name: withDelay, measure: delaying, spec: queues, sound: true},
 
-		{contest: ordered, name: strikes, measure: consuming(consumeInPlace), spec: single},
-		{contest: ordered, name: "strikes, one at a time", measure: consuming(consumeOneAtATime), spec: single,
+		{contest: ordered, name: strikes, measure: inPlace, spec: single},
+		{contest: ordered, name: "strikes, one at a time", measure: oneAtATime, spec: single,
 			goal: both(4, 0)},
-		{contest: ordered, name: "strikes, HoldLanes", measure: consuming(consumeHoldingLanes), spec: single, sound: true},
+		{contest: ordered, name: "strikes, HoldLanes", measure: holding, spec: single, sound: true},
 
-		{contest: orderedFailing, name: strikes, measure: consuming(consumeInPlace), spec: single},
+		{contest: orderedFailing, name: strikes, measure: inPlace, spec: single},
 		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(byHand(ways.Find("incr"), 1)),
 			spec: single, goal: goal{2.9, 4, 10}},
 

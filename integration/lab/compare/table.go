@@ -9,50 +9,53 @@ import (
 	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
-// column is a figure of some parts.
+// column is a figure of the verdicts of some parts.
 type column struct {
 	title string
 	width int // negative: flush left
 	parts []string
-	value func(cell) string
+	value func([]*verdict) string
 }
 
-// LOST adds up all parts with faults, and INNOCENTS all but the outage.
+var (
+	all     = []string{underFaults, withKiller, inOrder, outage}
+	mostly  = []string{underFaults, withKiller, inOrder} // in an outage healthy messages fail
+	faulty  = []string{underFaults}
+	ordered = []string{inOrder}
+	killing = []string{withKiller}
+	away    = []string{outage}
+)
+
 var columns = []column{
-	{"LOST", 4, []string{inOrder, withKiller, underFaults, outage}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.lost }, c.of(underFaults, withKiller, inOrder, outage))
-	}},
-	{"TWICE", 5, []string{underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.twice }, c.of(underFaults))
-	}},
-	{"COPIES", 6, []string{underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.copies }, c.of(underFaults))
-	}},
-	{"TOO-MANY", 8, []string{underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.tooMany }, c.of(underFaults))
-	}},
-	{"TOO-EARLY", 9, []string{underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.tooEarly }, c.of(underFaults))
-	}},
-	{"INNOCENTS", 9, []string{inOrder, withKiller, underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.innocents }, c.of(underFaults, withKiller, inOrder))
-	}},
-	{"INVERSIONS", 10, []string{inOrder}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.inversions }, c.of(inOrder))
-	}},
-	{"REQUEUES/S", 10, []string{underFaults}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.requeues }, c.of(underFaults))
-	}},
-	{"DRAINED", -15, []string{underFaults}, func(c cell) string { return drainTime(c[underFaults]) }},
-	{"KILLER", -18, []string{withKiller}, func(c cell) string { return killerEnd(c[withKiller]) }},
-	{"GOOD-DEAD", 12, []string{outage}, func(c cell) string {
-		v := c[outage]
-		return fmt.Sprintf("%d of %d", v.innocents, v.good)
-	}},
-	{"ATTEMPTS", 8, []string{outage}, func(c cell) string {
-		return sum(func(v *verdict) int { return v.attempts }, c.of(outage))
-	}},
-	{"RESUMED", -12, []string{outage}, func(c cell) string { return resumption(c[outage]) }},
+	{"LOST", 4, all, sum(func(v *verdict) int { return v.lost })},
+	{"TWICE", 5, faulty, sum(func(v *verdict) int { return v.twice })},
+	{"COPIES", 6, faulty, sum(func(v *verdict) int { return v.copies })},
+	{"TOO-MANY", 8, faulty, sum(func(v *verdict) int { return v.tooMany })},
+	{"TOO-EARLY", 9, faulty, sum(func(v *verdict) int { return v.tooEarly })},
+	{"INNOCENTS", 9, mostly, sum(func(v *verdict) int { return v.innocents })},
+	{"INVERSIONS", 10, ordered, sum(func(v *verdict) int { return v.inversions })},
+	{"REQUEUES/S", 10, faulty, sum(func(v *verdict) int { return v.requeues })},
+	{"DRAINED", -15, faulty, of(drainTime)},
+	{"KILLER", -18, killing, of(killerEnd)},
+	{"GOOD-DEAD", 12, away, of(func(v *verdict) string { return fmt.Sprintf("%d of %d", v.innocents, v.good) })},
+	{"ATTEMPTS", 8, away, sum(func(v *verdict) int { return v.attempts })},
+	{"RESUMED", -12, away, of(resumption)},
+}
+
+// sum adds up a figure.
+func sum(figure func(*verdict) int) func([]*verdict) string {
+	return func(all []*verdict) string {
+		n := 0
+		for _, v := range all {
+			n += figure(v)
+		}
+		return fmt.Sprint(n)
+	}
+}
+
+// of writes a figure of one part.
+func of(text func(*verdict) string) func([]*verdict) string {
+	return func(all []*verdict) string { return text(all[0]) }
 }
 
 // shown returns the columns of the parts that are run.
@@ -94,37 +97,21 @@ func notApplicable(out io.Writer, w *ways.Way, kind string) {
 	fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.Name, kind)
 }
 
-func (c cell) print(out io.Writer, of []column, w *ways.Way, kind string) {
-	row(out, w.Name, kind, of, func(of column) string { return of.value(c) })
-}
-
-// of returns the verdicts of the parts that were run.
-func (c cell) of(parts ...string) (all []*verdict) {
-	for _, name := range parts {
-		if v := c[name]; v != nil {
-			all = append(all, v)
+// print writes the row of a cell. A column whose parts were not run has none of them in the cell, and is not shown.
+func (c cell) print(out io.Writer, shown []column, w *ways.Way, kind string) {
+	row(out, w.Name, kind, shown, func(of column) string {
+		var run []*verdict
+		for _, name := range of.parts {
+			if v := c[name]; v != nil {
+				run = append(run, v)
+			}
 		}
-	}
-	return all
-}
-
-// sum adds up a figure.
-func sum(figure func(*verdict) int, of []*verdict) string {
-	if len(of) == 0 {
-		return "-"
-	}
-	n := 0
-	for _, v := range of {
-		n += figure(v)
-	}
-	return fmt.Sprint(n)
+		return of.value(run)
+	})
 }
 
 func drainTime(v *verdict) string {
-	switch {
-	case v == nil:
-		return "-"
-	case v.drained:
+	if v.drained {
 		return fmt.Sprintf("%.1f s", v.took.Seconds())
 	}
 	return fmt.Sprintf("never: %d left", v.left)
@@ -139,10 +126,7 @@ func resumption(v *verdict) string {
 }
 
 func killerEnd(v *verdict) string {
-	switch {
-	case v == nil:
-		return "-"
-	case v.killerDead:
+	if v.killerDead {
 		return fmt.Sprintf("ended after %d", v.killed)
 	}
 	return fmt.Sprintf("%d, %d left", v.killed, v.left)
