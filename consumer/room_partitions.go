@@ -63,9 +63,10 @@ type partitionRoom struct {
 
 	workers *workers // of all sessions
 	slots   *semaphore.Weighted
+	serve   func(context.Context, *amqp.Connection, *session) (again bool, err error) // consume; else a simulation
 
 	mu        sync.Mutex
-	consuming map[*session]bool
+	consuming []*session
 	ready     bool // the last argument of Consumer.Consuming
 }
 
@@ -73,9 +74,9 @@ func newPartitionRoom(s *session, before rooms) room {
 	if s.Partitions == 0 {
 		return nil
 	}
-	r := &partitionRoom{s: s, slots: newSlots(s.Concurrency), consuming: map[*session]bool{}}
+	r := &partitionRoom{s: s, slots: newSlots(s.Concurrency)}
 	r.workers = newWorkers(s.Concurrency, r.wake)
-	r.workers.shared = true
+	r.workers.shared, r.serve = true, r.consume
 	if last := find[*partitionRoom](before); last != nil {
 		r.follower = last.follower
 	} else {
@@ -159,7 +160,7 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 		s := r.session(conn, p, before)
 		before = s.rooms
 		began := time.Now()
-		again, err := r.consume(ctx, conn, s)
+		again, err := r.serve(ctx, conn, s)
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, ErrUncleanStop)):
 			return err
@@ -228,10 +229,9 @@ func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *s
 // note notes whether a session consumes, and tells the readiness probe.
 func (r *partitionRoom) note(s *session, consumes bool) {
 	r.mu.Lock()
+	r.consuming = slices.DeleteFunc(r.consuming, func(other *session) bool { return other == s })
 	if consumes {
-		r.consuming[s] = true
-	} else {
-		delete(r.consuming, s)
+		r.consuming = append(r.consuming, s)
 	}
 	r.mu.Unlock()
 	mine, known, _ := r.follower.Current()
@@ -250,11 +250,13 @@ func (r *partitionRoom) tell(idle bool) {
 	}
 }
 
-// wake makes the sessions look at their acks, because a worker is free.
+// wake makes the sessions look at their acks, because a worker is free. It does not hold the mutex: an ack whose write
+// hangs must not stop the others.
 func (r *partitionRoom) wake() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s := range r.consuming {
+	consuming := slices.Clone(r.consuming)
+	r.mu.Unlock()
+	for _, s := range consuming {
 		s.acks.Wake()
 	}
 }

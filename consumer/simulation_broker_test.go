@@ -14,6 +14,7 @@ import (
 // simMessage is one message in the queue. Two copies of a message are two of them with one id.
 type simMessage struct {
 	name, id    string
+	partition   int
 	redelivered bool
 	holder      *simSession // that it is unsettled in
 	gone        bool        // acked or dead-lettered
@@ -34,7 +35,8 @@ type simBroker struct {
 
 func (w *simWorld) publish(m simMessagePlan, n int) {
 	name := fmt.Sprintf("%s.%d", m.id, n+1)
-	w.broker.queue = append(w.broker.queue, &simMessage{name: name, origin: name, id: m.id, body: []byte(m.body(n))})
+	w.broker.queue = append(w.broker.queue, &simMessage{name: name, origin: name, id: m.id, body: []byte(m.body(n)),
+		partition: w.plan.partitionOf(m.lane)})
 	w.note(audit.Event{
 		Kind: audit.Published, Copy: name, ID: m.id, Lane: m.lane, Do: m.does.name, Seq: len(w.broker.queue),
 		Outcome: audit.Confirmed,
@@ -43,24 +45,24 @@ func (w *simWorld) publish(m simMessagePlan, n int) {
 
 // next is what the broker would deliver to s now.
 func (b *simBroker) next(s *simSession) *simMessage {
-	if s.gone() || len(s.unsettled) >= s.world.plan.prefetch || s.world.plan.ordered && s != s.world.active() {
+	if s.gone() || len(s.unsettled) >= s.world.plan.prefetch || s.world.plan.ordered && s != s.world.active(s.partition) {
 		return nil
 	}
 	for _, m := range b.queue {
-		if !m.gone && m.holder == nil {
+		if !m.gone && m.holder == nil && m.partition == s.partition {
 			return m
 		}
 	}
 	return nil
 }
 
-// active is the one consumer that a single-active-consumer queue delivers to: the first that subscribed of those that
-// are there.
-func (w *simWorld) active() *simSession {
+// active is the one consumer that a single-active-consumer queue, or a partition, delivers to: the first that
+// subscribed of those that are there.
+func (w *simWorld) active(partition int) *simSession {
 	var first *simSession
 	for _, p := range w.procs {
 		for _, s := range p.sessions {
-			if !s.gone() && (first == nil || s.id < first.id) {
+			if !s.gone() && s.partition == partition && (first == nil || s.id < first.id) {
 				first = s
 			}
 		}
@@ -93,7 +95,7 @@ func (b *simBroker) release(s *simSession) {
 // cut ends a session at the broker. Its process is told later, or never.
 func (w *simWorld) cut(s *simSession) {
 	s.cut = true
-	if w.plan.hold || w.plan.whole {
+	if w.plan.hold || w.plan.whole || w.plan.partitions > 0 && !w.calm {
 		s.zombie = time.Now().Add(time.Duration(w.rng.Int64N(int64(20 * time.Second))))
 	}
 	w.broker.release(s)

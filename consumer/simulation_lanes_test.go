@@ -72,7 +72,8 @@ type laneJudge struct {
 	twice          map[string]bool     // ids that are published again
 	handled, acked map[string]bool
 	dropped        map[string]bool
-	skipped        map[string]bool // by an operator, in schedules in which a message holds the whole queue
+	skipped        map[string]bool        // by an operator, in schedules in which a message holds the whole queue
+	running        map[string]*simSession // the last attempt, by lane
 	broken         []string
 	early          int // attempts
 	stuck          int // 1 if a lane is still blocked at the end
@@ -83,7 +84,7 @@ type laneJudge struct {
 
 func newLaneJudge(p simPlan) laneJudge {
 	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, twice: map[string]bool{},
-		handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
+		handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}, running: map[string]*simSession{}}
 	for _, m := range p.messages {
 		if _, again := j.of[m.id]; again {
 			j.twice[m.id] = true
@@ -101,6 +102,10 @@ func (j *laneJudge) begin(id string, s *simSession) {
 	if j.lanes == nil || s.gone() {
 		return
 	}
+	if r := j.running[j.of[id]]; r != nil && r != s && !r.gone() {
+		j.broken = append(j.broken, fmt.Sprintf("%s began in session %d while session %d runs its lane", id, s.id, r.id))
+	}
+	j.running[j.of[id]] = s
 	lane := j.lanes[j.of[id]]
 	at := slices.Index(lane, id)
 	for i, other := range lane {
@@ -123,7 +128,10 @@ func (j *laneJudge) isAgain(id, other string) bool {
 	return (j.twice[id] || j.twice[other]) && (j.handled[id] || j.dropped[id])
 }
 
-func (j *laneJudge) end(id, outcome string) {
+func (j *laneJudge) end(id, outcome string, s *simSession) {
+	if j.running[j.of[id]] == s {
+		delete(j.running, j.of[id])
+	}
 	if j.lanes != nil && outcome == audit.OK {
 		j.handled[id] = true
 	}
@@ -147,14 +155,18 @@ func (j *laneJudge) finish(w *simWorld) {
 
 // bury notes an ack, and puts a dead letter on its way.
 func (w *simWorld) bury(m *simMessage, what string) {
-	if !w.plan.hold && !w.plan.whole {
+	if !w.plan.hold && !w.plan.whole && w.plan.partitions == 0 {
 		return
 	}
 	if what == audit.Ack {
 		w.judge.acked[m.id] = true
 		return
 	}
-	if w.plan.whole {
+	switch {
+	case w.plan.partitions > 0:
+		w.judge.dropped[m.id] = true
+		return
+	case w.plan.whole:
 		w.judge.drop(m.id)
 		return
 	}

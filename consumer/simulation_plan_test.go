@@ -22,6 +22,8 @@ type simPlan struct {
 	ordered     bool // on a single-active-consumer queue
 	hold        bool // dead letters hold their lanes
 	whole       bool // an exhausted message holds the whole queue
+	partitions  int  // of the queue; zero: it has none
+	astray      bool // a planted fault: each message has a lane of its own
 	sour        int  // percent of the requests to the store that go wrong until it is calm
 	delayQueues bool // long backoffs, and delay queues
 	firstDelay  int  // which of them comes first

@@ -34,6 +34,9 @@ func (w *simWorld) reap() {
 			}
 			return over
 		})
+		if p.over.Load() && !p.stopping {
+			w.stop(p)
+		}
 		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
 		case p.exited.Load():
 			w.note(audit.Event{Kind: audit.Stopped, Process: p.id})
@@ -58,7 +61,9 @@ type simProc struct {
 	serving   sync.WaitGroup
 	late      *late
 	control   *control.Control
-	leaving   bool // its sessions have ended
+	leaving   bool        // its sessions have ended
+	frozen    time.Time   // until then nothing moves in it
+	over      atomic.Bool // it shares no partitions any more
 	exited    atomic.Bool
 }
 
@@ -68,6 +73,10 @@ func (w *simWorld) start() {
 	p.watch()
 	w.procs = append(w.procs, p)
 	w.note(audit.Event{Kind: audit.Started, Process: p.id})
+	if w.plan.partitions > 0 {
+		w.shares.changed = time.Now()
+		p.share()
+	}
 }
 
 func (w *simWorld) stop(p *simProc) {
@@ -83,6 +92,7 @@ func (w *simWorld) kill(p *simProc, why, token string) {
 }
 
 func (w *simWorld) remove(p *simProc) {
+	w.shares.changed = time.Now()
 	p.dead.Store(true)
 	for _, op := range w.waiting() {
 		if op.proc == p && w.unpark(op) {
@@ -117,9 +127,10 @@ func (p *simProc) leave() {
 
 // simSession is a session of the code under test, and its channel as the broker sees it.
 type simSession struct {
-	world *simWorld
-	proc  *simProc
-	id    int
+	world     *simWorld
+	proc      *simProc
+	id        int
+	partition int
 
 	deliveries chan amqp.Delivery
 	closing    chan *amqp.Error
@@ -136,25 +147,40 @@ type simSession struct {
 	zombie     time.Time // until when its process does not know that it is cut
 }
 
-func (w *simWorld) open(p *simProc) {
-	s := &simSession{world: w, proc: p, id: w.sessions + 1, unsettled: map[uint64]*simMessage{},
+// subscribe opens a channel with a consumer of the queue, or of a partition.
+func (w *simWorld) subscribe(p *simProc, partition int) (*simSession, *link) {
+	s := &simSession{world: w, proc: p, id: w.sessions + 1, partition: partition, unsettled: map[uint64]*simMessage{},
 		copies: map[uint64]string{}}
 	w.sessions++
 	s.deliveries = make(chan amqp.Delivery, w.plan.prefetch)
 	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
-	link := &link{channel: s, alive: s.alive, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
 	p.sessions = append(p.sessions, s)
 	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
-	c := Consumer{
-		Queue: "orders", Handler: s.handle, Counter: newSimLink(s), MaxRetries: w.plan.maxRetries,
+	return s, &link{channel: s, alive: s.alive, tag: "sim", deliveries: s.deliveries, closed: s.closing,
+		cancelled: s.cancel}
+}
+
+// consumer is the Consumer of every process.
+func (w *simWorld) consumer() Consumer {
+	return Consumer{
+		Queue: "orders", MaxRetries: w.plan.maxRetries,
 		MaxAge: w.plan.maxAge,
 		Retry:  w.plan.retry, Isolation: w.plan.isolation, Backoff: w.plan.delay,
 		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), Concurrency: w.plan.concurrency,
 		Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
 		Ordered: w.plan.ordered, HoldLanes: w.plan.hold || w.plan.whole, Lane: func(d amqp.Delivery) string {
+			if w.plan.astray {
+				return d.MessageId
+			}
 			return w.plan.lane(d.MessageId)
 		},
 	}
+}
+
+func (w *simWorld) open(p *simProc) {
+	s, link := w.subscribe(p, 0)
+	c := w.consumer()
+	c.Handler, c.Counter = s.handle, newSimLink(s)
 	if w.plan.whole {
 		c.Lane = nil
 	}
@@ -295,7 +321,7 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 			e.Outcome, e.AtMost = audit.Failed, n+1
 		}
 		w.note(e)
-		w.judge.end(d.MessageId, outcome)
+		w.judge.end(d.MessageId, outcome, s)
 		return true
 	}
 	op.drop = func() { outcome = audit.Failed }

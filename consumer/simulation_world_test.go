@@ -35,6 +35,7 @@ type simWorld struct {
 	sessions int            // opened so far
 	judge    laneJudge
 	operator simLaneOperator
+	shares   simShares
 
 	mu     sync.Mutex
 	parked []*simOp
@@ -127,7 +128,7 @@ func (w *simWorld) play() {
 		}
 	}
 	for n := 0; n < simMostSteps && !w.settled() && !w.runaway(); n++ {
-		if n == simFaultSteps || !w.calm && w.faults == 0 {
+		if n == simFaultSteps*(1+w.plan.partitions) || !w.calm && w.faults == 0 {
 			w.becalm()
 		}
 		w.step()
@@ -149,7 +150,7 @@ func (w *simWorld) runaway() bool {
 func (w *simWorld) settled() bool {
 	return len(w.broker.waiting) == 0 && !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool {
 		return !m.gone
-	}) && (!w.plan.hold || w.released())
+	}) && (!w.plan.hold || w.released()) && (w.plan.partitions == 0 || w.calm && w.isEven())
 }
 
 // end delivers what is late, stops every process, and waits for them to end as they should.
@@ -198,8 +199,11 @@ func (w *simWorld) step() {
 	time.Sleep(1 + time.Duration(w.rng.Int64N(int64(2*time.Millisecond))))
 	synctest.Wait()
 	w.reap()
+	w.judgeShares()
 	if w.faults > 0 && !w.calm && w.chance(8) {
-		w.fault()
+		if w.plan.partitions == 0 || w.chance(2) || !w.lie() {
+			w.fault()
+		}
 		return
 	}
 	if len(w.store.late) > 0 && w.chance(10) {
@@ -253,7 +257,8 @@ func (w *simWorld) idle() {
 func (w *simWorld) possible() []func() {
 	var out []func()
 	for _, op := range w.waiting() {
-		if op.ready == nil || op.ready() {
+		frozen := time.Now().Before(op.proc.frozen) && op.kind != "begin" // a handler that was called has begun
+		if !frozen && (op.ready == nil || op.ready()) {
 			out = append(out, func() { w.take(op) })
 		}
 	}
@@ -262,14 +267,14 @@ func (w *simWorld) possible() []func() {
 			continue
 		}
 		for _, s := range p.sessions {
-			if s.cut && !s.told && (w.ending || !time.Now().Before(s.zombie)) {
+			if s.cut && !s.told && !time.Now().Before(p.frozen) && (w.ending || !time.Now().Before(s.zombie)) {
 				out = append(out, func() { s.observe() })
 			}
 			if m := w.broker.next(s); m != nil {
 				out = append(out, func() { w.deliver(s, m) })
 			}
 		}
-		if !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers && p.mayConsume() {
+		if w.plan.partitions == 0 && !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers && p.mayConsume() {
 			out = append(out, func() { w.open(p) })
 		}
 	}
@@ -394,6 +399,7 @@ func (w *simWorld) becalm() {
 		return
 	}
 	w.calm, w.faults, w.toDo = true, 0, 0
+	w.truth()
 	w.tell("calm")
 	w.store.repair(w)
 	w.resume()

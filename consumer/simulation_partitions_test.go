@@ -1,0 +1,413 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+// newSharePlan is a plan of a queue whose partitions several processes share. The lane is the routing key.
+func newSharePlan(rng *rand.Rand) simPlan {
+	p := simPlan{
+		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, ordered: true,
+		partitions: 2 + rng.IntN(4), processes: 1 + rng.IntN(4), concurrency: 1 + rng.IntN(3), prefetch: 1 + rng.IntN(8),
+		faults: 4 + rng.IntN(24),
+	}
+	if rng.IntN(4) == 0 {
+		p.retry, p.prefetch, p.concurrency = RetryRequeue, 1, 1
+	}
+	if rng.IntN(3) == 0 {
+		p.sour = rng.IntN(40)
+	}
+	for n := range 8 + rng.IntN(24) {
+		m := simMessagePlan{id: fmt.Sprint("o", n), copies: 1, does: simBehaviours[0], lane: fmt.Sprint(rng.IntN(8))}
+		if rng.IntN(4) == 0 {
+			m.does = laneBehaviours[rng.IntN(len(laneBehaviours))]
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p
+}
+
+func (p *simPlan) partitionOf(lane string) int {
+	if p.partitions == 0 {
+		return 0
+	}
+	return int(lane[0]) % p.partitions
+}
+
+// share runs the sessions of a process on its partitions, as a session on the queue does.
+func (p *simProc) share() {
+	w := p.world
+	c := w.consumer()
+	c.Partitions, c.Counter = w.plan.partitions, &simDeals{Counter: counter.NewMemory(nil), proc: p}
+	c.Handler = func(context.Context, amqp.Delivery) error { return nil } // each session has its own
+	s := newSession(c.withDefaults(), "/", nil)
+	s.late = p.late
+	room := find[*partitionRoom](s.rooms)
+	s.consuming = func() {}
+	room.serve = p.servePartition
+	p.serving.Go(func() {
+		_, _ = room.around(p.ctx, &amqp.Connection{}, nil) // its ends are seen at the broker
+		p.over.Store(true)
+	})
+}
+
+// servePartition takes the place of partitionRoom.consume, which needs a broker.
+func (p *simProc) servePartition(ctx context.Context, _ *amqp.Connection, mine *session) (bool, error) {
+	defer mine.rooms.leave()
+	var partition int
+	if _, err := fmt.Sscanf(mine.source, "orders.%d", &partition); err != nil {
+		panic(err)
+	}
+	var s *simSession
+	var link *link
+	op := &simOp{proc: p, kind: "open", number: int64(partition)}
+	op.act = func() bool { s, link = p.world.subscribe(p, partition); return true }
+	op.drop = func() {}
+	p.world.park(op)
+	<-op.done
+	if s == nil {
+		return false, nil
+	}
+	mine.isolation, mine.Handler, mine.Counter = p.isolation, s.handle, newSimLink(s)
+	mine.route = nil
+	err := mine.serve(ctx, link)
+	s.ended.Store(true)
+	return false, err
+}
+
+// simShares is the dealer as the processes see it, with its lies, and the judge of their shares.
+type simShares struct {
+	deal    counter.Deal
+	earlier []counter.Deal
+	clock   time.Duration // of the store, beyond ours
+	lies    int           // so many of the next replies are wrong
+	late    []counter.DealRead
+	lied    int
+	reads   int
+	flawed  func(*counter.Deal, counter.DealRead, []int) []int // a planted fault; nil: none
+	changed time.Time                                          // the last time that a process began or ended, or the lies did
+	uneven  bool
+}
+
+// simDeals is the Counter of a process that reads the deal.
+type simDeals struct {
+	Counter
+	proc *simProc
+}
+
+func (d *simDeals) Deal(ctx context.Context, _, _ string, r counter.DealRead) (mine []int, err error) {
+	w := d.proc.world
+	op := &simOp{proc: d.proc, kind: "deal"}
+	op.act = func() bool { mine, err = w.serveDeal(r); return true }
+	op.drop = func() { err = errSimDown }
+	w.park(op)
+	select {
+	case <-op.done:
+		return mine, err
+	case <-ctx.Done():
+	}
+	time.Sleep(time.Duration(d.proc.id)) // no two at the same moment
+	if w.unpark(op) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.shares.late = append(w.shares.late, r)
+	}
+	return nil, errSimDown
+}
+
+// serveDeal replies to a read, or loses it, or lies.
+func (w *simWorld) serveDeal(r counter.DealRead) ([]int, error) {
+	d, fate := &w.shares, 0
+	d.reads++
+	if w.store.broken > 0 {
+		w.store.broken--
+		fate = 1 + w.rng.IntN(3)
+	} else if w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
+		fate = 1 + w.rng.IntN(3)
+	}
+	switch {
+	case w.store.down || fate == 1:
+		return nil, errSimDown
+	case fate == 2:
+		d.late = append(d.late, r)
+		return nil, errSimDown
+	}
+	mine, err := d.take(r)
+	switch {
+	case fate == 3: // the reply is lost
+		return nil, errSimDown
+	case d.lies > 0 && !r.Left:
+		d.lies--
+		d.lied++
+		mine = w.wrong(mine)
+	}
+	w.tell("%s reads the deal, consumes %v, left %v: %v", r.Consumer, r.Consumes, r.Left, mine)
+	return mine, err
+}
+
+// take has the dealer note a read.
+func (d *simShares) take(r counter.DealRead) ([]int, error) {
+	d.earlier = append(d.earlier, copyOf(d.deal))
+	mine, _, ok := d.deal.Deal(r, time.Now().Add(d.clock))
+	if !ok {
+		return nil, counter.ErrPartitions
+	}
+	if d.flawed != nil {
+		mine = d.flawed(&d.deal, r, mine)
+	}
+	return mine, nil
+}
+
+func copyOf(d counter.Deal) counter.Deal {
+	d.Members = slices.Clone(d.Members)
+	for i := range d.Members {
+		d.Members[i].Partitions = slices.Clone(d.Members[i].Partitions)
+	}
+	return d
+}
+
+// wrong is a reply that contradicts the deal: the share of another process, an earlier one, all, none or any.
+func (w *simWorld) wrong(mine []int) (out []int) {
+	d := &w.shares
+	from := d.deal
+	if w.chance(2) {
+		from = d.earlier[w.rng.IntN(len(d.earlier))]
+	}
+	switch w.rng.IntN(4) {
+	case 0:
+		return nil
+	case 1:
+		if len(from.Members) > 0 {
+			return slices.Clone(from.Members[w.rng.IntN(len(from.Members))].Partitions)
+		}
+		return mine
+	}
+	for i := range w.plan.partitions {
+		if w.chance(2) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// lie lets the dealer go wrong, or freezes a process. It reports whether it did.
+func (w *simWorld) lie() bool {
+	w.faults--
+	d := &w.shares
+	switch w.rng.IntN(8) {
+	case 0, 1:
+		d.lies += 1 + w.rng.IntN(12)
+		w.tell("the next %d deals are wrong", d.lies)
+	case 2:
+		d.deal = counter.Deal{}
+		w.tell("the deal is lost")
+	case 3:
+		if len(d.earlier) > 0 {
+			d.deal = copyOf(d.earlier[w.rng.IntN(len(d.earlier))])
+			w.tell("the deal is an earlier one")
+		}
+	case 4:
+		step := time.Duration(w.rng.Int64N(int64(time.Hour)))
+		if d.clock -= step; w.chance(3) {
+			d.clock += 2 * step
+		}
+		w.tell("the store's clock is off by %v", d.clock)
+	case 5:
+		if n := len(d.late); n > 0 {
+			_, _ = d.take(d.late[w.rng.IntN(n)])
+			w.tell("a read arrives late")
+		}
+	default:
+		p, _ := w.victim()
+		if p == nil {
+			w.faults++
+			return false
+		}
+		p.frozen = time.Now().Add(time.Duration(w.rng.Int64N(int64(40 * time.Second))))
+		w.tell("process %d freezes until %v", p.id, p.frozen)
+		if w.chance(2) { // the broker misses its heartbeats
+			for _, s := range p.sessions {
+				if !s.cut && !s.closed {
+					w.cut(s)
+				}
+			}
+		}
+	}
+	return true
+}
+
+// truth ends the lies.
+func (w *simWorld) truth() {
+	d := &w.shares
+	d.lies, d.late, d.changed = 0, nil, time.Now()
+	for _, p := range w.procs {
+		p.frozen = time.Time{}
+		for _, s := range p.sessions {
+			if w.plan.partitions > 0 {
+				s.zombie = time.Time{}
+			}
+		}
+	}
+}
+
+// isEven reports whether each partition is consumed, and the numbers of partitions of any two processes differ by one
+// at most. It asks the broker, not the dealer.
+func (w *simWorld) isEven() bool {
+	numbers := map[*simProc]int{}
+	for _, p := range w.procs {
+		if !p.dead.Load() && !p.stopping {
+			numbers[p] = 0
+		}
+	}
+	if len(numbers) < w.plan.processes {
+		return false
+	}
+	for i := range w.plan.partitions {
+		s := w.active(i)
+		if s == nil {
+			return false
+		}
+		numbers[s.proc]++
+	}
+	least, most := w.plan.partitions, 0
+	for _, n := range numbers {
+		least, most = min(least, n), max(most, n)
+	}
+	return most-least <= 1
+}
+
+// evenWithin is the time that is promised after the last change, while the store replies.
+const evenWithin = 10 * time.Second
+
+func (w *simWorld) judgeShares() {
+	d := &w.shares
+	if w.plan.partitions == 0 || !w.calm || w.ending || d.uneven {
+		return
+	}
+	if !w.isEven() && time.Since(d.changed) > evenWithin {
+		d.uneven = true
+		w.judge.broken = append(w.judge.broken, fmt.Sprintf("the shares are not even %v after the last change: %+v",
+			time.Since(d.changed), d.deal.Members))
+	}
+}
+
+func simulateShares(t *testing.T, seed uint64, plant func(*simWorld)) *simWorld {
+	t.Helper()
+	var w *simWorld
+	synctest.Test(t, func(*testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		plan := newSharePlan(rng)
+		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
+			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
+		w.faults, w.store.sour = plan.faults, plan.sour
+		plant(w)
+		w.play()
+		w.judge.finish(w)
+		if report := audit.Check(w.history); len(report.Broken()) > 0 {
+			w.judge.broken = append(w.judge.broken, report.Broken()...)
+		}
+	})
+	return w
+}
+
+// TestSimulationPartitions plays schedules in which processes share the partitions of a queue while deals lie, are
+// late, lost or old, the store forgets and its clock is set back, and processes freeze. No message begins before the
+// one ahead of it is done, no two attempts at a key run at once, nothing is stuck, and the shares are even 10 s after
+// the last fault.
+func TestSimulationPartitions(t *testing.T) {
+	repeatable(t)
+	from, n := *simFrom, *simN
+	if *simSeed != 0 {
+		from, n = *simSeed, 1
+	}
+	broken, begun, lied, reads := 0, 0, 0, 0
+	for seed := from; seed < from+n && broken < 5; seed++ {
+		w := simulateShares(t, seed, func(*simWorld) {})
+		if seed < from+20 && !raceDetector { // a seed always gives the same schedule
+			repeated := simulateShares(t, seed, func(*simWorld) {})
+			if once, again := audit.Story(w.history), audit.Story(repeated.history); once != again {
+				t.Fatalf("seed %d gave\n%s\nand then\n%s", seed, once, again)
+			}
+		}
+		lied, reads = lied+w.shares.lied, reads+w.shares.reads
+		for _, runs := range w.runs {
+			begun += runs
+		}
+		if len(w.judge.broken) > 0 {
+			broken++
+			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
+		}
+		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
+			t.Logf("seed %d (repeat it with -run '^TestSimulationPartitions$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
+				audit.Story(w.history))
+		}
+	}
+	t.Logf("%d schedules: %d attempts, %d reads of the deal, %d of them with a wrong reply", n, begun, reads, lied)
+	if n > 100 && lied == 0 {
+		t.Error("no deal lied")
+	}
+}
+
+// TestSimulationPartitionsFindsFaults plants faults in the dealer, the follower and the lanes.
+func TestSimulationPartitionsFindsFaults(t *testing.T) {
+	repeatable(t)
+	const n, uneven, early = 20, "the shares are not even", "was handled"
+	for name, tt := range map[string]struct {
+		plant func(*simWorld)
+		want  string
+	}{
+		"the dealer forgets a partition": {dealing(func(_ *counter.Deal, _ counter.DealRead, mine []int) []int {
+			return slices.DeleteFunc(mine, func(p int) bool { return p == 0 })
+		}), uneven},
+		"no process expires": {dealing(func(d *counter.Deal, _ counter.DealRead, mine []int) []int {
+			for i := range d.Members {
+				d.Members[i].Read = d.Read.Add(time.Hour)
+			}
+			return mine
+		}), uneven},
+		"every process gets all partitions": {dealing(func(d *counter.Deal, _ counter.DealRead, _ []int) (all []int) {
+			for i := range d.Partitions {
+				all = append(all, i)
+			}
+			return all
+		}), uneven},
+		"the follower keeps its first share": {func(w *simWorld) {
+			first := map[string][]int{}
+			dealing(func(_ *counter.Deal, r counter.DealRead, mine []int) []int {
+				if _, known := first[r.Token]; !known {
+					first[r.Token] = mine
+				}
+				return first[r.Token]
+			})(w)
+		}, uneven},
+		"messages of a key have several lanes": {func(w *simWorld) { w.plan.astray = true }, early},
+	} {
+		found, seeds := 0, []uint64{}
+		for seed := uint64(1); seed <= n; seed++ {
+			broken := strings.Join(simulateShares(t, seed, tt.plant).judge.broken, "\n")
+			if strings.Contains(broken, tt.want) {
+				found, seeds = found+1, append(seeds, seed)
+			}
+		}
+		t.Logf("%s: found in %d of %d schedules, seeds %v", name, found, n, seeds)
+		if found < 3 {
+			t.Errorf("%s: found in %d of %d schedules, want 3 at least", name, found, n)
+		}
+	}
+}
+
+func dealing(flawed func(*counter.Deal, counter.DealRead, []int) []int) func(*simWorld) {
+	return func(w *simWorld) { w.shares.flawed = flawed }
+}
