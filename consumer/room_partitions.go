@@ -98,8 +98,8 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	for err == nil && ctx.Err() == nil {
 		mine, known, changed := r.follower.Current()
 		r.tell(known && len(mine) == 0)
-		for p, stop := range running {
-			if !slices.Contains(mine, p) {
+		for p := range r.s.Partitions {
+			if stop := running[p]; stop != nil && !slices.Contains(mine, p) {
 				stop()
 			}
 		}

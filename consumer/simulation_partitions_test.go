@@ -109,6 +109,7 @@ type simDeals struct {
 
 func (d *simDeals) Deal(ctx context.Context, _, _ string, r counter.DealRead) (mine []int, err error) {
 	w := d.proc.world
+	r.Token = fmt.Sprintf("p%04d", d.proc.id) // the dealer's choice depends on the order of the tokens
 	op := &simOp{proc: d.proc, kind: "deal"}
 	op.act = func() bool { mine, err = w.serveDeal(r); return true }
 	op.drop = func() { err = errSimDown }
