@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,10 +20,7 @@ import (
 // The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrWaitedTooLong,
 // or ErrSettlement.
 func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (Outcome, error) {
-	err := c.validateFields()
-	if err == nil {
-		err = c.refuseOrder()
-	}
+	err := cmp.Or(c.complete(), c.refuseOrder(), c.Validate())
 	if err == nil && d.Acknowledger == nil {
 		err = fmt.Errorf("consumer: queue %q: the delivery has no Acknowledger: a channel's has, and in tests a type with "+
 			"Ack, Nack and Reject", c.Queue)

@@ -102,13 +102,14 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 		return fmt.Errorf("consumer: queue %q: the connection recovers by itself (amqp.Config.Recovery), so that a late ack "+
 			"would settle another message: leave Recovery nil, Run redials", c.Queue)
 	}
-	if err := c.validateFields(); err != nil {
+	if err := c.complete(); err != nil {
 		return err
 	}
-	return c.validateOrder()
+	return c.Validate()
 }
 
-func (c *Consumer) validateFields() error {
+// complete refuses a consumer without what it cannot do without, and a store that forgets too soon.
+func (c *Consumer) complete() error {
 	switch {
 	case c.Queue == "":
 		return fmt.Errorf("consumer: %w", setting.New("Queue", "", "the name of the queue to consume"))
@@ -116,6 +117,17 @@ func (c *Consumer) validateFields() error {
 		return fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
 	case isNil(c.Counter):
 		return refused(c.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
+	}
+	return c.checkTTL()
+}
+
+// Validate returns a *FieldError for a setting that every session would refuse. It asks neither broker nor store, and
+// passes over a Queue, a Handler and a Counter that are missing. So a program can refuse its own settings early.
+func (c *Consumer) Validate() error {
+	c = featureDefaults(c)
+	requeue := c.Ordered && c.Retry == RetryRequeue
+	handler, held := cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2
+	switch {
 	case c.MaxRetries > maxMaxRetries:
 		return refused(c.Queue, "MaxRetries", c.MaxRetries, fmt.Sprintf("at most %d", maxMaxRetries))
 	case c.MaxAge < 0:
@@ -130,22 +142,9 @@ func (c *Consumer) validateFields() error {
 		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
 	case c.Prefetch < 0 || c.Prefetch > 65535:
 		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
-	}
-	if err := c.checkTTL(); err != nil {
-		return err
-	}
-	handler, held := cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2
-	if handler > held {
+	case handler > held:
 		return refused(c.Queue, "HandlerTimeout", handler, fmt.Sprintf("at most %v, half the consumer timeout", held))
-	}
-	return nil
-}
-
-// validateOrder refuses settings that would break the order.
-func (c *Consumer) validateOrder() error {
-	requeue := c.Ordered && c.Retry == RetryRequeue
-	switch {
-	case c.Lane != nil && !c.Ordered:
+	case c.Lane != nil && !c.Ordered && c.Partitions == 0:
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
 	case c.HoldLanes && !c.Ordered:
 		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")

@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -91,13 +92,10 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	defer store.Close()
-	q, err := newQueues(o.Flags)
-	if err != nil {
-		return err
-	}
-	q.Names, q.Store = o.queues, store.Admin()
-	need := q.API
-	if need.Management == "" {
+	q := queuesOf(b, store)
+	q.Names = o.queues
+	need := inspect.Need{Management: o.ManagementURL}
+	if need.Management == "" { // else the broker may be away
 		err = b.With(ctx, func(conn *amqp.Connection) error {
 			need, _ = b.Management(ctx, conn, need) // without it the queues are named
 			return nil

@@ -11,9 +11,9 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -23,16 +23,13 @@ type consume struct {
 	cli.Streams
 	connect.Flags
 
-	maxRetries, concurrency, prefetch, breaker int
-	ordered, allowDrop, verbose, json          bool
-	holdLanes                                  bool
-	laneHeader, backoff, retry, isolation      string
-	healthAddr                                 string // empty: no probes
-	http, httpCA, httpCert, httpKey, httpToken string // http empty: a command handles the messages
-	handlerTimeout, drainTimeout               time.Duration
-	consumerTimeout, exitWhenIdle, maxAge      time.Duration
-	delayAbove, patience                       time.Duration
-	partitions                                 int
+	set          consumer.Consumer // by the flags: a zero means none, not the default
+	push         push.Options      // without a URL a command handles the messages
+	exitWhenIdle time.Duration
+
+	laneHeader, backoff, retry, isolation string
+	healthAddr                            string // empty: no probes
+	verbose, json                         bool
 }
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -106,61 +103,61 @@ func consumeArgs(cmd *cobra.Command, args []string) error {
 
 func (o *consume) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.http, "http", "",
+	f.StringVar(&o.push.URL, "http", "",
 		"post each message to this `URL` instead of running a command; http[s]://user:password@host:port/path")
-	f.StringVar(&o.httpToken, "http-token-file", "",
+	f.StringVar(&o.push.TokenFile, "http-token-file", "",
 		"with --http: send the bearer token in this `FILE`, which is read for each message")
-	f.StringVar(&o.httpCA, "http-ca", "", "with --http: trust the authorities in this `FILE` (PEM), not those of "+
+	f.StringVar(&o.push.CA, "http-ca", "", "with --http: trust the authorities in this `FILE` (PEM), not those of "+
 		"the system")
-	f.StringVar(&o.httpCert, "http-cert", "", "with --http: the client's certificate, in a `FILE` (PEM)")
-	f.StringVar(&o.httpKey, "http-key", "", "with --http: the key of --http-cert, in a `FILE` (PEM)")
+	f.StringVar(&o.push.Cert, "http-cert", "", "with --http: the client's certificate, in a `FILE` (PEM)")
+	f.StringVar(&o.push.Key, "http-key", "", "with --http: the key of --http-cert, in a `FILE` (PEM)")
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
 	o.AddManagement(cmd)
-	f.IntVar(&o.maxRetries, "max-retries", consumer.DefaultMaxRetries,
+	f.IntVar(&o.set.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
 		"retry a message `N` times after its first failure, then dead-letter it")
-	cli.Age(f, &o.maxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
+	cli.Age(f, &o.set.MaxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
 		"attempt, whatever its count; --max-retries applies too, whichever comes first: to retry for 36h, raise it (1000 "+
 		"at most); 0: no limit")
-	f.IntVar(&o.breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with no "+
+	f.IntVar(&o.set.Breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with no "+
 		"success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good value, "+
 		"2 to 100; 0: count every failure")
-	f.DurationVar(&o.patience, "patience", 0, "with --breaker: the last attempt at a message does not count without a "+
+	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: the last attempt at a message does not count without a "+
 		"success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
-	f.IntVar(&o.concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
-	f.IntVar(&o.prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
+	f.IntVar(&o.set.Concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
+	f.IntVar(&o.set.Prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")
-	f.BoolVar(&o.ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
+	f.BoolVar(&o.set.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
 		"single-active-consumer queue")
-	f.IntVar(&o.partitions, "partitions", 0, "with --ordered: QUEUE has `N` partitions (declare --partitions), which the "+
+	f.IntVar(&o.set.Partitions, "partitions", 0, "with --ordered: QUEUE has `N` partitions (declare --partitions), which the "+
 		"consumers share; messages of one routing key are a lane, and keep their order")
 	f.StringVar(&o.laneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
 		"are one lane, and keep their order; up to --concurrency lanes run at once")
-	f.BoolVar(&o.holdLanes, "hold-lanes", false, "with --lane-header or --partitions: dead-letter the later messages "+
+	f.BoolVar(&o.set.HoldLanes, "hold-lanes", false, "with --lane-header or --partitions: dead-letter the later messages "+
 		"of a lane too, without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With "+
 		"--ordered alone: pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
 	f.StringVar(&o.backoff, "backoff", defaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
 			"second, less a random part of up to half")
-	f.DurationVar(&o.delayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
+	f.DurationVar(&o.set.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
 		"the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
 	f.StringVar(&o.retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
 		"the default) or in-place (this process keeps it; the default with --ordered)")
 	f.StringVar(&o.isolation, "isolation", "suspects",
 		"run messages isolated that may have killed a consumer: `WHICH` is suspects or off")
-	f.DurationVar(&o.handlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout,
+	f.DurationVar(&o.set.HandlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout,
 		"end a command or request after this `TIME` and count a failure; 0: never")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
+	f.DurationVar(&o.set.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
 		"let commands and requests finish for this `TIME` once stopped; 0: not at all")
-	f.DurationVar(&o.consumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
+	f.DurationVar(&o.set.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
 		"the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
 		"exit 0 once the queue is empty and nothing was to do for this `TIME`, also no wait for a retry; a paused queue "+
 			"is not left; 0: never")
 	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
-	f.BoolVar(&o.allowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
+	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
 	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "breaker",
@@ -177,20 +174,10 @@ var (
 	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
 )
 
-// settings returns the consumer that the flags describe. A zero flag means none; a zero field means its default.
+// settings returns the consumer that the flags describe.
 func (o *consume) settings(queue string) (consumer.Consumer, error) {
-	c := consumer.Consumer{
-		Queue: queue, Concurrency: o.concurrency, Prefetch: o.prefetch, MaxRetries: o.maxRetries, MaxAge: o.maxAge,
-		Retry: retryModes[o.retry], Isolation: isolations[o.isolation],
-		HandlerTimeout: o.handlerTimeout, DrainTimeout: o.drainTimeout,
-		ConsumerTimeout: o.consumerTimeout, Check: consumer.Check{AllowDrop: o.allowDrop},
-		Ordered: o.ordered, HoldLanes: o.holdLanes, Partitions: o.partitions, DelayAbove: o.delayAbove,
-		Breaker: o.breaker, Patience: o.patience,
-	}
-	var err error
-	if c.Check.Management, err = o.Management(); err != nil {
-		return c, err
-	}
+	c := o.set
+	c.Queue, c.Retry, c.Isolation = queue, retryModes[o.retry], isolations[o.isolation]
 	if c.Ordered && o.retry == "" {
 		c.Retry = consumer.RetryInPlace
 	}
@@ -198,17 +185,29 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.laneHeader) }
 	}
 	wait, err := parseBackoff(o.backoff)
-	if err != nil {
-		return c, cli.Misusef("--backoff: %w", err)
-	}
 	c.Backoff = wait.Wait
-	if err := o.refuse(c); err != nil {
-		return c, err
+	switch {
+	case err != nil:
+		return c, cli.Misusef("--backoff: %w", err)
+	case c.Retry == 0:
+		return c, cli.Refused("retry", o.retry, "requeue or in-place")
+	case c.Isolation == 0:
+		return c, cli.Refused("isolation", o.isolation, "suspects or off")
+	case c.MaxRetries < 0:
+		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+	case c.Concurrency < 1:
+		return c, cli.Refused("concurrency", c.Concurrency, "1 to 65535")
+	case c.HandlerTimeout < 0:
+		return c, cli.Refused("handler-timeout", c.HandlerTimeout, "0 or more")
+	case c.DrainTimeout < 0:
+		return c, cli.Refused("drain-timeout", c.DrainTimeout, "0 or more")
+	case o.exitWhenIdle < 0:
+		return c, cli.Refused("exit-when-idle", o.exitWhenIdle, "0 or more")
 	}
 	c.MaxRetries = orNone(c.MaxRetries)
 	c.HandlerTimeout = orNone(c.HandlerTimeout)
 	c.DrainTimeout = orNone(c.DrainTimeout)
-	return c, nil
+	return c, c.Validate()
 }
 
 // laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty
@@ -232,63 +231,6 @@ func orNone[N ~int | ~int64](n N) N {
 		return -1
 	}
 	return n
-}
-
-func (o *consume) refuse(k consumer.Consumer) error {
-	switch {
-	case o.exitWhenIdle < 0:
-		return cli.Refused("exit-when-idle", o.exitWhenIdle, "0 or more")
-	case k.Retry == 0:
-		return cli.Refused("retry", o.retry, "requeue or in-place")
-	case k.Isolation == 0:
-		return cli.Refused("isolation", o.isolation, "suspects or off")
-	case k.MaxRetries < 0 || k.MaxRetries > mostRetries:
-		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
-	case k.MaxAge < 0:
-		return cli.Refused("max-age", k.MaxAge, "0 or more")
-	case k.Breaker < 0 || k.Breaker == 1 || k.Breaker > counter.MaxBreaker:
-		return cli.Refused("breaker", k.Breaker, fmt.Sprintf("2 to %d, or 0 for none", counter.MaxBreaker))
-	case k.Patience < 0:
-		return cli.Refused("patience", k.Patience, "0 or more")
-	case k.Patience > 0 && k.Breaker == 0:
-		return cli.Misusef("--patience needs --breaker")
-	case k.Concurrency < 1 || k.Concurrency > 65535:
-		return cli.Refused("concurrency", k.Concurrency, "1 to 65535")
-	case k.Prefetch < 0 || k.Prefetch > 65535:
-		return cli.Refused("prefetch", k.Prefetch, "1 to 65535, or 0 for the default")
-	case k.HandlerTimeout < 0:
-		return cli.Refused("handler-timeout", k.HandlerTimeout, "0 or more")
-	case k.DrainTimeout < 0:
-		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
-	case k.Partitions != 0 && (k.Partitions < broker.FewestPartitions || k.Partitions > broker.MostPartitions):
-		return cli.Refused("partitions", k.Partitions, fmt.Sprintf("the number that QUEUE was declared with, %d to %d",
-			broker.FewestPartitions, broker.MostPartitions))
-	case k.Partitions > 0 && !k.Ordered:
-		return cli.Misusef("--partitions needs --ordered")
-	case k.Lane != nil && !k.Ordered:
-		return cli.Misusef("--lane-header needs --ordered")
-	case k.HoldLanes && !k.Ordered:
-		return cli.Misusef("--hold-lanes needs --ordered")
-	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
-		return cli.Refused("retry", o.retry, "in-place with --lane-header, because a requeued message would stop all lanes")
-	case k.Ordered && k.Lane == nil && k.Concurrency > 1 && (k.Partitions == 0 || k.Retry == consumer.RetryRequeue):
-		return cli.Refused("concurrency", k.Concurrency,
-			"1 with --ordered, unless --lane-header names lanes that run side by side")
-	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
-		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
-	case k.ConsumerTimeout < time.Minute:
-		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
-	case k.DelayAbove > 0 && k.Ordered:
-		return cli.Misusef("--delay-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
-	case k.DelayAbove > 0 && (k.DelayAbove < consumer.DefaultDelayAbove || k.DelayAbove > max(k.ConsumerTimeout/2,
-		consumer.DefaultDelayAbove)):
-		return cli.Refused("delay-above", k.DelayAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative",
-			consumer.DefaultDelayAbove))
-	case k.HandlerTimeout > k.ConsumerTimeout/2:
-		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout",
-			k.ConsumerTimeout/2))
-	}
-	return nil
 }
 
 // run consumes a queue with a command, or an endpoint, as the handler.
@@ -316,7 +258,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		return err
 	}
 	settings.Counter = store
-	need, err := o.FindManagement(ctx, b, conn, inspect.Need{})
+	need, err := b.Management(ctx, conn, inspect.Need{})
 	if errors.Is(err, broker.ErrDenied) { // else it is silent: most consumers do without, and the check warns
 		fmt.Fprintf(o.Err, withoutManagement, term.Printable(err.Error(), ""))
 	}
@@ -340,13 +282,13 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		defer stop()
 		w.consumer.Consuming = probes.consuming.Store
 	}
-	return o.NoQueue(ctx, b, queue, o.unlessPartitioned(ctx, b, queue, w.run(ctx, o.Now)))
+	return b.NoQueue(ctx, queue, o.unlessPartitioned(ctx, b, queue, w.run(ctx, o.Now)))
 }
 
 // unlessPartitioned replaces the error for a queue that does not exist if it has partitions. It returns any other error
 // as it is.
 func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queue string, err error) error {
-	if o.partitions > 0 || !errors.Is(err, broker.ErrNotFound) {
+	if o.set.Partitions > 0 || !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
 	n := 0

@@ -56,11 +56,8 @@ func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
 
 // openStore is open without asking the broker.
 func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
-	b, err := c.BrokerOfVHost()
+	b, err := c.Broker()
 	if err != nil {
-		return nil, err
-	}
-	if _, err := c.Management(); err != nil {
 		return nil, err
 	}
 	named := c.deadLetterQueue
@@ -79,10 +76,9 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 
 // judge asks the broker.
 func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
-	need := inspect.Need{Queue: q.queue, Management: c.ManagementURL}
-	err := q.judge(ctx, c.Err, need, c.deadLetterQueue != "", c.force)
+	err := q.judge(ctx, c.Err, c.deadLetterQueue != "", c.force)
 	if errors.Is(err, errNoSource) {
-		return c.NoQueue(ctx, q.broker, q.queue, err)
+		return q.broker.NoQueue(ctx, q.queue, err)
 	}
 	return err
 }
@@ -103,9 +99,9 @@ func (q *dlq) close() {
 
 // judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its
 // usual address: the API reports more than AMQP, and needs no permission on the queue.
-func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
+func (q *dlq) judge(ctx context.Context, stderr io.Writer, named, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
-		need, tried := q.findManagement(ctx, conn, need)
+		need, tried := q.broker.Management(ctx, conn, inspect.Need{Queue: q.queue})
 		at, err := q.find(ctx, conn, need, named)
 		if err != nil {
 			return err
@@ -139,19 +135,6 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 	})
 }
 
-// findManagement adds the management API's usual address, unless one is given; tried says why it cannot be used.
-func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) (_ inspect.Need,
-	tried string) {
-	if need.Management != "" {
-		return need, ""
-	}
-	need, err := q.broker.Management(ctx, conn, need)
-	if err != nil {
-		tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
-	}
-	return need, tried
-}
-
 // find finds the dead-letter queue's name, unless it is named, and checks it.
 func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (ops.DeadLetterQueue,
 	error) {
@@ -181,11 +164,11 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 	return fmt.Errorf("%w; %s", err, at.Guess(q.queue))
 }
 
-// explain adds the management API that did not answer to the reason; force allows everything.
-func (q *dlq) explain(tried string, force bool) {
+// explain adds to the reason why the management API did not answer, if it was tried; force allows everything.
+func (q *dlq) explain(tried error, force bool) {
 	h := &q.dead.Handling
-	if !h.Hold {
-		h.Why += tried
+	if !h.Hold && tried != nil {
+		h.Why += "; the management API was tried at its usual address (--management-url names another): " + tried.Error()
 	}
 	if force {
 		h.Take, h.Hold = true, true

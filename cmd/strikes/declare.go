@@ -149,9 +149,6 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Management(); err != nil {
-		return err
-	}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		if d.repartition {
 			return d.change(ctx, b, conn, spec)
@@ -200,14 +197,14 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 		return cli.Misusef("queue %s is paused, and its processes would go on with the former number: stop them first, or, "+
 			"if they were killed, wait a minute", term.Shown(spec.Queue))
 	}
-	need := inspect.Need{Management: d.ManagementURL}
-	if gone := partitions[min(spec.Partitions, n):]; len(gone) > 0 && need.Management == "" {
+	gone, need := partitions[min(spec.Partitions, n):], inspect.Need{}
+	if len(gone) > 0 {
 		if need, err = b.Management(ctx, conn, need); err != nil {
 			return cli.Misusef("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
 				"whether they have rejected messages: %w", term.Shown(spec.Queue), err)
 		}
 	}
-	for _, need.Queue = range partitions[min(spec.Partitions, n):] {
+	for _, need.Queue = range gone {
 		load, err := doctor.Measure(ctx, conn, need)
 		if load.DeadLettering > 0 {
 			return cli.Misusef("partition %s would be deleted, and %s of it wait for the dead-letter route; strikes doctor %s "+

@@ -116,7 +116,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	p := &reports{out: c.Out, json: c.json}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, err := c.FindManagement(ctx, b, conn, need)
+		need, err := b.Management(ctx, conn, need)
 		if err != nil {
 			fmt.Fprintf(c.Err, withoutManagement, term.Printable(err.Error(), ""))
 		}
@@ -163,17 +163,13 @@ func (c *examination) checkFix(queues int) error {
 }
 
 func (c *examination) need() (inspect.Need, error) {
-	api, err := c.Management()
-	if err != nil {
-		return inspect.Need{}, err
-	}
 	wait, err := parseBackoff(c.backoff)
 	if err != nil {
 		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
 	}
 	need := inspect.Need{
 		MaxRetries: c.maxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
-		Ordered: c.ordered, AllowDrop: c.allowDrop, Management: api,
+		Ordered: c.ordered, AllowDrop: c.allowDrop,
 	}
 	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
 		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))

@@ -54,17 +54,17 @@ queues; without it, name them with --queue.`,
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) (err error) {
-	q, err := newQueues(o.Flags)
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
-	q.Names = o.queues
 	store, err := o.StoreUnasked()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	q.Store = store.Admin()
+	q := queuesOf(b, store)
+	q.Names = o.queues
 	cache := &ops.Cache{Queues: q, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()

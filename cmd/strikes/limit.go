@@ -175,18 +175,15 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 	if c.unchecked {
 		return nil
 	}
-	b, err := c.BrokerOfVHost()
+	b, err := c.Broker()
 	if err != nil {
 		return fmt.Errorf("%w (--unchecked skips this check)", err)
 	}
-	if _, err := c.Management(); err != nil {
-		return err
-	}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, _ := c.FindManagement(ctx, b, conn, inspect.Need{Queue: queue, MaxRetries: c.maxRetries})
+		need, _ := b.Management(ctx, conn, inspect.Need{Queue: queue, MaxRetries: c.maxRetries})
 		return c.checkDeliveryLimit(ctx, conn, need)
 	})
-	err = c.NoQueue(ctx, b, queue, err)
+	err = b.NoQueue(ctx, queue, err)
 	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
 		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
 	}

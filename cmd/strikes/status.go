@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -81,22 +81,35 @@ type statusOptions struct {
 }
 
 func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
-	l, err := newCollector(o, queue)
+	b, err := o.Broker()
 	if err != nil {
 		return err
+	}
+	switch err := broker.CheckName(o.deadLetterQueue); {
+	case err != nil && o.deadLetterQueue != "":
+		return cli.Misusef("--dead-letter-queue: %w", err)
+	case o.limit < 0:
+		return cli.Refused("limit", o.limit, "0 or more")
 	}
 	store, err := o.Store(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	l.Store = store.Admin()
-	defer l.Close()
-	s, err := l.Collect(ctx)
-	switch {
-	case err != nil:
-		return err
-	case o.json:
+	c := &ops.Collector{Queue: queue, VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management,
+		DeadLetterQueue: o.deadLetterQueue, Most: o.limit}
+	defer c.Close()
+	s, err := c.Collect(ctx)
+	if errors.As(err, new(*ops.LostError)) {
+		err = b.Explain(err)
+	}
+	if err != nil {
+		return ambiguous(b.NoQueue(ctx, queue, err))
+	}
+	for i := range s.Findings {
+		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
+	}
+	if o.json {
 		return jsonl.NewEncoder(a.Out).Encode(s)
 	}
 	rows := render.Status(s)
@@ -107,50 +120,9 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	return err
 }
 
-func newCollector(o statusOptions, queue string) (*collector, error) {
-	b, err := o.BrokerOfVHost()
-	if err != nil {
-		return nil, err
-	}
-	api, err := o.Management()
-	if err != nil {
-		return nil, err
-	}
-	l := &collector{broker: b, flags: &o.Flags, Collector: ops.Collector{
-		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
-		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
-	}}
-	switch err := broker.CheckName(l.DeadLetterQueue); {
-	case err != nil && l.DeadLetterQueue != "":
-		return nil, cli.Misusef("--dead-letter-queue: %w", err)
-	case l.Most < 0:
-		return nil, cli.Refused("limit", l.Most, "0 or more")
-	}
-	return l, nil
-}
-
-// collector collects a status, and says which broker is out of reach.
-type collector struct {
-	ops.Collector
-	broker *connect.Broker
-	flags  *connect.Flags
-}
-
-// Collect gives a lost connection its exit code.
-func (l *collector) Collect(ctx context.Context) (ops.Status, error) {
-	s, err := l.Collector.Collect(ctx)
-	if lost := (*ops.LostError)(nil); errors.As(err, &lost) {
-		err = l.broker.Explain(err)
-	}
-	for i := range s.Findings {
-		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
-	}
-	return s, ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
-}
-
 // statusAll prints a summary of every queue, the worst first.
 func (a *app) statusAll(ctx context.Context, o statusOptions) error {
-	q, err := newQueues(o.Flags)
+	b, err := o.Broker()
 	switch {
 	case err != nil:
 		return err
@@ -164,7 +136,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 		return err
 	}
 	defer store.Close()
-	q.Store = store.Admin()
+	q := queuesOf(b, store)
 	defer q.Close()
 	all, err := q.All(ctx)
 	switch {
@@ -180,15 +152,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	return render.Overview(a.Out, all, o.limit)
 }
 
-// newQueues returns the queues of the broker's virtual host, without their store.
-func newQueues(o connect.Flags) (*ops.Queues, error) {
-	b, err := o.BrokerOfVHost()
-	if err != nil {
-		return nil, err
-	}
-	api, err := o.Management()
-	if err != nil {
-		return nil, err
-	}
-	return &ops.Queues{VHost: b.VHost, Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management}, nil
+// queuesOf are the queues of the broker's virtual host.
+func queuesOf(b *connect.Broker, store *counter.Counter) *ops.Queues {
+	return &ops.Queues{VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management}
 }

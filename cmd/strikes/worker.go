@@ -122,11 +122,11 @@ type work struct {
 
 // work returns what the flags ask for, or why that cannot be.
 func (o *consume) work(queue string, command []string) (work, error) {
-	if o.http != "" {
+	if o.push.URL != "" {
 		return o.posts(queue)
 	}
-	for name, value := range map[string]string{"http-ca": o.httpCA, "http-cert": o.httpCert, "http-key": o.httpKey,
-		"http-token-file": o.httpToken} {
+	for name, value := range map[string]string{"http-ca": o.push.CA, "http-cert": o.push.Cert, "http-key": o.push.Key,
+		"http-token-file": o.push.TokenFile} {
 		if value != "" {
 			return work{}, cli.Misusef("--%s needs --http", name)
 		}
@@ -154,10 +154,8 @@ func (o *consume) work(queue string, command []string) (work, error) {
 }
 
 func (o *consume) posts(queue string) (work, error) {
-	e, err := push.New(push.Options{
-		URL: o.http, CA: o.httpCA, Cert: o.httpCert, Key: o.httpKey, TokenFile: o.httpToken, Queue: queue,
-		Connections: o.concurrency,
-	})
+	o.push.Queue, o.push.Connections = queue, o.set.Concurrency
+	e, err := push.New(o.push)
 	if err != nil {
 		return work{}, cli.Misuse(err)
 	}

@@ -31,7 +31,8 @@ type Broker struct {
 	URL   string
 	VHost string
 
-	name string // of the connections, as the broker lists them
+	name       string // of the connections, as the broker lists them
+	management string // URL of the management API; empty: it is looked for at its usual address
 }
 
 // NewBroker reads a URL. The connections have the name.

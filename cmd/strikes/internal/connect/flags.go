@@ -75,16 +75,24 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 	f.AddVHost(cmd)
 }
 
-// Broker is the broker that --amqp-url names. Its connections have the command's name.
-func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.CommandPath()) }
-
-// BrokerOfVHost is Broker for a command that asks it about queues: --vhost must be that of its URL.
-func (f *Flags) BrokerOfVHost() (*Broker, error) {
-	b, err := f.Broker()
-	if err == nil && f.VHost != "" && f.VHost != b.VHost {
-		err = cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", f.VHost, b.VHost)
+// Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
+// command's name. --vhost must be that of its URL: the broker is asked about queues.
+func (f *Flags) Broker() (*Broker, error) {
+	b, err := NewBroker(f.AMQPURL, f.cmd.CommandPath())
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	if f.VHost != "" && f.VHost != b.VHost {
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", f.VHost, b.VHost)
+	}
+	if b.management = f.ManagementURL; b.management != "" {
+		u, parameters, err := setting.ParseURL(b.management)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
+			return nil, cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed",
+				Want: "http[s]://user:password@host:15672"})
+		}
+	}
+	return b, nil
 }
 
 // StoreVHost is the virtual host of the records in the store. Without --vhost the URL of the broker names it.
@@ -114,19 +122,6 @@ func (f *Flags) StoreUnasked() (*counter.Counter, error) {
 // answers.
 func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, f.StoreURL, f.Prefix)
-}
-
-// Management returns the API's URL; empty if none was given.
-func (f *Flags) Management() (string, error) {
-	if f.ManagementURL == "" {
-		return "", nil
-	}
-	u, parameters, err := setting.ParseURL(f.ManagementURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed",
-			Want: "http[s]://user:password@host:15672"})
-	}
-	return f.ManagementURL, nil
 }
 
 // Changed reports whether the command line or the environment sets a flag.

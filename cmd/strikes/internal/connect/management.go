@@ -31,18 +31,12 @@ const guessTimeout = 3 * time.Second
 // guessing takes no proxy: the AMQP password goes to the broker's host and nowhere else.
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// FindManagement adds the management API to what is needed: the one that --management-url names, or the one at its
-// usual address. The error says why that cannot be used; AMQP shows less then.
-func (f *Flags) FindManagement(ctx context.Context, b *Broker, conn *amqp.Connection,
-	need inspect.Need) (inspect.Need, error) {
-	if need.Management = f.ManagementURL; need.Management != "" {
+// Management adds the management API to what is needed: the one that --management-url names, or the one at its usual
+// address if it answers. The error says why that cannot be used; AMQP shows less then.
+func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Need, error) {
+	if need.Management = b.management; need.Management != "" {
 		return need, nil
 	}
-	return b.Management(ctx, conn, need)
-}
-
-// Management adds the management API to what is needed, if it answers at its usual address.
-func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Need, error) {
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	with := need

@@ -22,7 +22,7 @@ func (noQueueError) Unwrap() error   { return broker.ErrNotFound }
 
 // NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose
 // names are similar if the management API lists them. It returns any other error as it is.
-func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error) error {
+func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 	if !errors.Is(err, broker.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
 	}
@@ -30,10 +30,7 @@ func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error)
 	_ = b.With(ctx, func(conn *amqp.Connection) error { // without an answer nothing is similar
 		ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 		defer cancel()
-		need := inspect.Need{Management: f.ManagementURL}
-		if need.Management == "" {
-			need, _ = b.Management(ctx, conn, need)
-		}
+		need, _ := b.Management(ctx, conn, inspect.Need{})
 		like = doctor.DidYouMean(ctx, conn, need, queue)
 		return nil
 	})
@@ -51,7 +48,7 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 // Partitions is RefuseMissing, and returns the number of partitions.
 func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, err error) {
 	b, err := f.Broker()
-	if err != nil || f.VHost != "" && f.VHost != b.VHost {
+	if err != nil {
 		return 0, nil //nolint:nilerr // it cannot be asked
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
@@ -68,5 +65,5 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, e
 	if found != broker.No {
 		return partitions, nil
 	}
-	return 0, f.NoQueue(ctx, b, queue, broker.ErrNotFound)
+	return 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
 }
