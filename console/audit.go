@@ -63,18 +63,16 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 }
 
 // auditFile sends the audit log as one JSON object a line, the newest first.
-func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) {
+func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) error {
 	queue, err := queueOf(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, "", auditAll)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape("audit-"+queue+".ndjson"))
@@ -86,7 +84,8 @@ func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) {
 			"reason":  e.Reason, "result": e.Result, "count": e.Count,
 		})
 		if err != nil {
-			return // the browser is gone
+			return nil // the browser is gone
 		}
 	}
+	return nil
 }

@@ -111,16 +111,15 @@ func (v changeView) Do() string {
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // askChange shows what is so now, and asks for the reason.
-func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
+func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 	all, err := changesOf(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
-	c.showChange(w, r, http.StatusOK, changeView{change: all[0], All: all})
+	return c.showChange(w, r, http.StatusOK, changeView{change: all[0], All: all})
 }
 
-func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) {
+func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	v.Action = "change?" + r.URL.Query().Encode()
@@ -135,8 +134,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v
 		now, err := ch.Describe(ctx, c.records(ch.Queue), ch.ID)
 		switch {
 		case err != nil && len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
-			c.fail(w, r, err)
-			return
+			return err
 		case err != nil:
 			now = err.Error()
 		}
@@ -147,6 +145,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v
 	}
 	p.View = v
 	c.render(w, r, code, p)
+	return nil
 }
 
 // subject is what one change is about.
@@ -174,11 +173,10 @@ func (v changeView) Back() string {
 }
 
 // makeChange makes the changes one after the other, and responds with the changes that took effect.
-func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
+func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	all, err := changesOf(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	v := changeView{change: all[0], All: all}
 	res := result{OK: true}
@@ -186,8 +184,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	for i, ch := range all {
 		if v.Wrong = ch.check(); v.Wrong != "" {
-			c.showChange(w, r, http.StatusUnprocessableEntity, v)
-			return
+			return c.showChange(w, r, http.StatusUnprocessableEntity, v)
 		}
 		q := c.records(ch.Queue)
 		var unwritten error
@@ -197,8 +194,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
 			v.Refuse = err.Error()
-			c.showChange(w, r, http.StatusConflict, v)
-			return
+			return c.showChange(w, r, http.StatusConflict, v)
 		case err != nil:
 			res.OK = false
 			text = fmt.Sprintf("%s failed: %s.", ch.Verb, shown(err.Error()))
@@ -216,6 +212,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	values, _ := url.ParseQuery(query)
 	values.Set("result", c.results.put(res))
 	goTo(w, back+"?"+values.Encode())
+	return nil
 }
 
 // carryOut makes a change and says what it changed.

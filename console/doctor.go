@@ -61,9 +61,10 @@ func (c *Console) examinationPage(*http.Request) (page, error) {
 }
 
 // beginExamination examines all queues, because a user asked for it.
-func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) {
+func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) error {
 	c.examineAll()
 	goTo(w, "doctor")
+	return nil
 }
 
 func (c *Console) examine(ctx context.Context, subject string, need inspect.Need) doctor.Report {

@@ -70,23 +70,21 @@ func fileName(queue string, now time.Time) string {
 var dropped = regexp.MustCompile(`\A[A-Za-z0-9_-]+-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.ndjson\z`)
 
 // file sends a file of dropped dead letters to those who may drop.
-func (c *Console) file(w http.ResponseWriter, r *http.Request) {
+func (c *Console) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("name")
 	switch {
 	case !visitorOf(r).Allowed.Has(VerbDrop):
-		c.fail(w, r, forbiddenError{VerbDrop})
-		return
+		return forbiddenError{VerbDrop}
 	case c.opts.DropDir == "" || !dropped.MatchString(name):
-		c.fail(w, r, errNoPage)
-		return
+		return errNoPage
 	}
 	f, err := os.Open(filepath.Join(c.opts.DropDir, name))
 	if err != nil {
-		c.fail(w, r, errNoPage)
-		return
+		return errNoPage
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
 	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/reason"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // filterNames are the conditions of a filter in an address.
@@ -66,14 +66,7 @@ func ageOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(text)
-	if days, is := strings.CutSuffix(text, "d"); is {
-		var n int
-		if n, err = strconv.Atoi(days); n > 10_000 {
-			n = 10_000
-		}
-		d = time.Duration(n) * 24 * time.Hour
-	}
+	d, err := setting.ParseAge(text)
 	if err != nil || d < 0 {
 		return 0, formError{"a time must be like 90s, 12h or 7d, got " + shown(text)}
 	}

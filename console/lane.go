@@ -93,11 +93,10 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 }
 
 // beginLane starts a change of a lane.
-func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
+func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 	l, err := laneOf(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
 		Actor: visitorOf(r).Actor}
@@ -105,32 +104,32 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
 	switch {
 	case err != nil:
-		c.fail(w, r, err)
-		return
+		return err
 	case j.Reason == "":
-		c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
-		return
+		return c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
 	case state.First() != first:
-		c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page now "+
+		return c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page now "+
 			"shows what would be done.")
-		return
 	}
 	j.Of = state.Messages
 	run, err := c.prepareLane(r.Context(), j, first)
-	c.start(w, r, j, run, err)
+	if err != nil {
+		return err
+	}
+	return c.start(w, j, run)
 }
 
-func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) error {
 	p, err := c.lanePage(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	if v, ok := p.View.(laneView); ok {
 		v.Wrong = wrong
 		p.View = v
 	}
 	c.render(w, r, code, p)
+	return nil
 }
 
 // prepareLane finds the dead-letter queue, and returns what a job does.

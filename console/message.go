@@ -101,11 +101,10 @@ func headlineOfMessage(v messageView) string {
 }
 
 // readMessage reads a message from the dead-letter queue. It is a POST because reading may cost a delivery.
-func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
+func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) error {
 	p, err := c.messagePage(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	v, _ := p.View.(messageView)
 	if v.Stored, err = c.readStored(r, v); err != nil {
@@ -114,6 +113,7 @@ func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
 	p.View = v
 	c.opts.Logger.Info("console: message read", "queue", v.Queue, "id", v.ID, "actor", visitorOf(r).Actor, "err", err)
 	c.render(w, r, http.StatusOK, p)
+	return nil
 }
 
 func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {

@@ -171,18 +171,17 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 }
 
 // countPage previews a replay or a drop whose dead letters are found by reading the queue.
-func (c *Console) countPage(w http.ResponseWriter, r *http.Request) {
+func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 	verb := Verb(r.URL.Query().Get("verb"))
 	if verb != VerbReplay && verb != VerbDrop {
-		c.fail(w, r, formError{"the address does not say whether to replay or to drop"})
-		return
+		return formError{"the address does not say whether to replay or to drop"}
 	}
 	p, err := c.jobPage(r, verb)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	c.render(w, r, http.StatusOK, p)
+	return nil
 }
 
 // CountLink is the address of the page that counts the dead letters which the filter picks.
@@ -191,56 +190,49 @@ func (v replayView) CountLink() string {
 }
 
 // begin starts a replay or a drop.
-func (c *Console) begin(verb Verb) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		v := visitorOf(r)
 		if !v.Allowed.Has(verb) {
-			c.fail(w, r, forbiddenError{verb})
-			return
+			return forbiddenError{verb}
 		}
 		queue, err := queueOf(r)
 		if err != nil {
-			c.fail(w, r, err)
-			return
+			return err
 		}
 		f, err := filterOf(r.URL.Query())
 		if err != nil {
-			c.fail(w, r, err)
-			return
+			return err
 		}
 		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: strings.TrimSpace(r.PostFormValue("why")), Actor: v.Actor}
 		j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 		if wrong := j.check(); wrong != "" {
-			c.refuseJob(w, r, verb, wrong)
-			return
+			return c.refuseJob(w, r, verb, wrong)
 		}
 		if err := c.refuseBlocked(r, queue); err != nil {
-			c.fail(w, r, err)
-			return
+			return err
 		}
 		if err := c.recount(r, j); err != nil {
-			c.fail(w, r, err)
-			return
+			return err
 		}
 		if wrong := j.check(); wrong != "" {
-			c.refuseJob(w, r, verb, wrong)
-			return
+			return c.refuseJob(w, r, verb, wrong)
 		}
 		run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
-		c.start(w, r, j, run, err)
+		if err != nil {
+			return err
+		}
+		return c.start(w, j, run)
 	}
 }
 
-// start begins a job, unless err says why it cannot, and leads to its page.
-func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, run jobWork, err error) {
+// start begins a job, and leads to its page.
+func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
+	err := c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
 	if err == nil {
-		err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
+		goTo(w, link("replay", "queue", j.Queue, "of", "job"))
 	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
-	}
-	goTo(w, link("replay", "queue", j.Queue, "of", "job"))
+	return err
 }
 
 // recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the
@@ -270,17 +262,17 @@ func (j *job) check() string {
 	return ""
 }
 
-func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, wrong string) {
+func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, wrong string) error {
 	p, err := c.jobPage(r, verb)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	if v, ok := p.View.(replayView); ok {
 		v.Wrong, v.Reason = wrong, r.PostFormValue("why")
 		p.View = v
 	}
 	c.render(w, r, http.StatusUnprocessableEntity, p)
+	return nil
 }
 
 // prepare finds the dead-letter queue, and returns what a job does.
@@ -320,23 +312,21 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 }
 
 // stopJob stops the job of a queue. What it replayed or dropped stays so.
-func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) {
+func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
 	queue, err := queueOf(r)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	j := c.jobs.of(queue)
 	switch {
 	case j == nil:
-		c.fail(w, r, errNoPage)
-		return
+		return errNoPage
 	case !visitorOf(r).Allowed.Has(j.Verb):
-		c.fail(w, r, forbiddenError{j.Verb})
-		return
+		return forbiddenError{j.Verb}
 	}
 	j.update(func(s *jobState) { s.Stopped = s.Stopped || s.Ended.IsZero() })
 	j.stop()
 	c.opts.Logger.Info("console: job stopped", "queue", queue, "actor", visitorOf(r).Actor)
 	goTo(w, link("replay", "queue", queue, "of", "job"))
+	return nil
 }

@@ -14,24 +14,24 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("GET /queue", c.show(c.queuePage))
 	mux.HandleFunc("GET /live", c.live)
 	mux.HandleFunc("GET /doctor", c.show(c.doctorPage))
-	mux.HandleFunc("POST /doctor", c.beginExamination)
+	mux.HandleFunc("POST /doctor", c.act(c.beginExamination))
 	mux.HandleFunc("GET /audit", c.show(c.auditPage))
-	mux.HandleFunc("GET /audit.ndjson", c.auditFile)
+	mux.HandleFunc("GET /audit.ndjson", c.act(c.auditFile))
 	mux.HandleFunc("GET /dead", c.show(c.deadPage))
 	mux.HandleFunc("GET /message", c.show(c.messagePage))
-	mux.HandleFunc("POST /message", c.readMessage)
+	mux.HandleFunc("POST /message", c.act(c.readMessage))
 	mux.HandleFunc("GET /replay", c.show(c.replayPage))
-	mux.HandleFunc("POST /replay", c.begin(VerbReplay))
-	mux.HandleFunc("POST /count", c.countPage)
+	mux.HandleFunc("POST /replay", c.act(c.begin(VerbReplay)))
+	mux.HandleFunc("POST /count", c.act(c.countPage))
 	mux.HandleFunc("GET /drop", c.show(c.dropPage))
-	mux.HandleFunc("POST /drop", c.begin(VerbDrop))
+	mux.HandleFunc("POST /drop", c.act(c.begin(VerbDrop)))
 	mux.HandleFunc("GET /lanes", c.show(c.lanesPage))
 	mux.HandleFunc("GET /lane", c.show(c.lanePage))
-	mux.HandleFunc("POST /lane", c.beginLane)
-	mux.HandleFunc("POST /stop", c.stopJob)
-	mux.HandleFunc("GET /file", c.file)
-	mux.HandleFunc("GET /change", c.askChange)
-	mux.HandleFunc("POST /change", c.makeChange)
+	mux.HandleFunc("POST /lane", c.act(c.beginLane))
+	mux.HandleFunc("POST /stop", c.act(c.stopJob))
+	mux.HandleFunc("GET /file", c.act(c.file))
+	mux.HandleFunc("GET /change", c.act(c.askChange))
+	mux.HandleFunc("POST /change", c.act(c.makeChange))
 	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.problem(w, r, http.StatusNotFound, errNoPage) })
 	return mux
@@ -46,6 +46,15 @@ func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFun
 			return
 		}
 		c.render(w, r, cmp.Or(p.Code, http.StatusOK), p)
+	}
+}
+
+// act serves a request that may change something, or its error.
+func (c *Console) act(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := do(w, r); err != nil {
+			c.fail(w, r, err)
+		}
 	}
 }
 

@@ -24,18 +24,9 @@ func shown(s string) string {
 const longestShown = 2000
 
 // brief is the first line of a text.
-func brief(s string) string {
-	line, _, more := strings.Cut(strings.TrimSpace(s), "\n")
-	line = strings.TrimSpace(line)
-	if short := cut(line, longestBrief); short != line {
-		line, more = short, false
-	}
-	if line = printable.Text(line, "…"); more {
-		line += " …"
-	}
-	return line
-}
+func brief(s string) string { return printable.Line(s, longestBrief) }
 
+// longestBrief bounds it, in characters.
 const longestBrief = 240
 
 // lines are the lines of a text, such as a stack.

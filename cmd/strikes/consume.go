@@ -195,7 +195,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		return c, cli.Refused("isolation", o.isolation, "suspects or off")
 	case c.MaxRetries < 0:
 		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
-	case c.Concurrency < 1:
+	case c.Concurrency < 1 || c.Concurrency > 65535:
 		return c, cli.Refused("concurrency", c.Concurrency, "1 to 65535")
 	case c.HandlerTimeout < 0:
 		return c, cli.Refused("handler-timeout", c.HandlerTimeout, "0 or more")

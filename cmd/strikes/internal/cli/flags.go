@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -35,7 +34,7 @@ func Age(flags *pflag.FlagSet, p *time.Duration, name, usage string) {
 type age time.Duration
 
 func (a *age) Set(s string) error {
-	d, err := term.ParseAge(s)
+	d, err := setting.ParseAge(s)
 	*a = age(d)
 	return err
 }

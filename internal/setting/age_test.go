@@ -1,4 +1,4 @@
-package term
+package setting
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 func TestAge(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"1d": Day, "0d": 0, "7d": 7 * Day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "1h30m": 90 * time.Minute,
+		"1d": day, "0d": 0, "7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "1h30m": 90 * time.Minute,
 		"-1s": -time.Second,
 	} {
 		if got, err := ParseAge(text); got != want || err != nil {
