@@ -31,7 +31,7 @@ type changeVerb struct {
 // That of --json has each: with " an id" it prints an object for each id.
 func (c *changeVerb) addChange(cmd *cobra.Command, done, each string) {
 	c.addDryRun(cmd, done)
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cmd.Flags().BoolVar(&c.yes, "yes", false, yesText)
 	c.addOutput(cmd, "print one JSON object"+each)
 }
 

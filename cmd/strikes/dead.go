@@ -57,16 +57,21 @@ func (a *app) deadCommand() *cobra.Command {
 }
 
 func (c *deadWhere) addTo(cmd *cobra.Command) {
-	f := cmd.Flags()
-	c.AddBroker(cmd)
-	c.AddStore(cmd)
-	c.AddManagement(cmd)
-	c.AddVHost(cmd)
-	addDeadLetterQueue(f, &c.deadLetterQueue)
-	f.BoolVar(&c.noStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
+	c.addServers(cmd)
+	cmd.Flags().BoolVar(&c.noStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
 		"messages fail again, no refusal of blocked lanes; strikes status may report what is taken off as missing")
-	f.BoolVar(&c.force, "force", false, "read and pick even if that may do harm")
 }
+
+// addServers adds the flags of all that read a dead-letter queue.
+func (c *deadWhere) addServers(cmd *cobra.Command) {
+	c.AddRecords(cmd)
+	c.AddManagement(cmd)
+	addDeadLetterQueue(cmd.Flags(), &c.deadLetterQueue)
+	cmd.Flags().BoolVar(&c.force, "force", false, "read the dead-letter queue even if that may do harm")
+}
+
+// yesText is the help of --yes.
+const yesText = "do not ask; required where there is no terminal to ask at"
 
 func (c *deadFilter) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -88,7 +93,7 @@ func (c *deadChange) addTo(cmd *cobra.Command, done string) {
 	f.BoolVar(&c.all, "all", false, "all dead letters, if nothing else says which")
 	f.IntVar(&c.most, "max", 0, "stop after `N`; 0: no limit")
 	f.BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
-	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	f.BoolVar(&c.yes, "yes", false, yesText)
 	cli.JSON(f, &c.json, "print one JSON object a dead letter")
 	c.addAudit(cmd)
 }

@@ -22,7 +22,6 @@ type deadShow struct {
 	deadWhere
 	deadFilter
 
-	search     int
 	body, json bool
 }
 
@@ -37,18 +36,16 @@ func (a *app) deadShowCommand() *cobra.Command {
 
 The store's record says when and why a message died. Headers and body are read
 from the dead-letter queue, from its head, if it holds 500 messages at most. A
-longer queue is read only for a message without a record, for --body and --json,
-all up to that message, and with --search, which sets how many are read. stderr
-says what was not read. If the queue does not hold the message, the record is
-printed without headers and body, stderr says what became of it, and the exit
-code is 3. strikes help dead-letters explains IDs and KIND.`,
+longer queue is read only for a message without a record, and for --body and
+--json: all up to that message. stderr says what was not read. If the queue does
+not hold the message, the record is printed without headers and body, stderr
+says what became of it, and the exit code is 3. strikes help dead-letters
+explains IDs and KIND.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.deadWhere.addTo(cmd)
 	c.deadFilter.addTo(cmd)
 	f := cmd.Flags()
-	f.IntVar(&c.search, "search", 0, "read the first `N` dead letters of the queue at most; 0: all")
-	cli.DefaultText(f, "search", "none of a long queue if the store has a record")
 	f.BoolVar(&c.body, "body", false, "print only the body, byte by byte; not to a terminal")
 	cli.JSON(f, &c.json, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
 	return cmd
@@ -149,21 +146,14 @@ type search struct {
 // find decides how far to read.
 func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
 	s = &search{q: q, filter: f, message: c.body || c.json}
-	if c.search < 0 {
-		return nil, cli.Refused("search", c.search, "0 or more")
-	}
 	if s.kept, err = q.keptOf(ctx, f); err != nil {
 		return nil, err
 	}
 	switch long := q.ready > searched; {
-	case c.Changed("search"):
-		s.bounds.AtMost = c.search
 	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
 		s.bounds.Picked, s.bounds.AtLeast = 1, searched
 	case long:
 		s.unread = true
-	default:
-		s.bounds.AtMost = searched
 	}
 	return s, nil
 }
@@ -171,15 +161,15 @@ func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *se
 // each calls show for the messages that are found, or else for their records, and returns a remark on unread messages.
 func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
 	if s.unread {
-		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all",
-			s.q.where(), s.q.ready, searched))
+		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", s.q.where(),
+			s.q.ready))
 	}
 	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
-			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 "+
-				"reads all)", left.Read, left.Of), nil
+			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow",
+				left.Read, left.Of), nil
 		case err != nil:
 			return s.fallBack(show, err)
 		}
@@ -208,20 +198,10 @@ func (s *search) answer(show func(*deadletter.Message) error, why string) (remar
 
 // fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
 func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
-	var left *deadletter.UnreadError
-	partly := errors.As(cause, &left)
-	why := cli.Plain(s.q.wayOut(cause))
-	if partly {
-		why = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
-			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
-	}
 	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) ||
 		errors.Is(cause, deadletter.ErrUndecodable)
-	switch {
-	case (partly || refused) && s.found == 0 && !s.message && s.kept.dead != nil:
-		return s.answer(show, why)
-	case partly:
-		return "", cli.WithCode(errors.New(why), cli.ExitNothing)
+	if refused && s.found == 0 && !s.message && s.kept.dead != nil {
+		return s.answer(show, cli.Plain(s.q.wayOut(cause)))
 	}
 	return "", s.q.fail(cause)
 }

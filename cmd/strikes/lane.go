@@ -30,7 +30,6 @@ type lanes struct {
 	deadWhere
 	note
 
-	limit        int // list
 	all, missing bool
 	wait         time.Duration // replay and release
 	to           string        // release and drop
@@ -52,18 +51,17 @@ begins with - after --.`,
 }
 
 func (a *app) laneListCommand() *cobra.Command {
-	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
+	c, most := a.storeVerb(), 0
 	cmd := &cobra.Command{
 		Use: "list QUEUE", Short: "list the blocked lanes of a queue, longest blocked first", Args: cobra.ExactArgs(1),
 		Example: "  strikes lane list orders",
 		Long: `BLOCKED BY is the message that must be handled or dropped next, by its
 fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES
 counts those of the lane that are neither handled nor dropped.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.lanes(cmd.Context(), args[0], most) },
 	}
-	cmd.Flags().IntVar(&c.limit, "limit", 100, "list `N` at most, those that are blocked longest; 0: all")
-	cli.JSON(cmd.Flags(), &c.json, "print one JSON object a lane")
-	c.AddRecords(cmd)
+	cmd.Flags().IntVar(&most, "limit", 100, "list `N` at most, those that are blocked longest; 0: all")
+	c.addOutput(cmd, "print one JSON object a lane")
 	return cmd
 }
 
@@ -119,15 +117,9 @@ func (a *app) laneDropCommand() *cobra.Command {
 
 // addTo adds the flags of a verb that changes a lane.
 func (c *lanes) addTo(cmd *cobra.Command) {
-	f := cmd.Flags()
-	c.AddBroker(cmd)
-	c.AddStore(cmd)
-	c.AddManagement(cmd)
-	c.AddVHost(cmd)
-	addDeadLetterQueue(f, &c.deadLetterQueue)
-	f.BoolVar(&c.force, "force", false, "read the dead-letter queue even if that may do harm")
-	f.BoolVar(&c.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
-	cli.JSON(f, &c.json, "print what was done as one JSON object")
+	c.addServers(cmd)
+	cmd.Flags().BoolVar(&c.yes, "yes", false, yesText)
+	cli.JSON(cmd.Flags(), &c.json, "print what was done as one JSON object")
 	c.addAudit(cmd)
 }
 
@@ -152,47 +144,37 @@ func (c *lanes) addDrop(cmd *cobra.Command) {
 		"required")
 }
 
-// list lists the blocked lanes of a queue, Limit at most.
-func (c *lanes) list(ctx context.Context, queue string) error {
-	if c.limit < 0 {
-		return cli.Refused("limit", c.limit, "0 or more")
+// lanes lists the blocked lanes of a queue.
+func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
+	if limit < 0 {
+		return cli.Refused("limit", limit, "0 or more")
 	}
-	vhost, err := c.StoreVHost()
-	if err != nil {
-		return err
-	}
-	store, err := c.Store(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	most := cmp.Or(c.limit, math.MaxInt)
-	held, all, err := ops.Lanes(ctx, store.Admin(), vhost, []string{queue}, 0, most)
-	if err == nil && all == 0 { // a partitioned queue has none itself
-		var n int
-		if n, err = c.Partitions(ctx, queue); err == nil {
-			held, all, err = ops.Lanes(ctx, store.Admin(), vhost, broker.Partitions(queue, n), 0, most)
+	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
+		most := cmp.Or(limit, math.MaxInt)
+		held, all, err := ops.Lanes(ctx, q.Store, q.VHost, []string{queue}, 0, most)
+		if err == nil && all == 0 { // a partitioned queue has none itself
+			var n int
+			if n, err = c.Partitions(ctx, queue); err == nil {
+				held, all, err = ops.Lanes(ctx, q.Store, q.VHost, broker.Partitions(queue, n), 0, most)
+			}
 		}
-	}
-	if err != nil {
-		return err
-	}
-	if all == 0 {
-		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
-	}
-	out := render.Lanes(c.Out, c.json)
-	for _, l := range held {
-		if err := out.Row(l); err != nil {
+		if err != nil {
 			return err
 		}
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if c.limit > 0 && all > c.limit {
-		fmt.Fprintf(c.Err, "%d of %d blocked lanes, longest blocked first: --limit 0 lists all\n", len(held), all)
-	}
-	return nil
+		if all == 0 {
+			return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
+		}
+		out := render.Lanes(c.Out, c.json)
+		for _, l := range held {
+			if err := out.Row(l); err != nil {
+				return err
+			}
+		}
+		if limit > 0 && all > limit {
+			fmt.Fprintf(c.Err, "%d of %d blocked lanes, longest blocked first: --limit 0 lists all\n", len(held), all)
+		}
+		return out.Flush()
+	})
 }
 
 // replay publishes the dead letters of a lane in their order, until it is released. With All it does so for every lane, and

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/semaphore"
@@ -133,61 +132,46 @@ const (
 // line by line and fast input in batches.
 type intake struct {
 	room  *semaphore.Weighted
-	ready chan struct{} // holds one if there may be something to take
-
-	mu      sync.Mutex
-	waiting []entry
-	ended   bool
-	err     error // why the reader ended; nil: the input did
+	ready chan entry // closed after the last; the room bounds what waits in it
+	err   error      // why the reader ended; nil: the input did
 }
 
 func newIntake() *intake {
-	return &intake{room: semaphore.NewWeighted(intakeBytes), ready: make(chan struct{}, 1)}
+	return &intake{room: semaphore.NewWeighted(intakeBytes), ready: make(chan entry, intakeBytes/entryBytes)}
 }
 
 func weight(e entry) int64 { return min(int64(len(e.msg.Body))+entryBytes, intakeBytes) }
 
 // put waits for room. The entry is in memory by then, so one more than fits may be.
 func (i *intake) put(ctx context.Context, e entry) error {
-	if err := i.room.Acquire(ctx, weight(e)); err != nil {
-		return err
+	err := i.room.Acquire(ctx, weight(e))
+	if err == nil {
+		i.ready <- e
 	}
-	i.change(func() { i.waiting = append(i.waiting, e) })
-	return nil
+	return err
 }
 
 // end says that nothing follows.
-func (i *intake) end(err error) { i.change(func() { i.ended, i.err = true, err }) }
-
-func (i *intake) change(f func()) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	f()
-	select {
-	case i.ready <- struct{}{}:
-	default:
-	}
+func (i *intake) end(err error) {
+	i.err = err
+	close(i.ready)
 }
 
 // take waits for entries and returns all there are; none at the end of the input, or with the error that ended it.
-func (i *intake) take(ctx context.Context) ([]entry, error) {
-	for {
-		i.mu.Lock()
-		batch, ended, err := i.waiting, i.ended, i.err
-		i.waiting = nil
-		i.mu.Unlock()
-		if len(batch) > 0 {
-			return batch, nil
+func (i *intake) take(ctx context.Context) (batch []entry, err error) {
+	select {
+	case e, more := <-i.ready:
+		if !more {
+			return nil, i.err
 		}
-		if ended {
-			return nil, err
-		}
-		select {
-		case <-i.ready:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		batch = append(batch, e)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+	for len(i.ready) > 0 {
+		batch = append(batch, <-i.ready)
+	}
+	return batch, nil
 }
 
 // done makes room again once a batch is dealt with.
