@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -270,6 +272,48 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 		if f.Severity == inspect.Error {
 			return limitError{f}
 		}
+	}
+	return nil
+}
+
+// result says what a change really did. The page that follows shows it.
+type result struct {
+	OK   bool
+	Text string
+	Link string // to a file or a page; empty: none
+	Name string // of the link
+}
+
+// mostResults are kept.
+const mostResults = 200
+
+// results are the results of the latest changes, by ids that cannot be guessed.
+type results struct {
+	mu   sync.Mutex
+	ids  []string
+	byID map[string]result
+}
+
+func (s *results) put(r result) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id = rand.Text()
+	if s.byID == nil {
+		s.byID = map[string]result{}
+	}
+	s.ids, s.byID[id] = append(s.ids, id), r
+	if len(s.ids) > mostResults {
+		delete(s.byID, s.ids[0])
+		s.ids = slices.Delete(s.ids, 0, 1)
+	}
+	return id
+}
+
+func (s *results) get(id string) *result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.byID[id]; ok {
+		return &r
 	}
 	return nil
 }

@@ -1,14 +1,20 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // doctorView is the Doctor page of one queue, the broker and the store.
@@ -106,4 +112,169 @@ func diagnose(about string, all []doctor.Report) string {
 		return fmt.Sprintf("%s: %s", about, plural(mild, "warning"))
 	}
 	return about + ": nothing is wrong"
+}
+
+const (
+	// examineEvery is how old an examination may be before the console makes another one, while a page is open.
+	examineEvery = 5 * time.Minute
+	// examineFor bounds an examination of all queues.
+	examineFor = 2 * time.Minute
+)
+
+// examination holds the findings of the doctor for every queue, the broker and the store.
+type examination struct {
+	At    time.Time       // it ended; zero: there was none
+	All   []doctor.Report // what something was found of, the worst first
+	Clean int             // queues in which nothing is wrong
+	Of    int             // queues that it was for
+	Err   string          // why it did not see all
+
+	errors map[string][]inspect.Finding // of queues
+}
+
+// Errors and Warnings count the findings.
+func (e examination) Errors() int   { n, _ := count(e.All); return n }
+func (e examination) Warnings() int { _, n := count(e.All); return n }
+
+// Whole reports whether every queue, the broker and the store were examined.
+func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
+
+// beyond returns the errors that were found of a queue and that its summary does not show.
+func (e examination) beyond(s ops.Summary) (found []inspect.Finding) {
+	for _, f := range e.errors[s.Queue] {
+		if !slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code }) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// rank is 0 for the troubles that need a person first. An error that only an examination finds is one of them.
+func (e examination) rank(s ops.Summary) int {
+	switch s.Trouble {
+	case ops.TroubleRoute, ops.TroubleBlocked, ops.TroubleUnaccounted, ops.TroubleUnsafe:
+		return 0
+	default:
+	}
+	if len(e.beyond(s)) > 0 {
+		return 0
+	}
+	return 1
+}
+
+// examiner makes one examination after the other, in the background.
+type examiner struct {
+	mu     sync.Mutex
+	last   examination
+	begun  time.Time // zero: none is under way
+	seen   int       // queues that are examined
+	of     int
+	wanted time.Time // a page was last shown
+}
+
+// examining is an examiner at one moment.
+type examining struct {
+	examination
+	Running  bool
+	Seen, To int // queues
+	Now      time.Time
+}
+
+// Age is how long ago the last examination ended.
+func (e examining) Age() time.Duration { return e.Now.Sub(e.At) }
+
+// state returns the last examination, and how far the present one is. want says that a page is shown.
+func (x *examiner) state(want bool) examining {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if want {
+		x.wanted = time.Now()
+	}
+	return examining{x.last, !x.begun.IsZero(), x.seen, x.of, time.Now()}
+}
+
+// due reports whether it is time for an examination: the first one, or one for a page that shows an old one.
+func (x *examiner) due() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.begun.IsZero() && (x.last.At.IsZero() || time.Since(x.wanted) < 2*sampleEvery &&
+		time.Since(x.last.At) > examineEvery)
+}
+
+// examineAll examines everything in the background, unless that is under way.
+func (c *Console) examineAll() {
+	x := &c.examiner
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.begun.IsZero() {
+		return
+	}
+	x.begun, x.seen, x.of = time.Now(), 0, 0
+	c.running.Go(func() {
+		found, err := guardedAsk(c, func() (examination, error) { return c.survey(c.base), nil })
+		if err != nil {
+			found.Err = err.Error()
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		found.At = time.Now()
+		x.last, x.begun = found, time.Time{}
+	})
+}
+
+// survey examines every queue, the broker and the store.
+func (c *Console) survey(ctx context.Context) (out examination) {
+	ctx, cancel := context.WithTimeout(ctx, examineFor)
+	defer cancel()
+	out.errors = map[string][]inspect.Finding{}
+	var unseen []string // queues
+	err := c.broker.ExamineAll(ctx, func(r doctor.Report, of int) {
+		for _, f := range r.Findings {
+			if f.Severe() && r.Subject == "queue" {
+				out.errors[r.Name] = append(out.errors[r.Name], f)
+			}
+		}
+		switch {
+		case r.Err != nil:
+			unseen = append(unseen, shown(r.Name))
+			out.All = append(out.All, r)
+		case len(r.Findings) > 0:
+			out.All = append(out.All, r)
+		case r.Subject == "queue":
+			out.Clean++
+		}
+		if out.Of = of; r.Subject == "queue" {
+			c.examiner.saw(of)
+		}
+	})
+	switch {
+	case err != nil:
+		out.Err = shown(err.Error())
+	case len(unseen) > 0:
+		out.Err = named(unseen)
+	}
+	if store := c.examineStore(ctx); store.Err != nil || len(store.Findings) > 0 {
+		out.All = append(out.All, store)
+		if store.Err != nil {
+			out.Err = cmp.Or(out.Err, shown(store.Err.Error()))
+		}
+	}
+	slices.SortStableFunc(out.All, func(a, b doctor.Report) int { return cmp.Compare(b.Errors(), a.Errors()) })
+	return out
+}
+
+// named names the queues that could not be examined, five at most.
+func named(queues []string) string {
+	const most = 5
+	text := plural(len(queues), "queue") + " could not be examined: " + strings.Join(queues[:min(len(queues), most)], ", ")
+	if len(queues) > most {
+		text += ", …"
+	}
+	return text
+}
+
+func (x *examiner) saw(of int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen, x.of = x.seen+1, of
 }

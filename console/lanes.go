@@ -1,12 +1,18 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -93,4 +99,214 @@ func headlineOfLanes(v lanesView) string {
 		return fmt.Sprintf("%s: %s", shown(v.Queue), plural(v.Of, "blocked lane"))
 	}
 	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "blocked lane"), v.BlockedFor(v.Lanes[0]))
+}
+
+// laneChange is what a visitor is about to do with a blocked lane: replay it, release it without the message that holds
+// it, or drop all its messages.
+type laneChange struct {
+	Queue   string
+	At      string // Queue, or the partition of it that has the lane
+	Name    string
+	Verb    string // in the audit, and in an address
+	Missing bool   // of a release or a drop: also give up messages that are not in the dead-letter queue
+}
+
+// laneView is the page that asks for the reason.
+type laneView struct {
+	laneChange
+	Messages int
+	By       string // id of the message that blocks the lane, if it is a dead letter with an id
+	Dead     bool   // it is a dead letter; else it was replayed, and is not handled yet
+	First    string // its position, which a form carries
+	Reason   string
+	Wrong    string
+}
+
+// laneOf reads a change. Like the queue, the lane is in the address alone, and may be any text.
+func laneOf(r *http.Request) (l laneChange, err error) {
+	q := r.URL.Query()
+	if l.Queue, err = queueOf(r); err != nil {
+		return l, err
+	}
+	if l.At = cmp.Or(q.Get("at"), l.Queue); l.At != l.Queue && !broker.IsPartition(l.At, l.Queue) {
+		return l, formError{"the address names a partition of another queue"}
+	}
+	l.Name, l.Verb, l.Missing = q.Get("lane"), q.Get("verb"), r.PostFormValue("missing") != ""
+	needs, known := laneVerbs[l.Verb]
+	if !known {
+		return l, formError{"the address does not say whether to replay, to release or to drop the lane"}
+	}
+	for _, verb := range needs {
+		if !visitorOf(r).Allowed.Has(verb) {
+			return l, forbiddenError{verb}
+		}
+	}
+	return l, nil
+}
+
+// laneVerbs are the changes, and the verbs that a visitor needs for each.
+var laneVerbs = map[string]Verbs{
+	ops.VerbReplay:  {VerbReplay},
+	ops.VerbRelease: {VerbDrop, VerbReplay},
+	ops.VerbDrop:    {VerbDrop},
+}
+
+// Drops reports whether the change drops messages, to a file.
+func (l laneChange) Drops() bool { return l.Verb != ops.VerbReplay }
+
+// Link is the address of the change.
+func (l laneChange) Link() string {
+	return link("lane", "queue", l.Queue, "at", partitionOf(l.At, l.Queue), "lane", l.Name, "verb", l.Verb)
+}
+
+// lanePage previews what is done with a lane.
+func (c *Console) lanePage(r *http.Request) (page, error) {
+	l, err := laneOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("why"))}
+	ctx, cancel := c.brieflyAsked(r)
+	defer cancel()
+	state, err := c.store.Lane(ctx, c.opts.VHost, l.At, l.Name)
+	if err != nil {
+		return page{}, err
+	}
+	first := state.First()
+	v.By, v.Dead = state.DeadLetter(first.Number)
+	v.Messages, v.First = state.Messages, first.String()
+	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb,
+		brief(shown(l.Name))), View: v}, nil
+}
+
+// beginLane starts a change of a lane.
+func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
+	l, err := laneOf(r)
+	if err != nil {
+		return err
+	}
+	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
+		Actor: visitorOf(r).Actor}
+	first := counter.ParsePosition(r.PostFormValue("plan"))
+	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
+	switch {
+	case err != nil:
+		return err
+	case j.Reason == "":
+		return c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
+	case state.First() != first:
+		return c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page now "+
+			"shows what would be done.")
+	}
+	j.Of = state.Messages
+	run, err := c.prepareLane(r.Context(), j, first)
+	if err != nil {
+		return err
+	}
+	return c.start(w, j, run)
+}
+
+func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) error {
+	p, err := c.lanePage(r)
+	if err != nil {
+		return err
+	}
+	if v, ok := p.View.(laneView); ok {
+		v.Wrong = wrong
+		p.View = v
+	}
+	c.render(w, r, code, p)
+	return nil
+}
+
+// prepareLane finds the dead-letter queue, and returns what a job does.
+func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Position) (jobWork, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
+	defer cancel()
+	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
+	if err != nil {
+		return nil, err
+	}
+	file, err := c.keeper(j, from)
+	if err != nil && j.Lane.Drops() {
+		return nil, err
+	}
+	lane := deadletter.Lane{Queue: j.Lane.At, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
+		Progress: j.laneProgress, Keep: file.keep}
+	change := map[string]func(context.Context, deadletter.Lane) (deadletter.LaneResult, error){
+		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: q.ReleaseLane,
+	}[j.Lane.Verb]
+	return func(ctx context.Context, begin func() error) (outcome, error) {
+		if err := begin(); err != nil {
+			return outcome{}, err
+		}
+		result, err := change(ctx, lane)
+		if j.Lane.Drops() {
+			err = file.end(err)
+		}
+		return outcomeOfLane(result), laneAdvice(err)
+	}, nil
+}
+
+// laneProgress notes how many messages of the lane are not handled yet.
+func (j *job) laneProgress(open int) {
+	j.update(func(s *jobState) {
+		s.Doing = fmt.Sprintf("waiting for the consumer: %s of the lane left", plural(open, "message"))
+		s.Done = max(j.Of-open, 0)
+	})
+}
+
+func outcomeOfLane(r deadletter.LaneResult) outcome {
+	state := "the lane is still blocked"
+	if r.Released {
+		state = "the lane is released"
+	}
+	return outcome{Done: r.Replayed + r.Dropped, Parts: append([]string{state}, ops.LaneParts(r)...)}
+}
+
+// laneAdvice says what to do next.
+func laneAdvice(err error) error {
+	for is, advice := range map[error]string{
+		deadletter.ErrLaneFailed:  "fix its cause and replay the lane again, or release the lane without it",
+		deadletter.ErrLaneMissing: "if it expired or another program took it, release the lane and give it up",
+		deadletter.ErrLaneWaiting: "check that a consumer runs and the queue is not paused",
+		deadletter.ErrLaneBusy:    "pause what publishes them, then replay the lane again",
+	} {
+		if errors.Is(err, is) {
+			return fmt.Errorf("%w; %s", err, advice)
+		}
+	}
+	return err
+}
+
+// headlineOfLane is the fact about a job with a lane.
+func headlineOfLane(v replayView) string {
+	lane := shown(v.Queue) + ": lane " + brief(shown(v.Job.Lane.Name))
+	switch {
+	case v.State.Ended.IsZero():
+		return fmt.Sprintf("%s: %s under way, %d of %d", lane, v.Job.Lane.Verb, v.State.Done, v.Job.Of)
+	case v.State.OK:
+		return lane + " is released"
+	}
+	return fmt.Sprintf("%s: %s ended, the lane is still blocked", lane, v.Job.Lane.Verb)
+}
+
+// heldError refuses a replay or drop that would lose the order of blocked lanes.
+type heldError struct {
+	queue string
+	lanes int
+}
+
+func (e heldError) Error() string {
+	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane "+
+		"from the page of lanes", shown(e.queue), plural(e.lanes, "blocked lane"))
+}
+
+// refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.
+func (c *Console) refuseBlocked(r *http.Request, queue string) error {
+	_, held, err := c.lanes(r.Context(), queue, 0, 0)
+	if err == nil && held > 0 {
+		err = heldError{queue, held}
+	}
+	return err
 }

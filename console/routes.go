@@ -3,8 +3,17 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // routes are the pages. They are beside each other, so that relative links lead from each to each.
@@ -73,4 +82,58 @@ const (
 // brieflyAsked bounds what a page asks within its request.
 func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.Context(), c.patience.asked)
+}
+
+var errNoPage = errors.New("there is no such page")
+
+// formError refuses the content of a form or an address.
+type formError struct{ text string }
+
+func (e formError) Error() string { return e.text }
+
+// codeOf is the status of a page about an error.
+func codeOf(err error) int {
+	var store *counter.StoreError
+	var field *setting.FieldError
+	switch {
+	case errors.Is(err, errPanicked):
+		return http.StatusInternalServerError
+	case errors.As(err, new(forbiddenError)):
+		return http.StatusForbidden
+	case errors.As(err, new(formError)), errors.As(err, &field):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, ops.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, broker.ErrNotFound),
+		errors.Is(err, errNoPage):
+		return http.StatusNotFound
+	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver),
+		errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrUnsafe):
+		return http.StatusConflict
+	case errors.As(err, &store):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadGateway
+}
+
+// errPanicked is the answer of a goroutine that panicked.
+var errPanicked = errors.New("the console panicked; its log has the stack")
+
+// guarded calls f and returns errPanicked if it panics. net/http recovers panics of handlers alone: one in another
+// goroutine would end the program that the console is embedded in.
+func (c *Console) guarded(f func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.opts.Logger.Error("console: panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	f()
+	return nil
+}
+
+// guardedAsk is guarded for a question.
+func guardedAsk[T any](c *Console, ask func() (T, error)) (value T, err error) {
+	if panicked := c.guarded(func() { value, err = ask() }); panicked != nil {
+		return value, panicked
+	}
+	return value, err
 }

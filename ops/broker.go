@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -136,4 +137,91 @@ func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) 
 	}
 	answer, q, err := broker.FindQueue(ctx, conn, queue)
 	return q, answer == broker.Yes, err
+}
+
+// askManagement asks for what AMQP does not report. An API that does not
+// answer hides nothing else.
+func (c *Collector) askManagement(ctx context.Context, s *Status) {
+	if c.API.Management == "" {
+		if c.noAPI != nil {
+			why := "the management API does not answer at its usual address (--management-url names another)"
+			if errors.Is(c.noAPI, broker.ErrDenied) {
+				why = "the management API refuses the AMQP user (--management-url takes another)"
+			}
+			s.note("no rates, no counts of what others consumed from the dead-letter queue or what waits for it: %s: %v", why,
+				c.noAPI)
+		}
+		return
+	}
+	load, err := c.load(ctx, s)
+	if err != nil {
+		s.note("no rates: %v", err)
+		return
+	}
+	s.Unacked, s.Rates = &load.Unacked, &Rates{load.In, load.Out, load.Acked}
+	s.Dead.Waiting, s.Dead.WaitingSeen = load.DeadLettering, true
+	if s.Dead.Holds == nil {
+		return
+	}
+	arrived, err := doctor.Measure(ctx, c.conn, c.api(s.Dead.Queue))
+	if err != nil {
+		s.note("cannot count what was consumed from %s: %v", printable.Name(s.Dead.Queue), err)
+		return
+	}
+	s.Dead.compare(arrived)
+}
+
+// DelayQueue is a delay queue, which all queues of a virtual host share.
+type DelayQueue struct {
+	Queue    string `json:"queue"`
+	Messages int    `json:"messages"` // ready
+}
+
+// Lost reports whether its messages return to no queue, because their queue was gone when their time was over.
+func (q DelayQueue) Lost() bool { return q.Queue == broker.DelayLost }
+
+// delayAgain is how long a queue that is missing, or may not be seen, is not asked for: each time is an error in the
+// broker's log.
+const delayAgain = time.Minute
+
+// delayNames are the delay queues, the shortest first.
+func delayNames() (names []string) {
+	for _, b := range broker.Buckets {
+		names = append(names, b.Name)
+	}
+	return append(names, broker.DelayLost)
+}
+
+func isDelayQueue(queue string) bool { return slices.Contains(delayNames(), queue) }
+
+// askDelayQueues asks for the depths of the delay queues. A user who may not see a queue sees the others.
+func (c *Collector) askDelayQueues(ctx context.Context, s *Status) error {
+	for _, name := range delayNames() {
+		if time.Now().Before(c.noDelay[name]) {
+			continue
+		}
+		q, found, err := c.depth(ctx, name)
+		switch {
+		case found && err == nil:
+			s.DelayQueues = append(s.DelayQueues, DelayQueue{name, q.Messages})
+		case err != nil && !accessRefused(err):
+			return c.lost(err)
+		default:
+			if c.noDelay == nil {
+				c.noDelay = map[string]time.Time{}
+			}
+			c.noDelay[name] = time.Now().Add(delayAgain)
+		}
+	}
+	return nil
+}
+
+// delayOf finds the delay queues in a list of queues.
+func delayOf(listed map[string]broker.Listed) (found []DelayQueue) {
+	for _, name := range delayNames() {
+		if l, ok := listed[name]; ok {
+			found = append(found, DelayQueue{name, l.Ready})
+		}
+	}
+	return found
 }
