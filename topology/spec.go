@@ -71,9 +71,10 @@ type Spec struct {
 
 // Binding routes messages from an exchange to the queue.
 type Binding struct {
-	Exchange  string     // must not be empty
-	Key       string     // the routing key or pattern; fanout and headers exchanges ignore it
-	Arguments amqp.Table // for a headers exchange: the headers to match, and x-match; usually nil
+	Exchange string `json:"exchange"` // must not be empty
+	Key      string `json:"key"`      // the routing key or pattern; fanout and headers exchanges ignore it
+	// for a headers exchange: the headers to match, and x-match; usually nil
+	Arguments amqp.Table `json:"arguments,omitempty"`
 }
 
 func (s Spec) withDefaults() Spec {

@@ -108,40 +108,32 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 // printed prints what was found, and reports what was not.
 func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
 	out render.List[*deadletter.Message]) error {
-	want := seek(f)
-	limited, err := printAll(messages, out, limit, q, want)
-	if errors.Is(err, deadletter.ErrBusy) && q.store != nil {
-		err = fmt.Errorf("%w; --records lists what the store knows of them", err)
-	}
-	if err == nil && !limited {
-		err = want.missing(q.dead.Name)
-	}
-	return q.fail(err)
-}
-
-// printAll reports whether it stopped at the limit.
-func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq,
-	want *wanted) (limited bool, err error) {
-	n := 0
-	for l, err := range messages {
-		if err != nil {
-			return false, errors.Join(out.Flush(), err)
+	want, n := seek(f), 0
+	var err error
+	for l, failed := range messages {
+		if err = failed; err != nil {
+			break
 		}
 		want.saw(l)
 		if err := out.Row(l); err != nil {
-			return false, err
+			return q.fail(err)
 		}
 		if n++; n == limit {
-			return true, out.Flush()
+			return q.fail(out.Flush())
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return false, err
+	if flushed := out.Flush(); flushed != nil {
+		err = errors.Join(flushed, err)
 	}
-	if n == 0 {
-		return false, q.none(want)
+	switch {
+	case errors.Is(err, deadletter.ErrBusy) && q.store != nil:
+		err = fmt.Errorf("%w; --records lists what the store knows of them", err)
+	case err == nil && n == 0:
+		err = q.none(want)
+	case err == nil:
+		err = want.missing(q.dead.Name)
 	}
-	return false, nil
+	return q.fail(err)
 }
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the

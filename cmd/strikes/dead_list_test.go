@@ -15,8 +15,8 @@ func TestForceIsSaidOnce(t *testing.T) {
 	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
 	var out strings.Builder
-	_, err := printAll(none, render.DeadLetters(&out, false), 0, q, seek(deadletter.Filter{IDs: []string{"a"}}))
-	for name, err := range map[string]error{"list": q.fail(err),
+	err := new(deadList).printed(q, deadletter.Filter{IDs: []string{"a"}}, 0, none, render.DeadLetters(&out, false))
+	for name, err := range map[string]error{"list": err,
 		"show": q.nothing(seek(deadletter.Filter{IDs: []string{"a"}}))} {
 		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 ||
 			cli.ExitCode(err) != cli.ExitMisuse {

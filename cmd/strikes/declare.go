@@ -105,14 +105,9 @@ type declared struct {
 	DeadLetterExchange string `json:"dead_letter_exchange"`
 	DeadLetterQueue    string `json:"dead_letter_queue"`
 
-	Bindings    []binding `json:"bindings,omitempty"`
-	DelayQueues bool      `json:"delay_queues,omitempty"`
-	Partitions  int       `json:"partitions,omitempty"`
-}
-
-type binding struct {
-	Exchange string `json:"exchange"`
-	Key      string `json:"key"`
+	Bindings    []topology.Binding `json:"bindings,omitempty"`
+	DelayQueues bool               `json:"delay_queues,omitempty"`
+	Partitions  int                `json:"partitions,omitempty"`
 }
 
 func (d *declare) run(ctx context.Context, queue string) error {
@@ -129,15 +124,12 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: d.deliveryLimit,
 		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues, Partitions: d.partitions,
 	}
-	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
-		DeadLetterQueue: spec.DeadLetterQueue, DelayQueues: d.delayQueues, Partitions: d.partitions}
 	for _, text := range d.bind {
 		bind, hasKey := parseBinding(text)
 		if bind.Exchange == "" || !hasKey && (d.exchangeType == amqp.ExchangeTopic || d.exchangeType == amqp.ExchangeDirect) {
 			return cli.Refused("bind", text, "EXCHANGE:KEY")
 		}
-		spec.Bindings = append(spec.Bindings, topology.Binding{Exchange: bind.Exchange, Key: bind.Key})
-		done.Bindings = append(done.Bindings, bind)
+		spec.Bindings = append(spec.Bindings, bind)
 	}
 	if err := spec.Validate(); err != nil {
 		return cli.Misuse(err)
@@ -163,6 +155,8 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		}
 		return err
 	}
+	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
+		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: d.delayQueues, Partitions: d.partitions}
 	if d.json {
 		return jsonl.NewEncoder(d.Out).Encode(done)
 	}
@@ -220,18 +214,18 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 
 // parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It
 // reports whether there is a key, which may be empty.
-func parseBinding(text string) (b binding, hasKey bool) {
+func parseBinding(text string) (b topology.Binding, hasKey bool) {
 	var exchange []byte
 	for i := 0; i < len(text); i++ {
 		switch {
 		case text[i] == ':':
-			return binding{string(exchange), text[i+1:]}, true
+			return topology.Binding{Exchange: string(exchange), Key: text[i+1:]}, true
 		case text[i] == '\\' && i+1 < len(text):
 			i++
 		}
 		exchange = append(exchange, text[i])
 	}
-	return binding{Exchange: string(exchange)}, false
+	return topology.Binding{Exchange: string(exchange)}, false
 }
 
 // queueType reads a type of queue.

@@ -94,7 +94,9 @@ func (a *app) laneReleaseCommand() *cobra.Command {
 		Example: "  strikes lane release orders customer-7 --to dropped.ndjson",
 		Long: `The message is written to the file of --to, as dead drop does it. Those after it
 are replayed. --missing also gives up each message after it that is missing.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.release(cmd.Context(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.change(cmd.Context(), ops.VerbRelease, args[0], args[1])
+		},
 	}
 	c.addTo(cmd)
 	c.addWait(cmd)
@@ -108,7 +110,9 @@ func (a *app) laneDropCommand() *cobra.Command {
 		Use: "drop QUEUE LANE", Short: "drop all messages of a lane, which releases it", Args: cobra.ExactArgs(2),
 		Example: "  strikes lane drop orders customer-7 --to dropped.ndjson",
 		Long:    "The messages are written to the file of --to, as dead drop does it.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.drop(cmd.Context(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.change(cmd.Context(), ops.VerbDrop, args[0], args[1])
+		},
 	}
 	c.addTo(cmd)
 	c.addDrop(cmd)
@@ -190,11 +194,7 @@ func (c *lanes) replay(ctx context.Context, args []string) error {
 		return cli.Misusef("LANE is missing (--all replays every blocked lane); strikes lane list %s shows the lanes",
 			shell.Operands(queue))
 	}
-	lane := args[1]
-	return c.change(ctx, queue, lane, ops.VerbReplay, "Replay them",
-		func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-			return q.dead.ReplayLane(ctx, l)
-		})
+	return c.change(ctx, ops.VerbReplay, queue, args[1])
 }
 
 // replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with
@@ -270,56 +270,22 @@ func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 	})
 }
 
-// release drops the message that blocks a lane, and replays those after it.
-func (c *lanes) release(ctx context.Context, queue, lane string) error {
-	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, ops.VerbRelease, "Drop the message that holds it, and replay those after it",
-			func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-				l.Keep = keep(q)
-				return q.dead.ReleaseLane(ctx, l)
-			})
-	})
+// laneChanges are the changes of a lane, by their verbs.
+var laneChanges = map[string]struct {
+	question string
+	do       func(*deadletter.Queue, context.Context, deadletter.Lane) (deadletter.LaneResult, error)
+}{
+	ops.VerbReplay:  {"Replay them", (*deadletter.Queue).ReplayLane},
+	ops.VerbRelease: {"Drop the message that holds it, and replay those after it", (*deadletter.Queue).ReleaseLane},
+	ops.VerbDrop:    {"Drop them", (*deadletter.Queue).DropLane},
 }
 
-// drop drops all messages of a lane.
-func (c *lanes) drop(ctx context.Context, queue, lane string) error {
-	return c.dropping(func(keep keeping) error {
-		return c.change(ctx, queue, lane, ops.VerbDrop,
-			"Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-				l.Keep = keep(q)
-				return q.dead.DropLane(ctx, l)
-			})
-	})
-}
-
-// keeping returns what writes dead letters of a queue to the file.
-type keeping func(*dlq) func([]*deadletter.Message) error
-
-// dropping opens the file of --to for do.
-func (c *lanes) dropping(do func(keeping) error) (err error) {
-	if c.to == "" || c.to == "-" {
+// change replays, releases or drops a lane. What it drops goes to the file of --to, which the first opens.
+func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
+	switch {
+	case verb != ops.VerbReplay && (c.to == "" || c.to == "-"):
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
-	}
-	var file *keepFile
-	err = do(func(q *dlq) func([]*deadletter.Message) error {
-		return func(messages []*deadletter.Message) (err error) {
-			if file == nil {
-				if file, err = openKeep(c.to, q.dead.Name); err != nil {
-					return err
-				}
-			}
-			return file.keep(messages)
-		}
-	})
-	if file != nil {
-		err = errors.Join(err, file.finish())
-	}
-	return err
-}
-
-func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
-	do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
-	if verb != ops.VerbDrop && c.wait <= 0 {
+	case verb != ops.VerbDrop && c.wait <= 0:
 		return cli.Refused("wait", c.wait, "more than 0")
 	}
 	q, err := c.open(ctx, queue)
@@ -335,16 +301,28 @@ func (c *lanes) change(ctx context.Context, queue, lane, verb, question string,
 		q.warnIdle(ctx, c.Err, at)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),
-		printable.Plural(state.Messages, "message"), question)
+		printable.Plural(state.Messages, "message"), laneChanges[verb].question)
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
+	}
+	var file *keepFile
+	keep := func(messages []*deadletter.Message) (err error) {
+		if file == nil {
+			if file, err = openKeep(c.to, q.dead.Name); err != nil {
+				return err
+			}
+		}
+		return file.keep(messages)
 	}
 	ended := q.auditAs(ctx, c.Err, c.given(), verb, "lane "+lane)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	result, err := do(q, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(), First: state.First(),
-		Missing: c.missing, Wait: c.wait})
+	result, err := laneChanges[verb].do(&q.dead, ctx, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(),
+		First: state.First(), Missing: c.missing, Wait: c.wait, Keep: keep})
 	p.Finish()
+	if file != nil {
+		err = errors.Join(err, file.finish())
+	}
 	ended(result.Replayed+result.Dropped, err)
 	if reported := c.reportLane(lane, result); err == nil {
 		err = reported
