@@ -47,7 +47,8 @@ type conductRun struct {
 // conductWire is the broker's side of a link.
 type conductWire struct {
 	deliveries chan amqp.Delivery
-	beyond     chan amqp.Delivery
+	beyond     chan amqp.Delivery // of the second consumer; a cancel closes it
+	fetched    bool               // there was a second consumer
 	lost       chan *amqp.Error
 	cancelled  chan string
 }
@@ -177,9 +178,11 @@ func (r *conductRun) broker() *conductWire {
 
 // deliver delivers to the session that consumes, if there is one.
 func (r *conductRun) deliver(i int, d conductDelivery) {
-	switch w := r.broker(); {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch w := r.wire; {
 	case w == nil:
-	case d.Beyond:
+	case d.Beyond && !w.fetched:
 		w.beyond <- r.delivery(i, d)
 	default:
 		w.deliveries <- r.delivery(i, d)
@@ -551,13 +554,24 @@ func (r *conductRun) lose() {
 
 // As a channel:
 
-func (r *conductRun) Cancel(string, bool) error { return nil }
+func (r *conductRun) Cancel(string, bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wire.fetched {
+		close(r.wire.beyond)
+		r.wire.beyond = make(chan amqp.Delivery)
+	}
+	return nil
+}
 
 func (r *conductRun) Qos(int, int, bool) error { return nil }
 
 func (r *conductRun) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
 	r.note(conductEntry{Do: "fetch", answered: true})
-	return r.broker().beyond, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wire.fetched = true
+	return r.wire.beyond, nil
 }
 
 func (r *conductRun) Close() error {

@@ -123,7 +123,8 @@ class World:
     def fetch(self) -> None:
         self.note({"do": "fetch"})
         self.fetched = True
-        for d in self.beyond:
+        beyond, self.beyond = self.beyond, []
+        for d in beyond:
             self.at(self.now, self.deliver, d)
 
     def event(self, e: dict) -> None:

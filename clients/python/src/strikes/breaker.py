@@ -169,8 +169,9 @@ class Breaker:
     def _join(self, waiting: Waiting) -> None:
         with self._lock:
             self._waiting.append(waiting)
+            first = len(self._waiting) == 1
             self._spend(False)
-            if self._waiting == [waiting]:
+            if first:
                 self._wake()
 
     def _leave(self, waiting: Waiting, stopped: bool) -> bool:
