@@ -39,18 +39,12 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 		socket, err = amqp.DefaultDial(10*time.Second)(network, addr)
 		return socket, err
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	deliveries, err := ch.Consume(queue, "first", false, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var tags []uint64
 	for range n {
 		select {
@@ -61,17 +55,13 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 		}
 	}
 	for _, tag := range tags {
-		if err := ch.Ack(tag, false); err != nil {
-			t.Fatal(err)
-		}
+		need(t, ch.Ack(tag, false))
 	}
 	if lands {
 		if _, err := ch.Consume(queue, "second", false, false, false, false, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := ch.Cancel("second", false); err != nil {
-			t.Fatal(err)
-		}
+		need(t, ch.Cancel("second", false))
 	}
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	_ = socket.Close()

@@ -67,8 +67,6 @@ func TestAlertRules(t *testing.T) {
 func text(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return string(b)
 }

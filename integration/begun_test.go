@@ -38,13 +38,9 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 				spec, c := newChild(t, queue)
 				direct := spec
 				u, err := url.Parse(spec.Store)
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				p, err := proxy.NewStore(t.Context(), u.Host, treat)
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				t.Cleanup(p.Close)
 				u.Host = p.Addr()
 				spec.Store, spec.Slow = u.String(), []string{"m0"}
@@ -53,9 +49,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 					t.Helper()
 					one := spec.spawn(t)
 					proctest.Eventually(t, time.Minute, when, is)
-					if err := one.Kill(); err != nil {
-						t.Fatal(err)
-					}
+					need(t, one.Kill())
 					<-one.ended
 				}
 				ran := func() int { byID, _ := spec.runs(t); return byID["m0"] }

@@ -24,9 +24,7 @@ func (c child) told(t *testing.T) (all []told) {
 	if os.IsNotExist(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var l told
@@ -103,9 +101,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 func recorded(t *testing.T, c *counter.Counter, queue, id string) bool {
 	t.Helper()
 	records, err := c.Admin().Get(t.Context(), "/", queue, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return len(records) == 1 && records[0].Counted() > 0
 }
 

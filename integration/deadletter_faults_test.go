@@ -63,9 +63,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
-				if err := store.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				need(t, store.Kill())
 			}
 		}})
 		var away *counter.StoreError
@@ -122,9 +120,7 @@ func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection
 	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
 	manage(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":"`+read+`"}`)
 	u, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	u.User = url.UserPassword(user, "pass")
 	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
 }

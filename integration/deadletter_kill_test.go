@@ -99,9 +99,7 @@ func TestReplayKilled(t *testing.T) {
 					extra = twice
 				}
 				cmd := mode.spawn(t)
-				if err := cmd.Wait(); err != nil {
-					t.Fatal(err)
-				}
+				need(t, cmd.Wait())
 				checkReplayed(t, queue, n, extra)
 				t.Logf("%d kills, %d messages lost, %d twice", *killKills, 0, extra)
 			})

@@ -43,17 +43,13 @@ func TestOpen(t *testing.T) {
 				_, err := ch.QueueDeclare(queue, true, false, false, false, tc.args)
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			api := deadletter.Management{}
 			if tc.api {
 				api.URL = managementURL(t)
 			}
 			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue, Dial: dialer(t)}, api)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			if h := q.Handling; h.Take != tc.take || h.Hold != tc.hold || (h.Why == "") != tc.hold {
 				t.Errorf("%+v, want Take %v, Hold %v", h, tc.take, tc.hold)
 			}

@@ -56,9 +56,7 @@ func reject(t *testing.T, queue string, n int) {
 		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	proctest.Eventually(t, time.Minute, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
 }
 
@@ -74,9 +72,7 @@ func browsed(t *testing.T, q *deadletter.Queue, f deadletter.Filter) []*deadlett
 	t.Helper()
 	var all []*deadletter.Message
 	for l, err := range q.Browse(t.Context(), f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		all = append(all, l)
 	}
 	return all
@@ -235,9 +231,7 @@ func TestReplayElsewhere(t *testing.T) {
 			return errors.Join(declared, ch.ExchangeDeclare(other, amqp.ExchangeDirect, true, false, false, false, nil),
 				ch.QueueBind(other, queue, other, false, nil))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: other}})
 		if err != nil || r.Done != 3 {
 			t.Fatalf("%+v, %v", r, err)

@@ -79,19 +79,13 @@ func TestDelayBrokerKilled(t *testing.T) {
 	rabbit := privateBroker(t, servers.RabbitMQOptions{Management: true})
 	dial := consumer.Dialer(rabbit.URL, amqp.Config{})
 	conn, err := dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", DelayQueues: true}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", DelayQueues: true}))
 	_ = conn.Close()
 	shortenBuckets(t, rabbit.ManagementURL, "/", 4*time.Second)
 	// A node that is killed within moments of a quorum queue's declaration may forget its log: see
 	// TestBrokerKilledInTheMiddle.
-	if err := errors.Join(rabbit.Stop(t.Context()), rabbit.Start(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errors.Join(rabbit.Stop(t.Context()), rabbit.Start(t.Context())))
 	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
 	store := counter.NewMemory(nil)
 	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, DelayAbove: time.Minute,
@@ -113,13 +107,9 @@ func TestDelayBrokerKilled(t *testing.T) {
 			return f.count(func() int { return f.moved })-before >= len(fresh)/2
 		})
 		held += depthOf(dial, "strikes.delay.1h")
-		if err := rabbit.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, rabbit.Kill())
 		f.makeDue(t, store, fresh)
-		if err := rabbit.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		need(t, rabbit.Start(t.Context()))
 		proctest.Eventually(t, 2*time.Minute, "each message finished", func() bool {
 			f.makeDue(t, store, fresh) // a failure may have been counted after the kill
 			return f.count(func() int { return len(f.finished) }) == len(ids)
@@ -157,16 +147,12 @@ func (f *fates) makeDue(t *testing.T, store *counter.Memory, ids []string) {
 	f.mu.Unlock()
 	for _, id := range ids {
 		records, err := store.Get(t.Context(), "/", "orders", id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, r := range records {
 			if r.State != counter.StateLive || r.OpenToken != "" || r.Left(time.Now()) == 0 {
 				continue
 			}
-			if err := store.Reset(t.Context(), r.Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, store.Reset(t.Context(), r.Message, counter.Note{By: "test", Why: "it is due now"}))
 		}
 	}
 }
@@ -174,16 +160,12 @@ func (f *fates) makeDue(t *testing.T, store *counter.Memory, ids []string) {
 func publishIDs(t *testing.T, dial func(context.Context) (*amqp.Connection, error), queue string, ids []string) {
 	t.Helper()
 	p, err := publisher.New(dial, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	msgs := make([]publisher.Message, len(ids))
 	for i, id := range ids {
 		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
 	}
-	if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
 }
 
 // depthOf is -1 if the broker does not say.

@@ -44,9 +44,7 @@ func TestDelayIDAgain(t *testing.T) {
 		if err != nil || len(records) != 1 {
 			t.Fatalf("records %+v, %v", records, err)
 		}
-		if err := q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}))
 	}
 	s.wait(t, "the second one counted", func() bool { return countOf(s.outcomes, consumer.OutcomeRetry) == 2 })
 	reset()

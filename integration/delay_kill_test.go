@@ -130,9 +130,7 @@ func TestDelayAudit(t *testing.T) {
 		{"its ack was lost", "attempt m a\nsucceeded m a\nattempt m b\nsucceeded m b", delayAudit{Most: 2}},
 	} {
 		log, err := readDelayLog(strings.NewReader(tc.log))
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if diff := cmp.Diff(tc.want, auditDelay(log, 1)); diff != "" {
 			t.Errorf("%s: %s", tc.name, diff)
 		}
@@ -212,14 +210,10 @@ func (w delayWorker) audit(t *testing.T) delayAudit {
 	if errors.Is(err, os.ErrNotExist) {
 		return auditDelay(nil, *delayMessages)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer log.Close()
 	all, err := readDelayLog(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return auditDelay(all, *delayMessages)
 }
 

@@ -176,9 +176,7 @@ func TestDelayMoves(t *testing.T) {
 	if got := s.attempts; len(got) != 1 {
 		t.Errorf("attempts %v: a message that waits for 400 days was handled again", got)
 	}
-	if err := q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}))
 	s.wait(t, "handled", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeAck) })
 	if countOf(s.outcomes, consumer.OutcomeAck) != 1 {
 		t.Errorf("outcomes %v", s.outcomes)
@@ -248,9 +246,7 @@ func TestDelayBuckets(t *testing.T) {
 		return err
 	})
 	conn, err := amqp.Dial(q.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close()
 	never := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, DelayAbove: time.Minute, Handler: never}).

@@ -25,9 +25,7 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: management, HTTPClient: client}}
 	seen := func() (all []string) {
 		report, err := checkup.Broker(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, f := range report.Findings {
 			if f.Code != "broker-unsupported" {
 				all = append(all, f.Code+": "+f.Seen)

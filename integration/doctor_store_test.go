@@ -36,9 +36,7 @@ func examineStore(t *testing.T, rawURL string) (codes string, findings []counter
 	t.Helper()
 	counts := dialCounter(t, rawURL)
 	findings, err := counts.Admin().Examine(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var all []string
 	for _, f := range findings {
 		if f.Severe {
@@ -53,9 +51,7 @@ func examineStore(t *testing.T, rawURL string) (codes string, findings []counter
 func dialCounter(t *testing.T, rawURL string) *counter.Counter {
 	t.Helper()
 	counts, err := counter.Dial(rawURL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { counts.Close() })
 	return counts
 }
@@ -91,9 +87,7 @@ func TestDoctorExaminesTheStore(t *testing.T) {
 func used(t *testing.T, rdb *redis.Client) (bytes int64) {
 	t.Helper()
 	info, err := rdb.InfoMap(t.Context(), "memory").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if _, err := fmt.Sscan(info["Memory"]["used_memory"], &bytes); err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +101,7 @@ func TestDoctorGrant(t *testing.T) {
 	store := privateStore(t, servers.RedisOptions{Args: saving})
 	admin := client(t, store)
 	at, err := url.Parse(store.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	at.User, at.Path = url.UserPassword("orders", "hush"), "/3" // as a user might, in another database
 	for _, rights := range []string{"~strikes:1:* +@all -hset -@sortedset", "~other:* +@all", "+@all",
 		"~* +@read +ping +select", "~* -@all +select"} {
@@ -225,9 +217,7 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 func moveSlot(t *testing.T, cluster *cluster.Redis, f func()) {
 	t.Helper()
 	from, err := cluster.Master(t.Context(), "{%2F/orders}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	to := cluster.Nodes[0]
 	if to == from {
 		to = cluster.Nodes[1]

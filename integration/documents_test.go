@@ -39,9 +39,7 @@ var steps = regexp.MustCompile("(?s)<!-- run\n(.*?)\n-->|```console\n(.*?)```")
 func stepsOf(t *testing.T, name string) (all []step) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, m := range steps.FindAllStringSubmatch(string(text), -1) {
 		if m[1] != "" {
 			all = append(all, step{command: m[1], hidden: true})
@@ -175,9 +173,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, m := range namedFile.FindAllStringSubmatch(string(text), -1) {
 			if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -253,18 +249,14 @@ func TestNamedCommands(t *testing.T) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return string(text)
 }
 
 func readAll(t *testing.T, pattern string) (all string) {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, name := range names {
 		all += read(t, name)
 	}

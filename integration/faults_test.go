@@ -134,31 +134,21 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			broker := privateBroker(t, servers.RabbitMQOptions{})
 			dial := consumer.Dialer(broker.URL, amqp.Config{})
 			conn, err := dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: typ}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
+			need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: typ}))
 			_ = conn.Close()
 			// A node that is killed within moments of a quorum queue's declaration may forget the queue's log (seen on 3.10.8
 			// and
 			// 4.3.6: "configured member was not found on this node"), so let this one write it down first.
-			if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())))
 			p, err := publisher.New(dial, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			const n = 200
 			msgs := make([]publisher.Message, n)
 			for i := range msgs {
 				msgs[i] = publisher.Message{Key: "orders", Publishing: amqp.Publishing{MessageId: fmt.Sprint("m", i)}}
 			}
-			if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
 
 			c := counters(t)
 			var handled [n]atomic.Bool
@@ -186,13 +176,9 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- consume.Run(ctx, dial) }()
 			proctest.Eventually(t, time.Minute, "a quarter of the work", func() bool { return runs.Load() > n/4 })
-			if err := broker.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, broker.Kill())
 			killed := time.Now().Add(time.Second) // of what was sent before, the last may be told of only now
-			if err := broker.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			need(t, broker.Start(t.Context()))
 			depth := func(queue string) (messages int) {
 				err := onChannel(dial, func(ch *amqp.Channel) error {
 					q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
@@ -248,17 +234,13 @@ func TestStoreAwayForAWhile(t *testing.T) {
 	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
 	c, err := counter.Dial(store.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	eachType(t, func(t *testing.T, queue string) {
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m2"), Prefetch: 20})
 		publish(t, queue, "warm", 1)
 		proctest.Eventually(t, time.Minute, "the consumer at work", func() bool { return r.total() == 1 })
-		if err := store.Pause(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, store.Pause())
 		publish(t, queue, "m", 10)
 		proctest.Eventually(t, time.Minute, "first deliveries handled without the store", func() bool {
 			return r.total() == 11
@@ -266,9 +248,7 @@ func TestStoreAwayForAWhile(t *testing.T) {
 		if n := r.of("m2"); n != 1 {
 			t.Errorf("the failing message ran %d times while the store was away", n)
 		}
-		if err := store.Resume(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, store.Resume())
 		proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 		if rec := one(t, c, queue, "m2"); rec.Failures != 4 || r.of("m2") != 4 {
 			t.Errorf("%d runs, record %+v", r.of("m2"), rec)
@@ -341,15 +321,11 @@ func TestRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	wrong := *u
 	wrong.User = url.UserPassword("guest", "hunter2")
 	unreachable, err := counter.Dial(strings.Replace(managementURL(t), "http://guest:guest", "redis://", 1), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = unreachable.Close() })
 
 	base := consumer.Consumer{Queue: good, Counter: counters(t), Handler: failFor()}

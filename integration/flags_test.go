@@ -21,22 +21,16 @@ func TestLibraryNamesNoFlag(t *testing.T) {
 	for _, name := range append([]string{"plugin/otelstrikes", "plugin/pgstrikes", "plugin/promstrikes",
 		"plugin/sqlstrikes"}, public...) {
 		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, path := range files {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
 			source, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			set := token.NewFileSet()
 			file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				text, is := n.(*ast.BasicLit)
 				if !is || text.Kind != token.STRING {

@@ -28,9 +28,7 @@ func TestGhostOfAConsumerWithAPriority(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			conn, queue := dialBroker(t), uniqueName(t, "ghost")
-			if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: queue, SingleActiveConsumer: true}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: queue, SingleActiveConsumer: true}))
 			publish(t, queue, "m", messages)
 
 			first, held := subscribe(t, conn, queue, prefetch, nil)
@@ -38,13 +36,9 @@ func TestGhostOfAConsumerWithAPriority(t *testing.T) {
 				<-held
 			}
 			second, taken := subscribe(t, conn, queue, prefetch, amqp.Table{broker.ArgPriority: tt.priority})
-			if err := first.Close(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, first.Close())
 			<-taken
-			if err := second.Close(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, second.Close())
 
 			_, last := subscribe(t, conn, queue, prefetch, nil)
 			select {
@@ -69,12 +63,8 @@ func subscribe(t *testing.T, conn *amqp.Connection, queue string, prefetch int, 
 	if err == nil {
 		err = ch.Qos(prefetch, 0, false)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	deliveries, err := ch.Consume(queue, "", false, false, false, false, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return ch, deliveries
 }

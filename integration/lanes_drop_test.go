@@ -35,14 +35,10 @@ func TestTwoDropOne(t *testing.T) {
 	}
 	admin := counts.Admin()
 	state, err := admin.Lane(t.Context(), "/", queue, "lane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: admin},
 		deadletter.Management{URL: managementURL(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	lane := deadletter.Lane{Queue: queue, Name: "lane", Store: admin, First: state.First()}
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
 		t.Errorf("the first operator: %+v, %v", done, err)

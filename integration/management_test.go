@@ -54,15 +54,11 @@ func manage(t *testing.T, method, path, body string) []byte {
 func managed(ctx context.Context, t *testing.T, method, path, body string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, managementURL(t)+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	req.Close = true // no goroutine of an idle connection stays behind
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {

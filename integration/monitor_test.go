@@ -13,13 +13,9 @@ import (
 func watchStore(t *testing.T) func(touches func(command string) bool) {
 	t.Helper()
 	u, err := url.Parse(redisURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	lines := bufio.NewReader(conn)
 	if password, ok := u.User.Password(); ok {
@@ -30,9 +26,7 @@ func watchStore(t *testing.T) func(touches func(command string) bool) {
 		t.Helper()
 		marker := uniqueName(t, "end-of-watch")
 		other, err := net.Dial("tcp", u.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		defer func() { _ = other.Close() }()
 		if password, ok := u.User.Password(); ok {
 			send(t, other, bufio.NewReader(other), "AUTH "+password)
@@ -40,9 +34,7 @@ func watchStore(t *testing.T) func(touches func(command string) bool) {
 		if _, err := other.Write([]byte("ECHO " + marker + "\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		need(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {

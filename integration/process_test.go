@@ -102,9 +102,7 @@ func (c child) runs(t *testing.T) (byID map[string]int, processes map[string]boo
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer func() { _ = f.Close() }()
 	byID, processes = map[string]int{}, map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -125,9 +123,7 @@ func newChildOn(t *testing.T, queue, store, patient string) (child, *counter.Cou
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
 	c, err := rig.Dial(patient, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return child{
 		AMQP: brokerURL(t), Store: store, Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
@@ -187,9 +183,7 @@ func consumers(t *testing.T, queue string) (n int) {
 		n = q.Consumers
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return n
 }
 

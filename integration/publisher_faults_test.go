@@ -105,9 +105,7 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 		props.SetClientConnectionName(name)
 		return amqp.DialConfig(broker, amqp.Config{Properties: props})
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	ch, queue := pubQueue(t, nil)
 	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
@@ -168,9 +166,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 				_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: id, Body: make([]byte, size)})
 				return err
 			}
-			if err := publish(pubPatience, "before", small); err != nil {
-				t.Fatal(err)
-			}
+			need(t, publish(pubPatience, "before", small))
 			proxy.freeze()
 			begin := time.Now()
 			err := publish(200*time.Millisecond, "dead", tt.size)
@@ -292,9 +288,7 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 		_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
 		return err
 	}
-	if err := publish(pubPatience); err != nil {
-		t.Fatal(err)
-	}
+	need(t, publish(pubPatience))
 	proxy.freeze()
 	if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
 		t.Fatalf("want undecided, got %v", e)
@@ -333,9 +327,7 @@ func TestPublishRefusedAtTheDoor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := publisher.New(dial, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			defer p.Close()
 			_, err = p.Publish(pubContext(t), "", "q", amqp.Publishing{})
 			var e *publisher.Error

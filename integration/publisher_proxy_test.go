@@ -35,9 +35,7 @@ func pubNewProxy(t testing.TB) *pubProxy {
 		t.Fatal("the broker's URL cannot be parsed")
 	}
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	p := &pubProxy{broker: broker.Host, listen: listen}
 	p.copies.Go(p.accept)
 	t.Cleanup(func() {

@@ -23,9 +23,7 @@ const pubPatience = 2 * time.Minute
 func pubNew(t testing.TB, url string, opts *publisher.Options) *publisher.Publisher {
 	t.Helper()
 	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -40,14 +38,10 @@ func pubContext(t testing.TB) context.Context {
 func pubChannel(t testing.TB) *amqp.Channel {
 	t.Helper()
 	conn, err := amqp.Dial(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return ch
 }
 
@@ -67,9 +61,7 @@ func pubTake(t testing.TB, ch *amqp.Channel, queue string) amqp.Delivery {
 	t.Helper()
 	for deadline := time.Now().Add(pubPatience); ; {
 		d, ok, err := ch.Get(queue, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if ok {
 			return d
 		}
@@ -85,9 +77,7 @@ func pubIDs(t testing.TB, ch *amqp.Channel, queue string) map[string]int {
 	ids := make(map[string]int)
 	for {
 		d, ok, err := ch.Get(queue, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if !ok {
 			return ids
 		}
@@ -115,9 +105,7 @@ func TestPublishStampsAndPersists(t *testing.T) {
 			p := pubNew(t, brokerURL(t), nil)
 
 			id, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{Body: []byte("first")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			if u, err := uuid.Parse(id); err != nil || u.Version() != 7 {
 				t.Errorf("id %q is no UUIDv7", id)
 			}
@@ -172,13 +160,9 @@ func TestPublishTellsMessagesOfOneIDApart(t *testing.T) {
 	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	exchange := "pub-" + uuid.NewString()
-	if err := ch.ExchangeDeclare(exchange, amqp.ExchangeHeaders, false, false, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	need(t, ch.ExchangeDeclare(exchange, amqp.ExchangeHeaders, false, false, false, false, nil))
 	t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, false) })
-	if err := ch.QueueBind(queue, "", exchange, false, amqp.Table{"x-match": "all", "take": true}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, ch.QueueBind(queue, "", exchange, false, amqp.Table{"x-match": "all", "take": true}))
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
 	var calls sync.WaitGroup
@@ -284,9 +268,7 @@ func TestPublishInvalidHurtsNobody(t *testing.T) {
 	url := brokerURL(t)
 	dials := 0
 	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { dials++; return amqp.Dial(url) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	ctx := pubContext(t)
 	for name, msg := range map[string]amqp.Publishing{
@@ -326,17 +308,13 @@ func TestPublishLargeHeaderComesBack(t *testing.T) {
 		}
 		ch := pubChannel(t)
 		deliveries, err := ch.ConsumeWithContext(pubContext(t), queue, "", false, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for i := range 4 {
 			d, ok := <-deliveries
 			if !ok {
 				t.Fatalf("delivery %d ended the connection", i+1)
 			}
-			if err := d.Nack(false, i < 3); err != nil {
-				t.Fatal(err)
-			}
+			need(t, d.Nack(false, i < 3))
 		}
 		if d := pubTake(t, ch, queue+".dlq"); len(d.Headers["h"].(string)) != pubRoom || d.Headers["x-death"] == nil {
 			t.Errorf("dead-lettered with %d headers", len(d.Headers))
@@ -373,9 +351,7 @@ func TestPublishAll(t *testing.T) {
 	for i := range msgs {
 		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{Body: fmt.Append(nil, i)}}
 	}
-	if err := p.PublishAll(pubContext(t), msgs); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.PublishAll(pubContext(t), msgs))
 	for i := range msgs {
 		if d := pubTake(t, ch, queue); string(d.Body) != fmt.Sprint(i) || d.MessageId != msgs[i].MessageId {
 			t.Fatalf("place %d: message %q with id %q, want id %q", i, d.Body, d.MessageId, msgs[i].MessageId)

@@ -42,9 +42,7 @@ func TestPushDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			need(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			sixOrders(t, dir, strikes, commands)
 		})
 	}

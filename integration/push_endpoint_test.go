@@ -98,9 +98,7 @@ func (e endpoint) supervise(t *testing.T) *supervised {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -208,9 +206,7 @@ func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pu
 		managementURL(t), "STRIKES_PREFIX="+prefix)
 	p := &pushing{cmd, &lockedBuffer{}, make(chan error, 1)}
 	cmd.Stderr = p.stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Start())
 	reaped := make(chan struct{})
 	go func() {
 		defer close(reaped)
@@ -229,9 +225,7 @@ func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pu
 // crash ends it with SIGKILL.
 func (p *pushing) crash(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.Process.Kill())
 	if err := <-p.ended; err == nil {
 		t.Error("consume survived SIGKILL")
 	}
@@ -240,9 +234,7 @@ func (p *pushing) crash(t *testing.T) {
 // stop ends it with SIGTERM, as a deploy does.
 func (p *pushing) stop(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-p.ended:
 		if err != nil {

@@ -117,9 +117,7 @@ func TestPushKilled(t *testing.T) {
 		c := ofPrefix(t, prefix)
 		killers := []string{"m010", "m060"}
 		gate := filepath.Join(t.TempDir(), "gate")
-		if err := os.WriteFile(gate, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.WriteFile(gate, nil, 0o600))
 		e := endpoint{Kill: killers, Takes: 2 * time.Millisecond, Gate: gate}.supervise(t)
 		start := func() *pushing {
 			return push(t, strikes, queue, prefix, e.URL, "--max-retries", fmt.Sprint(retries), "--concurrency", "4")
@@ -141,9 +139,7 @@ func TestPushKilled(t *testing.T) {
 		if isolated == 0 {
 			t.Error("consume was never killed while a killer was isolated")
 		}
-		if err := os.Remove(gate); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.Remove(gate))
 		e.kill() // a request may still wait
 		proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
 			return len(e.handled(t)) == n-len(killers) && queueDepth(t, queue+".dlq") == len(killers)
@@ -187,9 +183,7 @@ func inOrder(t *testing.T, e *supervised, lanes int) {
 func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 	t.Helper()
 	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -57,12 +57,8 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 		cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
+		need(t, cmd.Start())
 		line, err := bufio.NewReader(out).ReadString('\n')
 		if line != "booked 17\n" {
 			t.Errorf("it printed %q, %v", line, err)
@@ -154,9 +150,7 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, block))
 		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment",
 			"fragment.go"): file}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		write(t, overlay, string(replace))
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay,
 			"./fragment").CombinedOutput(); err != nil {
@@ -175,17 +169,13 @@ func TestSchemaOfTheInbox(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func absolute(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return path
 }
 
@@ -193,9 +183,7 @@ func absolute(t *testing.T, name string) string {
 func userModule(t *testing.T, files map[string]string) string {
 	t.Helper()
 	sums, err := os.ReadFile("../go.sum")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	files["go.sum"] = string(sums)
 	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace " +
 		"github.com/strikesmq/strikes => " + absolute(t, "..") + "\n"

@@ -46,9 +46,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 						"x-dead-letter-routing-key": queue + ".dlq"})
 					return errors.Join(dlq, source)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 			},
 			func(ch *amqp.Channel, queue string) error {
 				for range 25 {
@@ -83,9 +81,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- consume.Run(ctx, dialer(t)) }()
 			proctest.Eventually(t, time.Minute, "a consumer", func() bool { return consumers(t, queue) == 1 })
-			if err := onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }); err != nil {
-				t.Fatal(err)
-			}
+			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }))
 			time.Sleep(11 * time.Second) // for so long a route that was checked is believed
 			publish(t, queue, "m", 20)
 			proctest.Eventually(t, time.Minute, "20 dead letters held", func() bool { return held.Load() == 20 })

@@ -28,27 +28,19 @@ func TestSpecFiles(t *testing.T) {
 
 func checkSpecFile(t *testing.T, name string) {
 	raw, err := os.ReadFile(filepath.Join(specDir, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var file struct {
 		Schema string `json:"$schema"`
 		Cases  []struct{ Name string }
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	need(t, json.Unmarshal(raw, &file))
 	if want := "schema.json#/$defs/" + name; file.Schema != want {
 		t.Errorf("its schema is %q, want %q", file.Schema, want)
 	}
 	schema, err := jsonschema.NewCompiler().Compile(specDir + "/" + file.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if err := schema.Validate(content); err != nil {
 		t.Error(err)
 	}

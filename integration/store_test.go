@@ -21,9 +21,7 @@ import (
 func dialStore(t *testing.T, url string) *counter.Counter {
 	t.Helper()
 	c, err := counter.Dial(url, &counter.Options{Prefix: uniqueName(t, "strikes")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -40,9 +38,7 @@ func attemptOf(id, token string) counter.Attempt {
 func client(t *testing.T, store *servers.Redis) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(store.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { rdb.Close() })
@@ -150,16 +146,12 @@ func TestStoreCauses(t *testing.T) {
 		"a user who is off": {counter.FaultDenied, withACL("off")},
 		"paused": {counter.FaultSlow, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{})
-			if err := store.Pause(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, store.Pause())
 			return store.URL
 		}},
 		"killed": {counter.FaultUnreachable, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{})
-			if err := store.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, store.Kill())
 			return store.URL
 		}},
 		"replicas missing": {counter.FaultFailover, func(t *testing.T) string {
@@ -192,9 +184,7 @@ func TestStoreCauses(t *testing.T) {
 func hostOf(t *testing.T, store *servers.Redis) *url.URL {
 	t.Helper()
 	u, err := url.Parse(store.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return u
 }
 
@@ -310,9 +300,7 @@ func TestStoreCluster(t *testing.T) {
 	}
 
 	master, err := cluster.Master(t.Context(), "{%2F/orders}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	survives(t, dialStore(t, cluster.URL), master)
 }
 
@@ -331,9 +319,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	if _, err := c.Fail(t.Context(), attemptOf("2", "a"), limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := master.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, master.Kill())
 	begin, tries := time.Now(), 0
 	var last error
 	proctest.Eventually(t, time.Minute, "an answer after the failover", func() bool {

@@ -77,9 +77,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			tt.set(b, q)
 			for api, want := range map[string][]string{"": tt.amqp, managementURL(t): tt.manage} {
 				found, err := doctor.FindDeadLetters(t.Context(), b.conn, inspect.Need{Queue: q, Management: api})
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				if diff := cmp.Diff(want, landed(found, q, want)); diff != "" {
 					t.Errorf("management API %q: (-want +got)\n%s", api, diff)
 				}

@@ -40,9 +40,7 @@ func declaredAs(t *testing.T, spec topology.Spec) string {
 	t.Helper()
 	spec.Queue = uniqueName(t, "way")
 	deleteLater(spec.Queue)
-	if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topology.Declare(t.Context(), dialBroker(t), spec))
 	return spec.Queue
 }
 
@@ -50,9 +48,7 @@ func declaredAs(t *testing.T, spec topology.Spec) string {
 func counters(t *testing.T) *counter.Counter {
 	t.Helper()
 	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: uniqueName(t, "strikes")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -86,12 +82,8 @@ func publishBodies(t *testing.T, queue string, from, to int, body func(i int) st
 func publishAll(t *testing.T, msgs ...publisher.Message) {
 	t.Helper()
 	p, err := publisher.New(dialer(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
 }
 
 // running is a consumer under test, and what its handler was called for.
@@ -475,9 +467,7 @@ func TestStopHandsOverInOrder(t *testing.T) {
 			queue := uniqueName(t, "sac")
 			deleteLater(queue)
 			spec := topology.Spec{Queue: queue, Type: typ, SingleActiveConsumer: true}
-			if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
-				t.Fatal(err)
-			}
+			need(t, topology.Declare(t.Context(), dialBroker(t), spec))
 			publish(t, queue, "m", 60)
 			reached := make(chan struct{})
 			var first *running
