@@ -141,7 +141,7 @@ client-schedules: python node ## play N (20,000) random schedules from SEED (1) 
 client-python-bench: rabbitmq redis python ## compare the speed of clients/python with that of bare loops
 	@go test ./integration/clients -run '^$$' -bench '^BenchmarkPython$$' -benchtime 1x
 
-soak: rabbitmq redis ## run 20,000 messages through faults and check the end of each; flags in SOAK, such as -cluster
+soak: rabbitmq redis postgresql mariadb ## run 20,000 messages through faults and check the end of each; flags in SOAK, such as -cluster, -store postgres
 	@go run ./integration/lab soak $(SOAK)
 
 soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK, such as -outage 1m

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -51,8 +52,8 @@ func StartPostgreSQL(ctx context.Context, opts DatabaseOptions) (*Database, erro
 	})
 }
 
-// StartMariaDB starts a private MariaDB with the database strikes and without accounts: any user may do anything. It waits until the server answers,
-// and otherwise behaves as StartRedis does. Its Kill loses the last second, unless Args change
+// StartMariaDB starts a private MariaDB with the database strikes and without accounts: any user may do anything. It
+// waits until the server answers, and otherwise behaves as StartRedis does. Its Kill loses the last second, unless Args change
 // innodb-flush-log-at-trx-commit to 2, and all before its first Stop.
 func StartMariaDB(ctx context.Context, opts DatabaseOptions) (*Database, error) {
 	find := func() (string, error) { return findExecutable("mariadbd") }
@@ -120,6 +121,34 @@ func (d *Database) Start(ctx context.Context) (err error) {
 		return err
 	}
 	return waitReady(ctx, d.server, d.probe)
+}
+
+// Kill ends all processes of the server with SIGKILL, as a crash of its machine would.
+func (d *Database) Kill() error {
+	return errors.Join(d.signalAll(sigStop), d.signalAll(sigKill), d.process.Kill())
+}
+
+// Pause freezes the server: connections stay open and nothing answers, until Resume, Kill or Close.
+func (d *Database) Pause() error { return d.signalAll(sigStop) }
+
+// Resume ends a Pause.
+func (d *Database) Resume() error { return d.signalAll(sigCont) }
+
+// signalAll signals the server and then its children, each of which PostgreSQL puts into a group of its own.
+func (d *Database) signalAll(sig syscall.Signal) error {
+	children := exec.CommandContext(context.Background(), "pgrep", "-P", strconv.Itoa(d.Group()))
+	if sig != sigKill {
+		if err := d.process.signal("signalling", sig); err != nil {
+			return err
+		}
+	}
+	out, _ := children.Output() // it fails where there are none
+	for _, pid := range strings.Fields(string(out)) {
+		if n, err := strconv.Atoi(pid); err == nil {
+			_ = syscall.Kill(n, sig) // it may have ended
+		}
+	}
+	return nil
 }
 
 // greets reads the packet with which MariaDB begins each connection: its length, its number, and the version of the

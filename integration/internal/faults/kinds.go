@@ -52,6 +52,12 @@ var ofOneStore = []Kind{
 	{Name: "store-mute", most: 3 * time.Second, Do: silencing(storeOf)},
 }
 
+// StoreTerminate ends the sessions in a database, whatever they do.
+var StoreTerminate = Kind{Name: "store-terminate", needs: "store",
+	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, _ time.Duration) error {
+		return in.Store.Terminate(ctx)
+	}}
+
 // StoresMute loses every reply of the store to all processes for a while, and then the connections.
 var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second,
 	Do: silencing(func(in *Injector, _ *fleet.Seat) (all []line) {
@@ -223,7 +229,9 @@ func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Dura
 		return err
 	}
 	err = r.Kill()
-	in.forgot()
+	if in.Store.Database == nil {
+		in.forgot()
+	}
 	if err != nil {
 		return err
 	}

@@ -23,28 +23,27 @@ type Database struct {
 	migrate func(ctx context.Context, url string) error
 
 	driver, source string // for database/sql, with the place of the address
-	sessions, end  string // statements: the numbers of the others, and what ends one
+	sessions, end  string // statements: the numbers of the consumers' sessions, and what ends one
+	forget         []string
+	lasting        []string // arguments with which no commit is lost when the server is killed
 }
 
 // Databases are the kinds by their names, which are the schemes of their URLs.
 var Databases = map[string]Database{
 	"postgres": {servers.StartPostgreSQL, "postgres://postgres@%s/postgres?sslmode=disable", postgres.Migrate,
 		"pgx", "postgres://postgres@%s/postgres?sslmode=disable",
-		"SELECT pid FROM pg_stat_activity WHERE application_name = 'strikes'", "SELECT pg_terminate_backend(%d)"},
+		"SELECT pid FROM pg_stat_activity WHERE application_name = 'strikes'", "SELECT pg_terminate_backend(%d)",
+		[]string{"DELETE FROM strikes_doc", "DELETE FROM strikes_member"}, nil},
 	"mysql": {servers.StartMariaDB, "mysql://root:@%s/strikes", mysql.Migrate, "mysql", "root@tcp(%s)/",
-		"SELECT id FROM information_schema.processlist WHERE db = 'strikes'", "KILL %d"},
+		"SELECT id FROM information_schema.processlist WHERE db = 'strikes'", "KILL %d",
+		[]string{"DELETE FROM strikes.strikes_doc", "DELETE FROM strikes.strikes_member"},
+		[]string{"--innodb-flush-log-at-trx-commit=2"}},
 }
 
 // Prepare makes the tables on the server at an address, and returns the URL of the store.
 func (d Database) Prepare(ctx context.Context, addr string) (rawURL string, err error) {
 	rawURL = fmt.Sprintf(d.url, addr)
-	if d.driver == "mysql" {
-		err = d.Do(ctx, addr, "CREATE DATABASE IF NOT EXISTS strikes")
-	}
-	if err == nil {
-		err = d.migrate(ctx, rawURL)
-	}
-	return rawURL, err
+	return rawURL, d.migrate(ctx, rawURL)
 }
 
 // Do runs statements.

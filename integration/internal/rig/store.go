@@ -12,12 +12,39 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// Store is a Redis: one private server, a private Cluster, or one that is left alone.
+// Store is a Redis: one private server, a private Cluster, or one that is left alone. Or it is a private database.
 type Store struct {
-	URL     string
-	One     *servers.Redis
-	Cluster *cluster.Redis
-	slot    string // a key in the slot of the records
+	URL      string
+	One      *servers.Redis
+	Cluster  *cluster.Redis
+	Database *servers.Database // nil: it is a Redis; else one that keeps its data when it is killed
+	kind     Database
+	slot     string // of a Cluster: a key in the slot of the records
+}
+
+// Server is what can be killed and frozen.
+type Server interface {
+	Kill() error
+	Start(ctx context.Context) error
+	Pause() error
+	Resume() error
+}
+
+// OpenDatabase starts one of Databases.
+func OpenDatabase(ctx context.Context, name string) (*Store, error) {
+	kind := Databases[name]
+	d, err := kind.Start(ctx, servers.DatabaseOptions{Args: kind.lasting})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Database: d, kind: kind}
+	if s.URL, err = kind.Prepare(ctx, d.Addr); err == nil {
+		err = errors.Join(d.Stop(ctx), d.Start(ctx)) // a MariaDB that is killed before its first stop loses all
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return s, nil
 }
 
 // OpenStore starts one server with some arguments. It keeps nothing on disk unless they say otherwise.
@@ -68,12 +95,22 @@ func (s *Store) Through(p *proxy.Proxy) string {
 }
 
 // Master is the server that has the records now.
-func (s *Store) Master(ctx context.Context) (*servers.Redis, error) {
+func (s *Store) Master(ctx context.Context) (Server, error) {
+	if s.Database != nil {
+		return s.Database, nil
+	}
+	return s.redis(ctx)
+}
+
+func (s *Store) redis(ctx context.Context) (*servers.Redis, error) {
 	if s.One != nil {
 		return s.One, nil
 	}
 	return s.Cluster.Master(ctx, s.slot)
 }
+
+// Terminate ends the sessions of a database's clients.
+func (s *Store) Terminate(ctx context.Context) error { return s.kind.Terminate(ctx, s.Database.Addr) }
 
 // Recovered waits until a Cluster could stand the loss of another node.
 func (s *Store) Recovered(ctx context.Context) error {
@@ -85,7 +122,7 @@ func (s *Store) Recovered(ctx context.Context) error {
 
 // Do runs do with a client of the server that has the records.
 func (s *Store) Do(ctx context.Context, do func(*redis.Client) error) error {
-	r, err := s.Master(ctx)
+	r, err := s.redis(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,12 +136,18 @@ func (s *Store) Do(ctx context.Context, do func(*redis.Client) error) error {
 
 // Flush makes it forget everything.
 func (s *Store) Flush(ctx context.Context) error {
+	if s.Database != nil {
+		return s.kind.Do(ctx, s.Database.Addr, s.kind.forget...)
+	}
 	return s.Do(ctx, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 }
 
 // Close ends it.
 func (s *Store) Close() error {
-	if s.One != nil {
+	switch {
+	case s.Database != nil:
+		return s.Database.Close()
+	case s.One != nil:
 		return s.One.Close()
 	}
 	return s.Cluster.Close()

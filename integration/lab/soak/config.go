@@ -20,6 +20,7 @@ type config struct {
 	abandoned             int
 	plain                 bool
 	handlerTimeout        time.Duration
+	store                 string
 	storeFaults           string
 	drops                 int
 	kind                  string
@@ -45,6 +46,9 @@ const (
 	mostBackoff     = 500 * time.Millisecond
 )
 
+// inRedis is the kind of store that is no database.
+const inRedis = "redis"
+
 func parseFlags(args []string) (config, error) {
 	var c config
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
@@ -57,6 +61,7 @@ func parseFlags(args []string) (config, error) {
 		"kill the process while a suspect runs isolated")
 	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
+	f.StringVar(&c.store, "store", inRedis, "`kind` of the store: redis, postgres or mysql, which is a MariaDB")
 	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until "+
 		"the queue is drained; one of: "+describeStoreFaults())
 	f.IntVar(&c.drops, "drops", 5, "with -store-faults start or end: how often the step is lost")
@@ -149,6 +154,10 @@ func (c config) validate() error {
 	switch {
 	case c.storeFaults != "" && !c.treats():
 		return fmt.Errorf("-store-faults is %q, must be one of: %s", c.storeFaults, describeStoreFaults())
+	case c.store != inRedis && rig.Databases[c.store].Start == nil:
+		return fmt.Errorf("-store is %q, must be redis, postgres or mysql", c.store)
+	case c.store != inRedis && (c.broker.Cluster || c.storeFaults != ""):
+		return errors.New("-cluster and -store-faults are for -store redis")
 	case c.storeFaults != "" && c.broker.Cluster:
 		return errors.New("-store-faults is not for -cluster, whose nodes are reached without a proxy")
 	case c.handlerTimeout <= 0 || c.handlerTimeout > consumerTimeout/2:

@@ -47,6 +47,8 @@ func (c config) validateLanguages() error {
 	switch mixed := slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }); {
 	case mixed && c.ordered:
 		return errors.New("-ordered is for Go alone: -languages go")
+	case c.store != inRedis && slices.ContainsFunc(c.languages, func(name string) bool { return programs[name] != nil }):
+		return errors.New("-languages python and node are for -store redis")
 	case c.processes < len(c.languages):
 		return fmt.Errorf("-processes is %d, must be %d at least: one for each of -languages", c.processes, len(c.languages))
 	case mixed && c.broker.Cluster:

@@ -44,13 +44,14 @@ func TestFlagsAreChecked(t *testing.T) {
 			"-cluster"},
 		{"-outage", "1s"}, {"-outage", "1m", "-ordered"}, {"-outage", "1m", "-cluster"},
 		{"-outage", "1m", "-languages", "go,node"}, {"-outage", "1m", "-store-faults", "late"},
-		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"},
+		{"-store", "x"}, {"-store", "mysql", "-cluster"}, {"-store", "mysql", "-store-faults", "late"},
+		{"-store", "postgres", "-languages", "go,node"}, {"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
 	}
-	k := soak{cfg: config{only: "earthquake"}, broker: &rig.Broker{Node: &rig.Node{}}}
+	k := soak{cfg: config{only: "earthquake"}, broker: &rig.Broker{Node: &rig.Node{}}, store: &rig.Store{}}
 	if _, err := k.possible(); err == nil {
 		t.Error("-only earthquake was accepted")
 	}

@@ -69,6 +69,9 @@ func (k *soak) possible() ([]faults.Kind, error) {
 		return []faults.Kind{faults.DependencyAway.Lasting(k.cfg.outage)}, nil
 	}
 	all := faults.Possible(k.broker)
+	if k.store.Database != nil {
+		all = append(all, faults.StoreTerminate)
+	}
 	if slices.Contains(k.cfg.languages, inHTTP) {
 		all = append(all, faults.Kind{Name: "endpoint-kill",
 			Do: func(*faults.Injector, context.Context, *fleet.Seat, time.Duration) error {

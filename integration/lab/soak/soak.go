@@ -4,7 +4,8 @@
 //
 // It publishes messages whose handlers succeed, fail, panic, hang, or kill their process, and meanwhile kills, stops
 // and freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers, on a
-// RabbitMQ of its own (or at -amqp) and a Redis of its own; with -cluster, on three RabbitMQ nodes and a Redis Cluster.
+// RabbitMQ of its own (or at -amqp) and a Redis, PostgreSQL or MariaDB of its own; with -cluster, on three RabbitMQ
+// nodes and a Redis Cluster.
 // Then it lets the queue drain and checks the end of each message.
 //
 // Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
@@ -130,10 +131,13 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 
 // open starts what the soak runs on.
 func (k *soak) open(ctx context.Context) (err error) {
-	if k.cfg.broker.Cluster {
+	switch {
+	case k.cfg.broker.Cluster:
 		k.store, err = rig.OpenStoreCluster(ctx, queue)
-	} else {
+	case k.cfg.store == inRedis:
 		k.store, err = rig.OpenStore(ctx)
+	default:
+		k.store, err = rig.OpenDatabase(ctx, k.cfg.store)
 	}
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
 )
 
@@ -60,7 +61,7 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 	if w.log, err = ledger.Append(w.History, w.Number); err != nil {
 		return err
 	}
-	counts, err := counter.Dial(w.Redis, nil)
+	counts, err := rig.Dial(w.Redis, "")
 	if err != nil {
 		return err
 	}
