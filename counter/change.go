@@ -226,9 +226,7 @@ func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
 	}
 	r, ok := rules.Decode(d.Data)
 	if !ok {
-		key := c.opts.keys(m).record
-		return Record{}, &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: %s is %s; inspect it with redis-cli GET, and "+
-			"remove it with DEL", ErrForeign, key, noRecord)}
+		return Record{}, c.foreignDoc(Queue{m.VHost, m.Queue}, d.Name, noRecord)
 	}
 	r.Message, r.TTL = m, c.opts.TTL
 	if !d.Expires.IsZero() {

@@ -30,6 +30,16 @@ func (c *client) errorAt(m Message, err error) error {
 		"TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}
 }
 
+// foreignDoc is the error of a document that another program wrote.
+func (c *client) foreignDoc(of Queue, name, is string) error {
+	if redis, ok := c.store.(redisStore); ok {
+		return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: %s is %s; inspect it with redis-cli GET, and remove it "+
+			"with DEL", ErrForeign, redis.key(of, name), is)}
+	}
+	return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: the document %q of queue %q in %q is %s; delete its row, "+
+		"which has this name in strikes_doc", ErrForeign, name, of.Name, of.VHost, is)}
+}
+
 // isForeign searches the whole text, because Redis 6 begins it with the name of the script.
 func isForeign(err error) bool {
 	return strings.Contains(err.Error(), wrongType) || strings.Contains(err.Error(), noRecord)

@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -73,8 +72,7 @@ func lateIn(at time.Time) string { return docLanesBlocked + ":" + decimal(at.Uni
 func (c *client) decodeLane(of Queue, d Doc) (rules.Lane, error) {
 	lane, ok := rules.DecodeLane(d.Data)
 	if d.Err == nil && !ok {
-		return lane, &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: %s is no lane of strikes; inspect it with "+
-			"redis-cli GET, and remove it with DEL", ErrForeign, c.opts.queueKey(of.VHost, of.Name)+d.Name)}
+		return lane, c.foreignDoc(of, d.Name, "no lane of strikes")
 	}
 	return lane, d.Err
 }

@@ -61,6 +61,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("NODB", ofDatabase(t, store, "9999"))
 			e.Setenv("POSTGRES", "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
 			e.Setenv("MARIADB", "mysql://root@"+servertest.MariaDB(t)+"/strikes")
+			e.Setenv("NOPGDB", ofDatabase(t, e.Getenv("POSTGRES"), "absent"))
 			e.Setenv("ESCAPE", "\x1b[2J")
 			cleanUp(t, queue)
 			return nil

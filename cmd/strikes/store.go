@@ -56,7 +56,7 @@ func (c *storeMigrate) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	if err := database.Migrate(ctx, c.StoreURL); err != nil {
-		return err
+		return connect.ExplainStore(ctx, c.StoreURL, err)
 	}
 	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), database.Version)
 	return nil

@@ -449,8 +449,8 @@ var catalogue = map[string]text{
 	CodeNoDatabase: {
 		Error, "{reason}",
 		notCounted,
-		"correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a " +
-			"Cluster has only 0",
+		"correct the database at the end of the store's URL, or create it; redis-cli CONFIG GET databases shows how many " +
+			"a Redis has, and a Cluster has only 0",
 	},
 	CodeNotStore: {
 		Error, "{reason}",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,10 +63,10 @@ func refusedURL(flag string, err error) error {
 	return cli.Misusef("%s: %w", flag, err)
 }
 
-// NoDatabase reports whether a server refused the number of a database; no counter.StoreFault says so.
+// NoDatabase reports whether a server has no database of that number or name; no counter.StoreFault says so.
 func NoDatabase(err error) bool {
-	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(),
-		"SELECT is not allowed in cluster mode")
+	return slices.ContainsFunc([]string{"DB index is out of range", "SELECT is not allowed in cluster mode",
+		"(SQLSTATE 3D000)", "Error 1049 "}, func(says string) bool { return strings.Contains(err.Error(), says) })
 }
 
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
