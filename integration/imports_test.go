@@ -60,7 +60,8 @@ var arrows = map[string][]string{
 	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
 		"internal/servertest"),
 
-	"internal/sqlstore": {"counter"},
+	"internal/sqlstore":          {"counter"},
+	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},
 
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},
 	"internal/reason":  {"internal/printable"},

@@ -31,13 +31,13 @@ var faults = []struct {
 	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultDenied},
 	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
 	{[]uint16{1130}, "allow the user of this host", counter.FaultDenied},
-	{[]uint16{1129}, "run on the server: FLUSH HOSTS", counter.FaultDenied},
+	{[]uint16{1129}, "run on the server: mysqladmin flush-hosts", counter.FaultDenied},
 	{[]uint16{1290, 1792, 1836}, "use the address of the primary", counter.FaultReadOnly},
 	{[]uint16{1969, 3024}, "", counter.FaultSlow}, // max_statement_time, max_execution_time
 	{[]uint16{1040, 1203, 1226}, "raise max_connections of the server, or lower pool_max_conns in the URL",
 		counter.FaultBusy},
-	{[]uint16{1205, 1213}, "", counter.FaultBusy},                       // lock wait timeout, deadlock
-	{[]uint16{1053, 1317, 1927, 1047, 3169}, "", counter.FaultFailover}, // it stops, KILL, Galera is not ready
+	{[]uint16{1205, 1213}, "", counter.FaultBusy},                             // lock wait timeout, deadlock
+	{[]uint16{1053, 1317, 1927, 1047, 3169, 4031}, "", counter.FaultFailover}, // stop, KILL, Galera is not ready, idle
 	{[]uint16{3, 1021, 1026, 1114}, "free space on the server's disk", counter.FaultOutOfMemory},
 	{[]uint16{1037, 1038, 1041}, "", counter.FaultOutOfMemory},
 }

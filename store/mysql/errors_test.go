@@ -3,9 +3,15 @@ package mysql
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"database/sql"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -215,4 +221,69 @@ func silentServer(t *testing.T) string {
 		}
 	}()
 	return listener.Addr().String()
+}
+
+// TestTLS: the server's certificate is verified, unless the URL says otherwise.
+func TestTLS(t *testing.T) {
+	ca, cert, key := certificate(t)
+	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--ssl-cert=" + cert,
+		"--ssl-key=" + key, "--ssl-ca=" + ca}})
+	url := "mysql://root@" + server.Addr + "/strikes"
+	if err := Migrate(t.Context(), url+"?ssl-ca="+ca); err != nil {
+		t.Fatal(err)
+	}
+	for parameters, says := range map[string]string{
+		"?ssl-ca=" + ca:                         "",
+		"?tls=true&ssl-ca=" + ca:                "",
+		"?tls=skip-verify":                      "",
+		"?tls=preferred":                        "",
+		"?tls=true":                             "certificate",
+		"?ssl-cert=" + cert + "&ssl-key=" + key: "certificate",
+		"?ssl-ca=" + ca + "&ssl-cert=" + cert + "&ssl-key=" + key: "",
+	} {
+		err := saveOne(open(t, url+parameters), t.Context())
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: got %v, want %q", parameters, err, says)
+		}
+	}
+	config, _, err := parse(url + "?ssl-cert=" + cert + "&ssl-key=" + key)
+	if err != nil || len(config.TLS.Certificates) != 1 || config.TLS.InsecureSkipVerify {
+		t.Errorf("%+v, %v", config, err)
+	}
+}
+
+// certificate returns files of a certificate for 127.0.0.1 that signs itself, and of its key, which everybody may read.
+func certificate(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "strikes-tls-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	write := func(name, kind string, bytes []byte) string {
+		path := filepath.Join(dir, name)
+		err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o644) //nolint:gosec // for the server
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server runs as another user
+		t.Fatal(err)
+	}
+	return write("ca.pem", "CERTIFICATE", der), write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", pkcs8)
 }

@@ -3,13 +3,20 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
+	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -68,7 +75,173 @@ func open(t testing.TB, url string) *Store {
 	return s
 }
 
-// TestStore is the test of a Store.
+// TestStore is the test of a Store, also on a server whose defaults are not those that the queries need.
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)) })
+	t.Run("defaults", func(t *testing.T) {
+		storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)) })
+	})
+	t.Run("other settings", func(t *testing.T) {
+		server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--autocommit=0",
+			"--transaction-isolation=SERIALIZABLE", "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES", "--default-time-zone=+05:30",
+			"--character-set-server=latin1", "--log-bin=binlog", "--binlog-format=MIXED",
+			"--innodb-rollback-on-timeout", "--lower-case-table-names=1"}})
+		storetest.Run(t, func(t testing.TB) counter.Store {
+			url := databaseOn(t, server.Addr)
+			if err := Migrate(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, url)
+		})
+	})
+}
+
+// TestKeys: names of every byte and of the longest length are each other's neighbours, and longer ones are refused.
+func TestKeys(t *testing.T) {
+	s := open(t, migrated(t))
+	every := make([]byte, 255)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	names := []string{"", "\x00", " ", "a", "A", "a ", "a\x00", "a\x00\x00", "\xe4", "\xc3\xa4", "ss", "\xc3\x9f", "'", "\\",
+		"%", string(every), strings.Repeat("\xff", 255), strings.Repeat("x", maxName-2), strings.Repeat("x", maxName-3)}
+	of := counter.Queue{VHost: string(every), Name: strings.Repeat("\xff", 255)}
+	var changes []counter.Change
+	for _, name := range names {
+		changes = append(changes, counter.Change{Docs: []counter.Doc{{Name: "r:" + name, Data: "of " + name + "\x00'\\"}},
+			Sets: []counter.Member{{Set: "dead", Name: name + "!", Score: 7}}})
+	}
+	saved, err := s.Save(t.Context(), of, changes...)
+	if err != nil || slices.Contains(saved, false) {
+		t.Fatalf("%v, %v", saved, err)
+	}
+	for _, name := range names {
+		_, docs, err := s.Load(t.Context(), of, "r:"+name)
+		read, errRead := s.Read(t.Context(), of, "r:"+name)
+		if want := "of " + name + "\x00'\\"; err != nil || errRead != nil || docs[0].Data != want || read[0] != want {
+			t.Errorf("%.20q: %+v, %q, %v, %v", name, docs[0], read, err, errRead)
+		}
+	}
+	var want, got []string
+	for _, name := range names {
+		want = append(want, name+"!")
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	for after := (counter.Entry{}); ; {
+		page, err := s.Page(t.Context(), of, "dead", after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page {
+			got = append(got, e.Name)
+		}
+		if len(page) < 4 {
+			break
+		}
+		after = page[3]
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for name, c := range map[string]counter.Change{
+		"document": {Docs: []counter.Doc{{Name: strings.Repeat("x", maxName+1), Data: "x"}}},
+		"member":   {Sets: []counter.Member{{Set: "s", Name: strings.Repeat("x", maxName+1)}}},
+		"set":      {Sets: []counter.Member{{Set: strings.Repeat("x", maxSet+1), Name: "x"}}},
+	} {
+		_, err := s.Save(t.Context(), of, c)
+		expect(t, name, err, counter.FaultOther, "this store keeps")
+	}
+	_, _, err = s.Load(t.Context(), counter.Queue{Name: strings.Repeat("x", maxQueue)})
+	expect(t, "queue", err, counter.FaultOther, "this store keeps 1024")
+}
+
+// TestClean: documents and members that expired are deleted, and the others stay.
+func TestClean(t *testing.T) {
+	url := migrated(t)
+	s := open(t, url)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("INSERT INTO strikes_doc SELECT concat('q', seq DIV 100), concat('d', seq), 'x', 1, " +
+		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM seq_1_to_3000")
+	exec("INSERT INTO strikes_member SELECT queue, 's', name, 1, expires FROM strikes_doc")
+	for _, table := range []sweep{{table: "strikes_doc", keys: []string{"queue", "name"}},
+		{table: "strikes_member", keys: []string{"queue", "set_name", "name"}}} {
+		total := 0
+		for range 4 {
+			n, err := s.cleanSome(t.Context(), &table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+		var left int
+		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table.table+" WHERE expires <> 5").Scan(&left)
+		if total != 1000 || left != 2000 || err != nil {
+			t.Errorf("%s: %d were deleted, %d are left, %v", table.table, total, left, err)
+		}
+	}
+}
+
+// TestLocks: a Save that loses a deadlock begins again, and one that waits for longer than it may is an error.
+func TestLocks(t *testing.T) {
+	s := open(t, migrated(t))
+	doc := func(name, data string) counter.Doc { return counter.Doc{Name: name, Data: data, Any: true} }
+	for range 10 {
+		if _, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "x"),
+			doc("r:2", "x")}}); err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := func(name string) error {
+			_, err := other.ExecContext(t.Context(), "UPDATE strikes_doc SET data = 'y' WHERE name = ?", []byte(name))
+			return err
+		}
+		if err := lock("r:2"); err != nil {
+			t.Fatal(err)
+		}
+		// The other has changed much, so the server ends the Save.
+		if _, err := other.ExecContext(t.Context(), "INSERT INTO strikes_doc SELECT 'q', seq, 'x', 1, 1 FROM "+
+			"seq_1_to_1000 ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1"); err != nil {
+			t.Fatal(err)
+		}
+		var saving errgroup.Group
+		saving.Go(func() error {
+			saved, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "z"), doc("r:2", "z")}})
+			if err == nil && !saved[0] {
+				err = errors.New("not saved")
+			}
+			return err
+		})
+		for waits := 0; waits == 0; {
+			if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
+				"WHERE trx_state = 'LOCK WAIT'").Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(lock("r:1"), other.Commit(), saving.Wait()); err != nil {
+			t.Error(err)
+		}
+		if _, docs, err := s.Load(t.Context(), someQueue, "r:1", "r:2"); err != nil || docs[0].Data+docs[1].Data != "zz" {
+			t.Errorf("%+v, %v", docs, err)
+		}
+	}
+	held, err := s.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Rollback()
+	if _, err := held.ExecContext(t.Context(), "SELECT * FROM strikes_doc FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = s.Save(ctx, someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "x")}})
+	expect(t, "late", err, counter.FaultSlow, "deadline")
 }

@@ -1,0 +1,58 @@
+// Package sqlbench measures the failing path of a store in a SQL database beside that of Redis.
+package sqlbench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+// Fail takes START and FAIL of 64 failing messages at a time on a Store and on Redis, in turns, and prints the rate on
+// the Store as a part of that on Redis.
+func Fail(b *testing.B, name string, store counter.Store) {
+	redis, err := counter.Dial(servertest.PatientStoreURL(b), &counter.Options{
+		Prefix: fmt.Sprint("bench-", time.Now().UnixNano())})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer redis.Close()
+	of := []*counter.Counter{counter.Over(store, nil), redis}
+	var took [2]time.Duration
+	for round := range 20 {
+		for i, c := range of {
+			began := time.Now()
+			failAll(b, c, fmt.Sprint(name, round))
+			took[i] += time.Since(began)
+		}
+	}
+	fmt.Printf("failing path: %s %.2f of Redis (%v, %v)\n", name, float64(took[1])/float64(took[0]), took[0], took[1])
+}
+
+func failAll(b *testing.B, c *counter.Counter, round string) {
+	var failing errgroup.Group
+	for i := range 64 {
+		failing.Go(func() error {
+			for n := range 10 {
+				a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "bench", ID: fmt.Sprint(round, ":", i)},
+					Token: fmt.Sprintf("%d-%d", i, n), Consumer: "bench", Received: time.Now()}
+				if n > 0 {
+					if _, err := c.Start(b.Context(), a, counter.ModeShared, 20); err != nil {
+						return err
+					}
+				}
+				if _, err := c.Fail(b.Context(), a, counter.Failure{Limit: 20, Reason: "boom"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := failing.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
