@@ -121,8 +121,9 @@ func (s Server) Findings() (found []counter.Finding) {
 			Fix:    s.Durable,
 		}},
 		{s.Ahead.Abs() > time.Minute, counter.Finding{
-			Code:   "store-clock",
-			Seen:   fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.Addr, s.Ahead.Round(time.Second)),
+			Code: "store-clock",
+			Seen: fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.Addr,
+				s.Ahead.Round(time.Second)),
 			Impact: "lists show the store's times, and the age of a message is by its clock",
 			Fix:    "let both machines set their clocks by NTP",
 		}},

@@ -41,7 +41,7 @@ func expect(t *testing.T, name string, err error, fault counter.StoreFault, says
 	}
 }
 
-// giveAccounts makes the server's system tables, of which private servers have none, and a user root without a password.
+// giveAccounts makes the server's system tables, which private servers lack, and a user root without a password.
 // From then on users need passwords and grants.
 func giveAccounts(t *testing.T, addr string) {
 	t.Helper()
@@ -193,7 +193,8 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	config, conns, err := parse("mariadb://us%40er:p%2Fw@[::1]/db?socket=/run/s&pool_max_conns=3&connect_timeout=7s&tls=preferred")
+	config, conns, err := parse("mariadb://us%40er:p%2Fw@[::1]/db?socket=/run/s&pool_max_conns=3&" +
+		"connect_timeout=7s&tls=preferred")
 	if err != nil || config.User != "us@er" || config.Passwd != "p/w" || config.DBName != "db" || config.Net != "unix" ||
 		config.Addr != "/run/s" || conns != 3 || config.Timeout != 7*time.Second || !config.AllowFallbackToPlaintext {
 		t.Errorf("%+v, %d, %v", config, conns, err)
@@ -276,7 +277,8 @@ func certificate(t *testing.T) (ca, cert, key string) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	write := func(name, kind string, bytes []byte) string {
 		path := filepath.Join(dir, name)
-		err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o644) //nolint:gosec // for the server
+		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes})
+		err := os.WriteFile(path, text, 0o644) //nolint:gosec // for the server
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,5 +287,6 @@ func certificate(t *testing.T) (ca, cert, key string) {
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server runs as another user
 		t.Fatal(err)
 	}
-	return write("ca.pem", "CERTIFICATE", der), write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", pkcs8)
+	return write("ca.pem", "CERTIFICATE", der), write("cert.pem", "CERTIFICATE", der),
+		write("key.pem", "PRIVATE KEY", pkcs8)
 }

@@ -102,7 +102,8 @@ func TestKeys(t *testing.T) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	names := []string{"", "\x00", " ", "a", "A", "a ", "a\x00", "a\x00\x00", "\xe4", "\xc3\xa4", "ss", "\xc3\x9f", "'", "\\",
+	names := []string{"", "\x00", " ", "a", "A", "a ", "a\x00", "a\x00\x00", "\xe4", "\xc3\xa4", "ss", "\xc3\x9f", "'",
+		"\\",
 		"%", string(every), strings.Repeat("\xff", 255), strings.Repeat("x", maxName-2), strings.Repeat("x", maxName-3)}
 	of := counter.Queue{VHost: string(every), Name: strings.Repeat("\xff", 255)}
 	var changes []counter.Change

@@ -86,7 +86,7 @@ func TestKilledConnections(t *testing.T) {
 // TestRestarts: each failure counts once, although the server is ended by SIGKILL and starts again.
 func TestRestarts(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{
-		Args: []string{"--innodb-flush-log-at-trx-commit=2"}}) // a crash of the server loses nothing, as one of the machine would
+		Args: []string{"--innodb-flush-log-at-trx-commit=2"}}) // a crash of the process loses nothing
 	url := databaseOn(t, server.Addr)
 	if err := Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
