@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -118,6 +119,56 @@ func TestRepartitionCutOff(t *testing.T) {
 	s.sound()
 	if n := s.depth(); n != 1 {
 		t.Errorf("%d messages are in the partitions, want 1", n)
+	}
+}
+
+// TestRepartitionTogether: of several changes at the same time each sees the queue before or after another one, so
+// that a message is in one partition in the end.
+func TestRepartitionTogether(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	numbers := []int{2, 3, 5, 6}
+	for _, n := range numbers {
+		deleteLater(broker.HashExchange(s.queue, n))
+	}
+	deleteLater(broker.Partition(s.queue, 4), broker.Partition(s.queue, 5))
+	shared := dialBroker(t)
+	for round := range 4 {
+		var all sync.WaitGroup
+		for _, n := range numbers {
+			conn := shared
+			if round%2 == 0 {
+				conn = dialBroker(t)
+			}
+			all.Go(func() {
+				if err := topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n}); err != nil {
+					t.Errorf("to %d partitions: %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		var err error
+		if s.n, err = broker.PartitionsOf(t.Context(), shared, s.queue); err != nil {
+			t.Fatal(err)
+		}
+		s.sound()
+		before := s.depth()
+		var texts []string
+		for i := range 40 {
+			texts = append(texts, fmt.Sprintf("key-%d 1", i))
+		}
+		s.publish(texts...)
+		if n := s.depth() - before; n != len(texts) {
+			t.Errorf("%d messages of %d are in the %d partitions", n, len(texts), s.n)
+		}
+		for _, name := range broker.Partitions(s.queue, s.n) {
+			if err := broker.OnChannel(t.Context(), shared, func(ch *amqp.Channel) error {
+				_, err := ch.QueuePurge(name, false)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
 // declares the exchanges of the bindings if s.ExchangeType is set, and the delay queues with s.DelayQueues. Declare
 // changes nothing that exists already with the same arguments, so it may be repeated, and called by several processes
-// at the same time.
+// at the same time. One that declares partitions waits for others, as [Repartition] does.
 //
 // Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The
 // dead-letter exchange is a fanout, so that a dead letter keeps its routing key and no key can be mistyped.
@@ -37,11 +37,13 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if s.Partitions == 0 {
 		return declare(ctx, conn, steps(s))
 	}
-	hash, err := hashFor(ctx, conn, s)
-	if err != nil {
-		return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
-	}
-	return declare(ctx, conn, partitionSteps(s, hash))
+	return alone(ctx, conn, s.Queue, func() error {
+		hash, err := hashFor(ctx, conn, s)
+		if err != nil {
+			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
+		}
+		return declare(ctx, conn, partitionSteps(s, hash))
+	})
 }
 
 func declare(ctx context.Context, conn *amqp.Connection, all []step) error {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is
@@ -80,6 +83,41 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 		}
 	}
 	return "", err
+}
+
+// lockWait is how long a change of partitions waits for another one, which takes a second for 256 of them.
+const lockWait = 15 * time.Second
+
+// alone runs change while no other call of Declare or Repartition changes the partitions of the queue. Two at a time
+// could leave the fanout bound to the exchanges of both, and each message would be in two partitions. The lock is a
+// queue of one consumer that is exclusive to the connection, so it ends with the process.
+func alone(ctx context.Context, conn *amqp.Connection, queue string, change func() error) error {
+	lock := queue + ".strikes-lock"
+	for begun := time.Now(); ; {
+		err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(lock, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+			if err == nil {
+				_, err = ch.Consume(lock, "", true, true, false, false, nil) // the connection may be shared
+			}
+			if err != nil {
+				return err
+			}
+			err = change()
+			_, unlockErr := ch.QueueDelete(lock, false, false, false)
+			return errors.Join(err, unlockErr)
+		})
+		var reply *amqp.Error
+		locked := errors.As(err, &reply) && strings.Contains(reply.Reason, lock) &&
+			(reply.Code == amqp.ResourceLocked || strings.Contains(reply.Reason, "exclusive use"))
+		switch {
+		case !locked:
+			return err
+		case time.Since(begun) > lockWait:
+			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions: %w", queue, ErrRefused, err)
+		case !pause.For(ctx, 50*time.Millisecond):
+			return ctx.Err()
+		}
+	}
 }
 
 // forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone. Otherwise the

@@ -11,8 +11,9 @@ import (
 )
 
 // Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty
-// and has no consumer. Make sure before that no lane of a partition is blocked (counter.Counter.BlockedLanes): replays
-// of it would come into another partition. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
+// and has no consumer. It asks no store: before you call it, make sure that no lane of a partition is blocked
+// (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.Consumers), as strikes declare
+// --repartition does. Otherwise replays come into another partition, and the consumer goes on with the former number. Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
 // too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
@@ -24,7 +25,7 @@ func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	if err := repartition(ctx, conn, s); err != nil {
+	if err := alone(ctx, conn, s.Queue, func() error { return repartition(ctx, conn, s) }); err != nil {
 		return fmt.Errorf("topology: change queue %q to %d partitions: %w", s.Queue, s.Partitions, err)
 	}
 	return nil
