@@ -97,7 +97,7 @@ type simShares struct {
 	lied    int
 	reads   int
 	flawed  func(*counter.Deal, counter.DealRead, []int) []int // a planted fault; nil: none
-	changed time.Time                                          // the last time that a process began or ended, or the lies did
+	changed time.Time                                          // last: a process began or ended, or the lies
 	uneven  bool
 }
 

@@ -548,6 +548,10 @@ func TestPartitionsDoctor(t *testing.T) {
 		}
 	}
 	want("as declared", codes(need))
+	one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3), Management: need.Management})
+	if !errors.Is(one, topology.ErrRefused) || !strings.Contains(one.Error(), "is one of the 4 partitions of queue") {
+		t.Errorf("a consumer of one partition: %v", one)
+	}
 	other := need
 	other.Partitions = 3
 	want("another number", codes(other), "partition-count")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,7 +21,7 @@ import (
 var ErrQueueNotFound = broker.ErrNotFound
 
 // ErrRefused is wrapped by [Declare] and [Repartition] if the queue has another number of partitions or none, or is in
-// use. The error says what to do.
+// use, and by [Check] if the queue is one partition of another. The error says what to do.
 var ErrRefused = errors.New("refused")
 
 // Need is what consumers need of the queue they retry from.
@@ -93,7 +94,29 @@ func (n Need) findings(ctx context.Context, conn *amqp.Connection) ([]inspect.Fi
 	if n.Partitions > 0 {
 		return inspect.InspectPartitions(ctx, conn, n.inspect(), n.Partitions, inspect.Inspect)
 	}
+	if err := refusePartition(ctx, conn, n.Queue); err != nil {
+		return nil, err
+	}
 	return inspect.Inspect(ctx, conn, n.inspect())
+}
+
+// refusePartition refuses one partition of a queue: its counts, limits and pauses would not be those of the queue.
+func refusePartition(ctx context.Context, conn *amqp.Connection, name string) error {
+	dot := strings.LastIndexByte(name, '.')
+	number, err := strconv.Atoi(name[dot+1:])
+	if dot < 1 || err != nil || number < 0 {
+		return nil
+	}
+	queue := name[:dot]
+	if leads, err := broker.FindExchange(ctx, conn, queue); leads != broker.Yes {
+		return broker.UnlessRefused(err)
+	}
+	n, err := broker.PartitionsOf(ctx, conn, queue)
+	if err != nil || number >= n {
+		return err
+	}
+	return fmt.Errorf("%w: %q is one of the %d partitions of queue %q: consume that queue, ordered and with its number "+
+		"of partitions", ErrRefused, name, n, queue)
 }
 
 // CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come

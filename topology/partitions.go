@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is
@@ -108,14 +107,18 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 		})
 		var reply *amqp.Error
 		locked := errors.As(err, &reply) && strings.Contains(reply.Reason, lock) &&
-			(reply.Code == amqp.ResourceLocked || strings.Contains(reply.Reason, "exclusive use"))
+			(reply.Code == amqp.ResourceLocked || reply.Code == amqp.NotFound || // it was just deleted
+				strings.Contains(reply.Reason, "exclusive use"))
 		switch {
 		case !locked:
 			return err
 		case time.Since(begun) > lockWait:
 			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions: %w", queue, ErrRefused, err)
-		case !pause.For(ctx, 50*time.Millisecond):
+		}
+		select {
+		case <-ctx.Done():
 			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
