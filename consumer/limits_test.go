@@ -202,3 +202,22 @@ func TestMaxAgeAtARedelivery(t *testing.T) {
 		}
 	})
 }
+
+// TestValidateBeforeDialing: settings are judged before there is a Handler, a Counter or a connection.
+func TestValidateBeforeDialing(t *testing.T) {
+	for _, good := range []Consumer{{}, {Ordered: true, HoldLanes: true}, {Ordered: true, Partitions: 8, Concurrency: 4},
+		{Breaker: 8, Patience: time.Minute}} {
+		if err := good.Validate(); err != nil {
+			t.Errorf("%+v: %v", good, err)
+		}
+	}
+	for field, bad := range map[string]Consumer{
+		"Concurrency": {Ordered: true, Concurrency: 2}, "HoldLanes": {HoldLanes: true}, "Patience": {Patience: 1},
+		"Ordered": {Partitions: 8}, "MaxRetries": {MaxRetries: 1001},
+	} {
+		var refused *FieldError
+		if err := bad.Validate(); !errors.As(err, &refused) || refused.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

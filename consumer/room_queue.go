@@ -24,7 +24,7 @@ type queueRoom struct {
 
 // refuseQueue refuses a Counter that cannot be heard: control.Lease finds it by its value.
 func refuseQueue(c *Consumer) error {
-	if c.HoldLanes && c.Lane == nil && !reflect.ValueOf(c.Counter).Comparable() {
+	if c.HoldLanes && c.Lane == nil && c.Counter != nil && !reflect.ValueOf(c.Counter).Comparable() {
 		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
 			"comparable with HoldLanes and no Lane, such as *counter.Counter")
 	}

@@ -56,8 +56,8 @@ func (o *Override) Limit() int {
 // on a terminal unescaped.
 type Note struct {
 	By  string    `json:"by,omitempty"` // cut to 512 bytes; may be empty
-	Why string    `json:"reason"`       // cut to MaxReason bytes; must not be empty
 	At  time.Time `json:"at,omitzero"`  // by the store's clock; ignored where a Note is given
+	Why string    `json:"reason"`       // cut to MaxReason bytes; must not be empty
 }
 
 // Text says when, by whom and why, after the change: " 2026-11-21T12:00:00Z by jo: why". It is escaped.
