@@ -37,10 +37,22 @@ type Database struct {
 // StartPostgreSQL starts a private PostgreSQL with the superuser postgres and the database postgres. It waits until
 // the server answers, and otherwise behaves as StartRedis does.
 func StartPostgreSQL(ctx context.Context, opts DatabaseOptions) (*Database, error) {
+	return startPostgreSQL(ctx, opts, "initdb", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale",
+		"--no-sync")
+}
+
+// StartStandby starts a private PostgreSQL that follows another: its standby, by streaming replication.
+func StartStandby(ctx context.Context, primary *Database) (*Database, error) {
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	return startPostgreSQL(ctx, DatabaseOptions{}, "pg_basebackup", "-h", host, "-p", port, "-U", "postgres", "-R",
+		"--checkpoint=fast", "--no-sync")
+}
+
+// startPostgreSQL starts a PostgreSQL whose data a program of its makes.
+func startPostgreSQL(ctx context.Context, opts DatabaseOptions, maker ...string) (*Database, error) {
 	return startDatabase(ctx, "PostgreSQL", findPostgreSQL, func(ctx context.Context, d *Database, bin string) error {
 		data, program := d.dir.join("data"), func(name string) string { return filepath.Join(filepath.Dir(bin), name) }
-		if err := d.run(ctx, "initdb", program("initdb"), "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8",
-			"--no-locale", "--no-sync"); err != nil {
+		if err := d.run(ctx, maker[0], append([]string{program(maker[0]), "-D", data}, maker[1:]...)...); err != nil {
 			return err
 		}
 		host, port, _ := net.SplitHostPort(d.Addr)
