@@ -31,9 +31,9 @@ says := ^\s\(servertest\.\)\?Long(t)$$
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
+demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL; flags in DEMO, such as --store postgres
 	@[ -n "$$AMQP_URL" ] || $(MAKE) --silent rabbitmq
-	@go run ./cmd/strikes demo
+	@go run ./cmd/strikes demo $(DEMO)
 
 setup: rabbitmq redis postgresql mariadb cc browser promtool ## install what make test needs, with apt as root
 

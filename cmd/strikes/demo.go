@@ -33,6 +33,7 @@ type demo struct {
 	cli.Streams
 
 	amqpURL, storeURL, kind string
+	database                string // kind of a private one that is the store; empty: none
 	json, console           bool
 
 	broker *connect.Broker
@@ -47,13 +48,18 @@ func (a *app) demoCommand() *cobra.Command {
 	d := demo{Streams: a.Streams, orders: demoOrders()}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
-		Example: "  strikes demo\n  strikes demo --console",
+		Example: "  strikes demo\n  strikes demo --console\n  strikes demo --store postgres",
 		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
 publishes 20 orders and handles them in two processes. One order fails twice,
 one always, and one kills the first processes that handle it. Then the broker,
 the store and a ledger of all attempts prove how each order ended: exit 1 if
 anything is wrong. At the end it removes all that it made.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.database != "" && cmd.Flags().Changed("store-url") {
+				return cli.Misusef("--store starts a private database, so it does not go with --store-url")
+			}
+			return d.run(cmd.Context())
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
@@ -62,10 +68,12 @@ anything is wrong. At the end it removes all that it made.`,
 	f.StringVar(&d.storeURL, "store-url", "", "the store, as `URL`")
 	cli.FromEnvOr(f, "store-url", "REDIS_URL")
 	cli.DefaultText(f, "store-url", "an embedded one")
+	f.StringVar(&d.database, "store", "", "keep the counts in a private database: `KIND` postgres or mysql")
 	f.StringVar(&d.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
 	f.BoolVar(&d.console, "console", false, "then serve the console on the demo's queue, until interrupted")
 	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
+	cli.OneOf(cmd, "store", "postgres", "mysql")
 	return cmd
 }
 
@@ -76,6 +84,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	kind, err := queueType(d.kind)
 	if err != nil {
 		return err
+	}
+	if _, known := demoDatabases[d.database]; !known && d.database != "" {
+		return cli.Misuse(setting.New("--store", d.database, "postgres or mysql"))
 	}
 	d.queue = "strikes-demo-" + uuid.NewString()[:8]
 	if d.story = d.Out; d.json {
@@ -94,7 +105,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
 		return err
 	}
-	v := verdict{Queue: d.queue, Store: "Redis at " + setting.RedactURL(d.storeURL)}
+	if d.database != "" {
+		private, err := d.startDatabase(ctx)
+		if err != nil {
+			return err
+		}
+		defer undo(private.Close)
+	}
+	v := verdict{Queue: d.queue, Store: setting.RedactURL(d.storeURL)}
 	if d.storeURL == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
@@ -121,6 +139,33 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	return d.play(ctx, v)
+}
+
+// demoDatabases are what --store starts, and the URLs of the databases.
+var demoDatabases = map[string]struct {
+	name, url string
+	start     func(context.Context, servers.DatabaseOptions) (*servers.Database, error)
+}{
+	"postgres": {"PostgreSQL", "postgres://postgres@%s/postgres?sslmode=disable", servers.StartPostgreSQL},
+	"mysql":    {"MariaDB", "mysql://root@%s/strikes", servers.StartMariaDB},
+}
+
+// startDatabase starts a private database, with the tables.
+func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
+	kind := demoDatabases[d.database]
+	d.say("starting a private %s", kind.name)
+	private, err := kind.start(ctx, servers.DatabaseOptions{})
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w; install it, or name a database with --store-url", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.storeURL = fmt.Sprintf(kind.url, private.Addr)
+	if err := connect.DatabaseOf(d.storeURL).Migrate(ctx, d.storeURL); err != nil {
+		return nil, errors.Join(err, private.Close())
+	}
+	return private, nil
 }
 
 // startRabbitMQ starts a private RabbitMQ.

@@ -32,9 +32,9 @@ func demoOn(t *testing.T, args ...string) *exec.Cmd {
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"quorum", "classic"} {
-		t.Run(kind, func(t *testing.T) {
-			cmd := demoOn(t, "--json", "--type", kind)
+	for _, flags := range []string{"--type=quorum", "--type=classic", "--store=postgres", "--store=mysql"} {
+		t.Run(flags, func(t *testing.T) {
+			cmd := demoOn(t, "--json", flags)
 			var story bytes.Buffer
 			cmd.Stderr = &story
 			out, err := cmd.Output()
