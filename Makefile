@@ -56,7 +56,7 @@ if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 fi; \
 [ -e $(POLICY) ] || { trap 'rm $(POLICY)' EXIT; printf '#!/bin/sh\nexit 101\n' >$(POLICY); chmod 755 $(POLICY); }; \
 set -ex; $(or $(3),true); $(APT) update; $(APT) install --yes --no-install-recommends $(2); \
-for s in rabbitmq-server redis-server postgresql; do systemctl --quiet disable $$s 2>/dev/null || true; done
+for s in rabbitmq-server redis-server postgresql pgbouncer; do systemctl --quiet disable $$s 2>/dev/null || true; done
 endef
 
 rabbitmq:
@@ -70,6 +70,7 @@ CLUSTER := /etc/postgresql-common/createcluster.d
 postgresql:
 	$(call install,ls /usr/lib/postgresql/*/bin/postgres || command -v postgres,postgresql,\
 		mkdir -p $(CLUSTER) && echo "create_main_cluster = false" >$(CLUSTER)/strikes.conf)
+	$(call install,command -v pgbouncer,pgbouncer)
 
 mariadb:
 	$(call install,command -v mariadbd,mariadb-server-core)

@@ -46,7 +46,8 @@ var modelRuns = flag.Int("stores.runs", 100, "runs of each model in TestOtherSto
 func TestOtherStoresWhole(t *testing.T) {
 	servertest.Long(t)
 	eachOtherStore(t, func(t *testing.T, name, url string) {
-		testCounter(t, name, url, "-skip=^(TestBreakerModel|TestModelFindsFaults|TestSpecRunnerFails)$", fmt.Sprint("-rapid.checks=", *modelRuns))
+		testCounter(t, name, url, "-skip=^(TestBreakerModel|TestModelFindsFaults|TestSpecRunnerFails)$",
+			fmt.Sprint("-rapid.checks=", *modelRuns))
 	})
 }
 
