@@ -108,7 +108,6 @@ func ExampleAttemptFrom() {
 	// dead-letter <nil>
 }
 
-// logged is an Observer that logs what is not as it should be.
 // A Logger shows each dead letter at WARN, and each retry at DEBUG.
 func ExampleConsumer_Handle_logger() {
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {

@@ -63,7 +63,7 @@ var errUnknown = errors.New("the state of the dead-letter route is unknown")
 
 var errUnchecked = errors.New("the session ended before the dead-letter route was checked")
 
-// look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller
+// state returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller
 // checks, the others wait for its result.
 func (r *route) state(ctx context.Context) (next time.Duration, broken error) {
 	if r == nil {

@@ -244,7 +244,6 @@ func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
 	return reply, err
 }
 
-// BlockedLanes is asked by no consumer of the simulation: all of them hold lanes.
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
 	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {

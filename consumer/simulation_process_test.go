@@ -202,7 +202,7 @@ func (w *simWorld) open(p *simProc) {
 // gone reports whether the broker delivers nothing to it any more.
 func (s *simSession) gone() bool { return s.cut || s.closed || s.cancelled }
 
-// tell makes a lost connection known to its process.
+// observe makes a lost connection known to its process.
 func (s *simSession) observe() {
 	if s.told {
 		return

@@ -20,7 +20,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// shell is a command that runs a script.
+// shellCommand returns a command that runs a script.
 func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
