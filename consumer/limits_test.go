@@ -205,18 +205,27 @@ func TestMaxAgeAtARedelivery(t *testing.T) {
 
 // TestValidateBeforeDialing: settings are judged before there is a Handler, a Counter or a connection.
 func TestValidateBeforeDialing(t *testing.T) {
-	for _, good := range []Consumer{{}, {Ordered: true, HoldLanes: true}, {Ordered: true, Partitions: 8, Concurrency: 4},
-		{Breaker: 8, Patience: time.Minute}} {
-		if err := good.Validate(); err != nil {
-			t.Errorf("%+v: %v", good, err)
+	wantValid(t, Consumer{}, Consumer{Ordered: true, HoldLanes: true})
+	wantRefused(t, map[string]Consumer{
+		"Concurrency": {Ordered: true, Concurrency: 2}, "HoldLanes": {HoldLanes: true}, "MaxRetries": {MaxRetries: 1001},
+	})
+}
+
+func wantValid(t *testing.T, all ...Consumer) {
+	t.Helper()
+	for _, c := range all {
+		if err := c.Validate(); err != nil {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	for field, bad := range map[string]Consumer{
-		"Concurrency": {Ordered: true, Concurrency: 2}, "HoldLanes": {HoldLanes: true}, "Patience": {Patience: 1},
-		"Ordered": {Partitions: 8}, "MaxRetries": {MaxRetries: 1001},
-	} {
+}
+
+// wantRefused wants each consumer refused for the field that it is listed under.
+func wantRefused(t *testing.T, all map[string]Consumer) {
+	t.Helper()
+	for field, c := range all {
 		var refused *FieldError
-		if err := bad.Validate(); !errors.As(err, &refused) || refused.Field != field {
+		if err := c.Validate(); !errors.As(err, &refused) || refused.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -664,3 +664,8 @@ func TestOutageSchedules(t *testing.T) {
 		})
 	}
 }
+
+func TestBreakerIsValidated(t *testing.T) {
+	wantValid(t, Consumer{Breaker: 8, Patience: time.Minute})
+	wantRefused(t, map[string]Consumer{"Patience": {Patience: 1}})
+}

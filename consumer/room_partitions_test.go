@@ -102,3 +102,8 @@ func TestSharedWorkers(t *testing.T) {
 		t.Errorf("woken %d times, want once, when nothing is to do", woken)
 	}
 }
+
+func TestPartitionsAreValidated(t *testing.T) {
+	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 4})
+	wantRefused(t, map[string]Consumer{"Ordered": {Partitions: 8}})
+}

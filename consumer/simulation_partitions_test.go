@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,9 +92,10 @@ func (p *simProc) servePartition(ctx context.Context, _ *amqp.Connection, mine *
 type simShares struct {
 	deal    counter.Deal
 	earlier []counter.Deal
-	clock   time.Duration // of the store, beyond ours
-	lies    int           // so many of the next replies are wrong
-	late    []counter.DealRead
+	clock   time.Duration      // of the store, beyond ours
+	lies    int                // so many of the next replies are wrong
+	mu      sync.Mutex         // of late: a process that stops waiting adds to it
+	late    []counter.DealRead // reads that arrive later
 	lied    int
 	reads   int
 	flawed  func(*counter.Deal, counter.DealRead, []int) []int // a planted fault; nil: none
@@ -121,11 +123,29 @@ func (d *simDeals) Deal(ctx context.Context, _, _ string, r counter.DealRead) (m
 	}
 	time.Sleep(time.Duration(d.proc.id)) // no two at the same moment
 	if w.unpark(op) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.shares.late = append(w.shares.late, r)
+		w.shares.delay(r)
 	}
 	return nil, errSimDown
+}
+
+// delay has a read arrive late.
+func (d *simShares) delay(r counter.DealRead) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.late = append(d.late, r)
+}
+
+// delayed returns the reads that are yet to arrive.
+func (d *simShares) delayed() []counter.DealRead {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.late
+}
+
+func (d *simShares) forgetDelayed() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.late = nil
 }
 
 // serveDeal replies to a read, or loses it, or lies.
@@ -142,7 +162,7 @@ func (w *simWorld) serveDeal(r counter.DealRead) ([]int, error) {
 	case w.store.down || fate == 1:
 		return nil, errSimDown
 	case fate == 2:
-		d.late = append(d.late, r)
+		d.delay(r)
 		return nil, errSimDown
 	}
 	mine, err := d.take(r)
@@ -226,8 +246,8 @@ func (w *simWorld) lie() bool {
 		}
 		w.tell("the store's clock is off by %v", d.clock)
 	case 5:
-		if n := len(d.late); n > 0 {
-			_, _ = d.take(d.late[w.rng.IntN(n)])
+		if late := d.delayed(); len(late) > 0 {
+			_, _ = d.take(late[w.rng.IntN(len(late))])
 			w.tell("a read arrives late")
 		}
 	default:
@@ -252,7 +272,8 @@ func (w *simWorld) lie() bool {
 // truth ends the lies.
 func (w *simWorld) truth() {
 	d := &w.shares
-	d.lies, d.late, d.changed = 0, nil, time.Now()
+	d.forgetDelayed()
+	d.lies, d.changed = 0, time.Now()
 	for _, p := range w.procs {
 		p.frozen = time.Time{}
 		for _, s := range p.sessions {
