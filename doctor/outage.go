@@ -66,11 +66,15 @@ func lacking(without []counter.ConsumerState, of int) string {
 }
 
 // burstOf returns the newest of the dead letters in the latest burst, and how many there are; 0: there is no burst. A
-// message that its handler rejected, or that killed its process, is at fault itself.
+// message that its handler rejected, or that killed its process, is at fault itself, and a skip is an operator's.
 func burstOf(dead []counter.DeadReason, now time.Time) (last counter.DeadReason, n int) {
 	groups := map[string][]counter.DeadReason{}
 	for _, d := range dead {
-		if d.Cause != counter.CauseRejected && d.Cause != counter.CauseCrashed && now.Sub(d.At) < burstRecent {
+		switch d.Cause {
+		case counter.CauseRejected, counter.CauseCrashed, counter.CauseSkipped:
+			continue
+		}
+		if now.Sub(d.At) < burstRecent {
 			why := reason.Normalise(d.Reason)
 			groups[why] = append(groups[why], d)
 		}

@@ -31,6 +31,7 @@ func TestBurst(t *testing.T) {
 		"more before it":        {append(deaths(30, 2*time.Hour, 0, counter.CauseFailed, refused), outage...), 40, time.Hour},
 		"rejected messages":     {deaths(40, time.Hour, 0, counter.CauseRejected, refused), 0, 0},
 		"messages that kill":    {deaths(40, time.Hour, 0, counter.CauseCrashed, refused), 0, 0},
+		"skipped messages":      {deaths(40, time.Hour, 0, counter.CauseSkipped, refused), 0, 0},
 		"a few":                 {deaths(burst-1, time.Hour, 0, counter.CauseFailed, refused), 0, 0},
 		"one a second":          {deaths(100, time.Hour, time.Second, counter.CauseFailed, refused), 0, 0},
 		"long ago":              {deaths(40, 8*24*time.Hour, 0, counter.CauseFailed, refused), 0, 0},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -146,14 +145,11 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 	if err := broker.UnlessRefused(err); err != nil {
 		return "", 0, err
 	}
-	of = name
 	if found != broker.No {
-		if of = name[:max(strings.LastIndexByte(name, '.'), 0)]; !broker.IsPartition(name, of) {
-			return "", 0, nil
-		}
+		return broker.PartitionedBy(ctx, conn, name)
 	}
-	if n, err = broker.PartitionsOf(ctx, conn, of); n == 0 {
-		of = ""
+	if n, err = broker.PartitionsOf(ctx, conn, name); n > 0 {
+		of = name
 	}
 	return of, n, err
 }

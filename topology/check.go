@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -102,17 +101,8 @@ func (n Need) findings(ctx context.Context, conn *amqp.Connection) ([]inspect.Fi
 
 // refusePartition refuses one partition of a queue: its counts, limits and pauses would not be those of the queue.
 func refusePartition(ctx context.Context, conn *amqp.Connection, name string) error {
-	dot := strings.LastIndexByte(name, '.')
-	number, err := strconv.Atoi(name[dot+1:])
-	if dot < 1 || err != nil || number < 0 {
-		return nil
-	}
-	queue := name[:dot]
-	if leads, err := broker.FindExchange(ctx, conn, queue); leads != broker.Yes {
-		return broker.UnlessRefused(err)
-	}
-	n, err := broker.PartitionsOf(ctx, conn, queue)
-	if err != nil || number >= n {
+	queue, n, err := broker.PartitionedBy(ctx, conn, name)
+	if err != nil || queue == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %q is one of the %d partitions of queue %q: consume that queue, ordered and with its number "+

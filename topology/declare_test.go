@@ -62,6 +62,7 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "q", DeliveryLimit: -1}, "got -1"},
 		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "got 5"},
 		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
+		{Spec{Queue: strings.Repeat("q", 243), Partitions: 2}, "256 bytes"}, // of the lock
 		{Spec{Queue: "a\nb"}, "line break"},
 		{Spec{Queue: "a\xff"}, "not UTF-8"},
 		{Spec{Queue: "q", DeadLetterExchange: "\xffa"}, "not UTF-8"},

@@ -87,11 +87,13 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 // lockWait is how long a change of partitions waits for another one, which takes a second for 256 of them.
 const lockWait = 15 * time.Second
 
+func lockOf(queue string) string { return queue + ".strikes-lock" }
+
 // alone runs change while no other call of Declare or Repartition changes the partitions of the queue. Two at a time
 // could leave the fanout bound to the exchanges of both, and each message would be in two partitions. The lock is a
 // queue of one consumer that is exclusive to the connection, so it ends with the process.
 func alone(ctx context.Context, conn *amqp.Connection, queue string, change func() error) error {
-	lock := queue + ".strikes-lock"
+	lock := lockOf(queue)
 	for begun := time.Now(); ; {
 		err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclare(lock, false, false, true, false, amqp.Table{"x-queue-type": "classic"})

@@ -52,7 +52,7 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err != nil {
 		return err
 	}
-	all, err := atRest(ctx, conn, s.Queue, n)
+	all, err := atRest(ctx, conn, s, n)
 	if err != nil {
 		return err
 	}
@@ -99,9 +99,12 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 
 // atRest returns an error if a partition has messages or consumers, else the number of partitions. That is more than n
 // if an earlier change ended early.
-func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (all int, err error) {
+func atRest(ctx context.Context, conn *amqp.Connection, s Spec, n int) (all int, err error) {
 	for ; ; all++ {
-		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(queue, all))
+		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, all))
+		if err == nil && found == broker.Yes && all >= n {
+			found, err = isPartition(ctx, conn, s, q.Name)
+		}
 		switch {
 		case err != nil:
 			return all, err
@@ -112,6 +115,16 @@ func atRest(ctx context.Context, conn *amqp.Connection, queue string, n int) (al
 				ErrRefused, inUse(q))
 		}
 	}
+}
+
+// isPartition reports whether an existing queue is a partition, and not a queue that somebody else gave such a name: it
+// has the arguments of one.
+func isPartition(ctx context.Context, conn *amqp.Connection, s Spec, name string) (broker.Answer, error) {
+	err := broker.OnChannel(ctx, conn, queueStep(name, s.arguments()).do)
+	if err == nil {
+		return broker.Yes, nil
+	}
+	return broker.No, broker.UnlessRefused(err)
 }
 
 // arrived returns an error if a partition to which nothing is routed any more has messages or consumers. A quorum queue

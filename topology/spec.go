@@ -104,7 +104,8 @@ func (s Spec) Validate() error {
 	}
 	names := []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue}
 	if s.Partitions > 0 {
-		names = append(names, broker.Partition(s.Queue, s.Partitions-1), broker.HashExchange(s.Queue, s.Partitions))
+		names = append(names, broker.Partition(s.Queue, s.Partitions-1), broker.HashExchange(s.Queue, s.Partitions),
+			lockOf(s.Queue))
 	}
 	for _, b := range s.Bindings {
 		names = append(names, b.Exchange)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,26 @@ func PartitionOf(key string, n int) int {
 	h *= 0xc2b2ae35
 	h ^= h >> 16
 	return int(h % uint32(n)) //nolint:gosec // 2 to 256
+}
+
+// PartitionedBy returns the queue of which a name is a partition, and the number of its partitions; empty: of none. A
+// queue with the name of a partition that no exchange chooses is of none: strikes did not declare it.
+func PartitionedBy(ctx context.Context, conn *amqp.Connection, name string) (queue string, n int, err error) {
+	queue = name[:max(strings.LastIndexByte(name, '.'), 0)]
+	if queue == "" || !IsPartition(name, queue) {
+		return "", 0, nil
+	}
+	if leads, err := FindExchange(ctx, conn, queue); leads != Yes {
+		return "", 0, UnlessRefused(err)
+	}
+	n, err = PartitionsOf(ctx, conn, queue)
+	if err != nil || !slices.Contains(Partitions(queue, n), name) {
+		return "", 0, err
+	}
+	if chooses, err := FindExchange(ctx, conn, HashExchange(queue, n)); chooses != Yes {
+		return "", 0, UnlessRefused(err)
+	}
+	return queue, n, nil
 }
 
 // PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange

@@ -104,15 +104,16 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 	if err := broker.UnlessRefused(err); err != nil {
 		return nil, err
 	}
-	if more == broker.Yes {
-		out = append(out, Say("partition-count", Vars{"n": n, "partition": quoted(next)}))
-	}
 	for _, name := range []string{need.Queue, chooser} {
 		exists, err := broker.FindExchange(ctx, conn, name)
 		if err := broker.UnlessRefused(err); err != nil {
 			return nil, err
 		}
-		if exists == broker.No && more != broker.Yes { // with more partitions, it has another name
+		switch {
+		case exists == broker.Yes: // a queue beyond the partitions is another one, or left of more of them
+		case more == broker.Yes && name == chooser:
+			out = append(out, Say("partition-count", Vars{"n": n, "partition": quoted(next)}))
+		case more != broker.Yes && exists == broker.No: // with more partitions, it has another name
 			out = append(out, Say("partition-exchange-missing", Vars{"exchange": quoted(name), "queue": need.Queue, "n": n}))
 		}
 	}
