@@ -276,7 +276,7 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 	return nil
 }
 
-// result says what a change really did. The page that follows shows it.
+// result is the effect of a change. The page that follows shows it.
 type result struct {
 	OK   bool
 	Text string
@@ -284,7 +284,7 @@ type result struct {
 	Name string // of the link
 }
 
-// mostResults are kept.
+// mostResults bounds the results that are kept.
 const mostResults = 200
 
 // results are the results of the latest changes, by ids that cannot be guessed.

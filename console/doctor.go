@@ -124,10 +124,10 @@ const (
 // examination holds the findings of the doctor for every queue, the broker and the store.
 type examination struct {
 	At    time.Time       // it ended; zero: there was none
-	All   []doctor.Report // what something was found of, the worst first
+	All   []doctor.Report // those with a finding or an error, the worst first
 	Clean int             // queues in which nothing is wrong
-	Of    int             // queues that it was for
-	Err   string          // why it did not see all
+	Of    int             // queues that it was to examine
+	Err   string          // why it could not examine all
 
 	errors map[string][]inspect.Finding // of queues
 }

@@ -27,7 +27,7 @@ const (
 type laneList struct {
 	Queue string
 	Lanes []ops.BlockedLane
-	Of    int // that are held
+	Of    int // that are blocked
 	Now   time.Time
 }
 
@@ -35,7 +35,7 @@ type laneList struct {
 type lanesView struct {
 	laneList
 	From int
-	More string // URL of those that are held for less long
+	More string // URL of those that are blocked for less long
 }
 
 // First is the number of the first lane of the page.
@@ -101,8 +101,8 @@ func headlineOfLanes(v lanesView) string {
 	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "blocked lane"), v.BlockedFor(v.Lanes[0]))
 }
 
-// laneChange is what a visitor is about to do with a blocked lane: replay it, release it without the message that holds
-// it, or drop all its messages.
+// laneChange is a change of a blocked lane that a visitor asks for: replay it, release it without the message that
+// blocks it, or drop all its messages.
 type laneChange struct {
 	Queue   string
 	At      string // Queue, or the partition of it that has the lane
@@ -159,7 +159,7 @@ func (l laneChange) Link() string {
 	return link("lane", "queue", l.Queue, "at", partitionOf(l.At, l.Queue), "lane", l.Name, "verb", l.Verb)
 }
 
-// lanePage previews what is done with a lane.
+// lanePage previews a change of a lane.
 func (c *Console) lanePage(r *http.Request) (page, error) {
 	l, err := laneOf(r)
 	if err != nil {
@@ -195,8 +195,8 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 	case j.Reason == "":
 		return c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
 	case state.First() != first:
-		return c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page now "+
-			"shows what would be done.")
+		return c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page "+
+			"now shows the change that would be made.")
 	}
 	j.Of = state.Messages
 	run, err := c.prepareLane(r.Context(), j, first)
@@ -219,7 +219,7 @@ func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, w
 	return nil
 }
 
-// prepareLane finds the dead-letter queue, and returns what a job does.
+// prepareLane finds the dead-letter queue, and returns the work of the job.
 func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Position) (jobWork, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
@@ -291,13 +291,13 @@ func headlineOfLane(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, the lane is still blocked", lane, v.Job.Lane.Verb)
 }
 
-// heldError refuses a replay or drop that would lose the order of blocked lanes.
-type heldError struct {
+// blockedError refuses a replay or drop that would lose the order of blocked lanes.
+type blockedError struct {
 	queue string
 	lanes int
 }
 
-func (e heldError) Error() string {
+func (e blockedError) Error() string {
 	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane "+
 		"from the page of lanes", shown(e.queue), plural(e.lanes, "blocked lane"))
 }
@@ -306,7 +306,7 @@ func (e heldError) Error() string {
 func (c *Console) refuseBlocked(r *http.Request, queue string) error {
 	_, held, err := c.lanes(r.Context(), queue, 0, 0)
 	if err == nil && held > 0 {
-		err = heldError{queue, held}
+		err = blockedError{queue, held}
 	}
 	return err
 }

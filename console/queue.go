@@ -20,8 +20,8 @@ type queueView struct {
 	ops.Status
 	Curves  []curve
 	Groups  ops.Groups // of the dead letters
-	Counted time.Time  // when they were
-	Lanes   laneList   // the first of those that are held
+	Counted time.Time  // when they were counted
+	Lanes   laneList   // the first blocked ones
 }
 
 // queueOf returns the queue that a request names.

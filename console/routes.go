@@ -105,7 +105,7 @@ func codeOf(err error) int {
 	case errors.Is(err, ops.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, broker.ErrNotFound),
 		errors.Is(err, errNoPage):
 		return http.StatusNotFound
-	case errors.Is(err, errRuns), errors.As(err, new(heldError)), errors.Is(err, counter.ErrOver),
+	case errors.Is(err, errRuns), errors.As(err, new(blockedError)), errors.Is(err, counter.ErrOver),
 		errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrUnsafe):
 		return http.StatusConflict
 	case errors.As(err, &store):

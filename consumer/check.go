@@ -15,27 +15,29 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// A Check says how a session makes sure that its queue loses no message: it exists, what is dead-lettered lands in a
-// queue, and what is requeued goes to the head. It refuses the session otherwise. While the session consumes, it checks
-// the dead-letter route again before a dead letter is sent, once in 10 s at most. Dead letters are held while the route
-// is broken. The zero value asks AMQP alone.
+// A Check says how a session makes sure that its queue loses no message. Before it consumes, the session checks that
+// the queue exists, that dead letters land in a queue, and that a requeued message goes to the head. Otherwise it
+// refuses the queue. While it consumes, the session checks the dead-letter route again before it sends a dead letter,
+// once in 10 s at most. Dead letters wait while the route is broken. The zero value asks AMQP alone. For example,
+// Check{Management: "http://user:password@host:15672"} also accepts a dead-letter exchange that a policy sets.
 type Check struct {
-	// AllowDrop accepts a queue without a dead-letter route: the broker drops messages that fail too often.
+	// AllowDrop accepts a queue without a dead-letter route. The broker then drops messages that fail too often.
 	AllowDrop bool
 
-	// Management is the URL of the broker's management API, such as http://user:password@host:15672. It reports what AMQP
-	// cannot: policies, and the bindings of the dead-letter exchange. If empty, a queue whose dead-letter exchange is set
-	// by policy is refused.
+	// Management is the URL of the broker's management API, such as http://user:password@host:15672. The API reports
+	// policies and the bindings of the dead-letter exchange, which AMQP does not. If empty, a queue whose dead-letter
+	// exchange is set by policy is refused.
 	Management string
 
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 
-	// Instead replaces the check, at the start and before a dead letter: an error refuses the session, or holds the dead
-	// letter until Instead returns nil. If nil, topology.Check and topology.CheckRoute are asked.
+	// Instead replaces both checks. At the start its error refuses the session. Before a dead letter its error makes the
+	// dead letter wait until Instead returns nil. If Instead is nil, the checks are topology.Check and
+	// topology.CheckRoute.
 	Instead func(context.Context, *amqp.Connection) error
 }
 
-// need is what the check asks of the consumer's queue.
+// need returns the question to package topology about the consumer's queue.
 func (c Check) need(queue string) topology.Need {
 	return topology.Need{Queue: queue, AllowDrop: c.AllowDrop, Management: c.Management, HTTPClient: c.HTTPClient}
 }

@@ -27,7 +27,8 @@ func (e trapError) Error() string {
 // TestDeadLettersAndRetriesAreLogged handles one message until it is dead-lettered. The Logger shows each retry and
 // each dead letter once, with an Observer and without.
 func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
-	const retried = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 attempt=1 limit=2 cause=failed `
+	const retried = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 ` +
+		`attempt=1 limit=2 cause=failed `
 	const died = `level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 `
 	for name, tc := range map[string]struct {
 		level   slog.Level
@@ -79,9 +80,10 @@ func TestAHandlersErrorIsReadOnce(t *testing.T) {
 			t.Errorf("%v, %v, want %v", outcome, err, want)
 		}
 	}
-	const want = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 attempt=1 limit=2 cause=failed error=boom
-level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 attempt=2 limit=2 cause=failed error=boom
-`
+	const want = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 ` +
+		"attempt=1 limit=2 cause=failed error=boom\n" +
+		`level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 ` +
+		"attempt=2 limit=2 cause=failed error=boom\n"
 	if diff := cmp.Diff(want, log.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -125,7 +127,8 @@ func TestUnrecordedReasonIsLogged(t *testing.T) {
 			}
 			continue
 		}
-		for _, want := range []string{"level=WARN", "queue=orders", "limit=1", broker.Fingerprint("", "", "", d.Body), tc.want} {
+		for _, want := range []string{"level=WARN", "queue=orders", "limit=1", broker.Fingerprint("", "", "", d.Body),
+			tc.want} {
 			if !strings.Contains(line, want) || strings.Contains(line, "secret") {
 				t.Errorf("%s: %q lacks %q, or has the body", name, line, want)
 			}

@@ -93,7 +93,8 @@ func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error
 	return s.reply(s.Memory.End(ctx, a, ok))
 }
 
-func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error) {
+func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState,
+	error) {
 	if s.down.Load() {
 		return counter.BreakerState{}, errDown
 	}

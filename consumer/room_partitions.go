@@ -176,8 +176,8 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 		}
 		log, level := s.Logger, slog.LevelWarn
 		if reply := (*amqp.Error)(nil); errors.As(err, &reply) && reply.Code == amqp.NotFound {
-			log = log.With("fix", fmt.Sprintf("if the partition was deleted, declare it again: strikes declare --partitions %d %s",
-				r.s.Partitions, r.s.Queue))
+			log = log.With("fix", fmt.Sprintf("if the partition was deleted, declare it again: "+
+				"strikes declare --partitions %d %s", r.s.Partitions, r.s.Queue))
 		}
 		if text := fmt.Sprint(err); text == said {
 			level = slog.LevelDebug // it may go on for long

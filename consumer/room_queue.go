@@ -11,9 +11,9 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// queueFeature pauses the queue where a message would be dead-lettered, see Consumer.HoldLanes without a Lane. That is a
-// pause and no open breaker, because an operator may take days to decide about the message. While a breaker is open,
-// deliveries are kept unacked and return to the queue after half the consumer timeout, which uses up a delivery limit.
+// queueFeature pauses the queue instead of dead-lettering a message, as Consumer.HoldLanes does without a Lane. It
+// opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
+// wait unacked and return to the queue after half the consumer timeout. Each return counts towards a delivery limit.
 var queueFeature = feature{refuse: refuseQueue, room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.

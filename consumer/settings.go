@@ -108,7 +108,7 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	return c.Validate()
 }
 
-// complete refuses a consumer without what it cannot do without, and a store that forgets too soon.
+// complete refuses a consumer without a Queue, a Handler or a Counter, and a store that forgets too soon.
 func (c *Consumer) complete() error {
 	switch {
 	case c.Queue == "":
@@ -122,7 +122,7 @@ func (c *Consumer) complete() error {
 }
 
 // Validate returns a *FieldError for a setting that every session would refuse. It asks neither broker nor store, and
-// passes over a Queue, a Handler and a Counter that are missing. So a program can refuse its own settings early.
+// accepts a missing Queue, Handler or Counter. So a program can refuse its own settings before it connects.
 func (c *Consumer) Validate() error {
 	c = featureDefaults(c)
 	requeue := c.Ordered && c.Retry == RetryRequeue

@@ -84,7 +84,8 @@ type laneJudge struct {
 
 func newLaneJudge(p simPlan) laneJudge {
 	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, twice: map[string]bool{},
-		handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}, running: map[string]*simSession{}}
+		handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{},
+		running: map[string]*simSession{}}
 	for _, m := range p.messages {
 		if _, again := j.of[m.id]; again {
 			j.twice[m.id] = true

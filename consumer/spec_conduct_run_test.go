@@ -158,8 +158,8 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 
 // open begins a session on the broker. The trace has those that follow a pause.
 func (r *conductRun) open() *link {
-	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), beyond: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1),
-		cancelled: make(chan string, 1)}
+	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), beyond: make(chan amqp.Delivery, 100),
+		lost: make(chan *amqp.Error, 1), cancelled: make(chan string, 1)}
 	r.mu.Lock()
 	again := r.wire != nil || r.of.Settings.Paused
 	r.wire, r.closed = w, false
@@ -316,7 +316,8 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	replyCodes := map[string]counter.ReplyCode{
 		"RUN": counter.ReplyRun, "WAIT": counter.ReplyWait, "SUSPECT": counter.ReplySuspect,
 		"REQUEUE": counter.ReplyRequeue, "EXHAUSTED": counter.ReplyExhausted,
-		"UNCOUNTED": counter.ReplyUncounted, "SUPERSEDED": counter.ReplySuperseded, "BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
+		"UNCOUNTED": counter.ReplyUncounted, "SUPERSEDED": counter.ReplySuperseded,
+		"BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
 	}
 	return counter.Reply{
 		Code: replyCodes[reply.Code], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),

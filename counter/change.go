@@ -210,7 +210,9 @@ func join(a, b Change) Change {
 		}
 	}
 	a.Sets = append(a.Sets, b.Sets...)
-	a.Same = slices.DeleteFunc(append(a.Same, b.Same...), func(d Doc) bool { return slices.ContainsFunc(a.Docs, d.isNamed) })
+	a.Same = slices.DeleteFunc(append(a.Same, b.Same...), func(d Doc) bool {
+		return slices.ContainsFunc(a.Docs, d.isNamed)
+	})
 	return a
 }
 

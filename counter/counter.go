@@ -106,10 +106,10 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 // ErrNoStore is wrapped by every method of a Counter that was made over no Store. Pass one to Over.
 var ErrNoStore = errors.New("counter: Over needs a Store")
 
-// Over returns a Counter over any Store, such as those of store/postgres and store/mysql. It takes each step with one Load and
-// one Save, which concurrent steps of a queue share. If another process changes the documents of a step meanwhile, it
-// takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only TTL: the keys
-// are the store's. A nil opts means the defaults.
+// Over returns a Counter over any Store, such as those of store/postgres and store/mysql. It takes each step with one
+// Load and one Save, which concurrent steps of a queue share. If another process changes the documents of a step
+// meanwhile, it takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only
+// TTL, because the store makes its own keys. A nil opts means the defaults.
 func Over(store Store, opts *Options) *Counter {
 	c := &client{opts: opts.withDefaults(), store: store}
 	if c.refuse = c.opts.validate(); store == nil {

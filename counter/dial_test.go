@@ -220,15 +220,16 @@ func TestDialURLs(t *testing.T) {
 
 func TestDialRefusesURLs(t *testing.T) {
 	for raw, says := range map[string]string{
-		"":                                         "got none",
-		"localhost:6379":                           "got none",
-		"redis:secret@localhost":                   "got none",
-		"http://localhost":                         "got another",
-		"redis+ring://localhost":                   "got another",
-		"mysql://localhost/strikes":                "store/mysql,",
-		"postgresql://localhost":                   "store/postgres,",
-		"redis+cluster+tls://localhost":            "got another",
-		"redis://localhost/zero":                   `database must be a whole number, 0 or more, as the path of the URL, got "zero"`,
+		"":                              "got none",
+		"localhost:6379":                "got none",
+		"redis:secret@localhost":        "got none",
+		"http://localhost":              "got another",
+		"redis+ring://localhost":        "got another",
+		"mysql://localhost/strikes":     "store/mysql,",
+		"postgresql://localhost":        "store/postgres,",
+		"redis+cluster+tls://localhost": "got another",
+		"redis://localhost/zero": "database must be a whole number, 0 or more, as the path of the URL, " +
+			`got "zero"`,
 		"redis://localhost/-1":                     "database must be",
 		"redis://localhost?db=-1":                  "parameter db must be a whole number, 0 or more",
 		"redis+cluster://localhost/1":              "0 in a Cluster",

@@ -30,41 +30,61 @@ func causes(ctx context.Context, t *testing.T, c *Counter, want StoreFault) {
 func TestCausesOfReplies(t *testing.T) {
 	fake := miniredis.RunT(t)
 	c := dialTest(t, "redis://"+fake.Addr())
-	for reply, want := range map[string]StoreFault{
-		"READONLY You can't write against a read only replica.":                                                    FaultReadOnly,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                  FaultOutOfMemory,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk":          FaultOutOfMemory,
-		"LOADING Redis is loading the dataset in memory":                                                           FaultLoading,
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   FaultBusy,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         FaultFailover,
-		"CLUSTERDOWN The cluster is down":                                                                          FaultFailover,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  FaultFailover,
-		"MOVED 3999 127.0.0.1:6381":                                                                                FaultFailover,
-		"NOREPLICAS Not enough good replicas to write.":                                                            FaultFailover,
-		"NOAUTH Authentication required.":                                                                          FaultDenied,
-		"WRONGPASS invalid username-password pair or user is disabled.":                                            FaultDenied,
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                         FaultDenied,
-		"ERR Protocol error: unauthenticated multibulk length":                                                     FaultDenied,
-		"ERR The user executing the script can't run this command or subcommand script: 1d57, on @user_script:46.": FaultDenied,
-		"ERR ACL failure in script: User app has no permissions to run the 'zadd' command script: 1d57":            FaultDenied,
-		"ERR Protocol error: expected '$', got '4'":                                                                FaultOther,
-		"ERR unknown command 'evalsha', with args beginning with: ":                                                FaultNotRedis,
-		"ERR max number of clients reached":                                                                        FaultOther,
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        FaultOther,
-		// Redis 6 wraps what a script met
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ":            FaultReadOnly,
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand": FaultDenied,
-		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                           FaultOutOfMemory,
-		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                                         FaultOther,
+	for want, replies := range map[StoreFault][]string{
+		FaultReadOnly: {
+			"READONLY You can't write against a read only replica.",
+			"ERR Error running script (call to f_1): " +
+				"@user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ",
+		},
+		FaultOutOfMemory: {
+			"OOM command not allowed when used memory > 'maxmemory'.",
+			"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk",
+			"ERR Error running script (call to f_1): " +
+				"@user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ",
+		},
+		FaultLoading: {
+			"LOADING Redis is loading the dataset in memory",
+		},
+		FaultBusy: {
+			"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		},
+		FaultFailover: {
+			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+			"CLUSTERDOWN The cluster is down",
+			"TRYAGAIN Multiple keys request during rehashing of slot",
+			"MOVED 3999 127.0.0.1:6381",
+			"NOREPLICAS Not enough good replicas to write.",
+		},
+		FaultDenied: {
+			"NOAUTH Authentication required.",
+			"WRONGPASS invalid username-password pair or user is disabled.",
+			"NOPERM this user has no permissions to run the 'evalsha' command",
+			"ERR Protocol error: unauthenticated multibulk length",
+			"ERR The user executing the script can't run this command or subcommand script: 1d57, on @user_script:46.",
+			"ERR ACL failure in script: User app has no permissions to run the 'zadd' command script: 1d57",
+			"ERR Error running script (call to f_1): " +
+				"@user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand",
+		},
+		FaultOther: {
+			"ERR Protocol error: expected '$', got '4'",
+			"ERR max number of clients reached",
+			"WRONGTYPE Operation against a key holding the wrong kind of value",
+			"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value",
+		},
+		FaultNotRedis: {
+			"ERR unknown command 'evalsha', with args beginning with: ",
+		},
 	} {
-		t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
-			if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up
-				t.Fatal(err)
-			}
-			fake.SetError(reply)
-			defer fake.SetError("")
-			causes(t.Context(), t, c, want)
-		})
+		for _, reply := range replies { // Redis 6 wraps the error of a command in a script
+			t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
+				if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up
+					t.Fatal(err)
+				}
+				fake.SetError(reply)
+				defer fake.SetError("")
+				causes(t.Context(), t, c, want)
+			})
+		}
 	}
 }
 

@@ -190,7 +190,8 @@ func replacedOf(sessions [][]rules.Place, n int, lost, arrived map[string]int64)
 // sessionsOf returns the open positions of a letter that was not published again, by the sessions that blocked it.
 func (s *LaneState) sessionsOf(name string) (sessions [][]rules.Place) {
 	for _, at := range s.names[name] {
-		if at.Number <= s.lastOpen() && !s.IsOpen(Position{Since: s.Since, Number: at.Number}) || s.isPublished(name, at.Number) {
+		if at.Number <= s.lastOpen() && !s.IsOpen(Position{Since: s.Since, Number: at.Number}) ||
+			s.isPublished(name, at.Number) {
 			continue
 		}
 		if last := len(sessions) - 1; last < 0 || sessions[last][0].Owner != at.Owner {

@@ -330,7 +330,8 @@ func TestLanePlanForTaken(t *testing.T) {
 			t.Errorf("up to position %d: %s", upTo, diff)
 		}
 	}
-	if first := state.ForTaken(1, state).First(); first != (Position{}) || state.First() != (Position{Since: 5, Number: 2}) {
+	first := state.ForTaken(1, state).First()
+	if first != (Position{}) || state.First() != (Position{Since: 5, Number: 2}) {
 		t.Errorf("first of none is %v, of all %v", first, state.First())
 	}
 	if forgotten := (&LaneState{Since: 4}).ForTaken(3, state); len(forgotten.Open) > 0 {

@@ -93,7 +93,8 @@ func TestOverRefuses(t *testing.T) {
 	for i := range 20 {
 		id := map[bool]string{true: "bad", false: "good"}[i%2 == 0]
 		sending.Go(func() error {
-			_, err := c.Fail(t.Context(), attempt(Message{VHost: "/", Queue: "q", ID: id}, fmt.Sprint("t", i)), Failure{Limit: 20})
+			_, err := c.Fail(t.Context(), attempt(Message{VHost: "/", Queue: "q", ID: id}, fmt.Sprint("t", i)),
+				Failure{Limit: 20})
 			if errors.Is(err, ErrForeign) != (id == "bad") || err != nil && !strings.Contains(err.Error(), "strikes_doc") {
 				return fmt.Errorf("%s: %w", id, err)
 			}

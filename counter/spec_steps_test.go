@@ -190,7 +190,8 @@ func runSteps(t *testing.T, on store, tc stepsCase) []string {
 
 // hasTypes reports whether the case is one of Redis: of keys that have another type.
 func (tc stepsCase) hasTypes() bool {
-	return len(tc.Given.Types) > 0 || slices.ContainsFunc(tc.Given.Records, func(r specRecord) bool { return r.Type != "" })
+	return len(tc.Given.Types) > 0 ||
+		slices.ContainsFunc(tc.Given.Records, func(r specRecord) bool { return r.Type != "" })
 }
 
 var specQueue = Queue{"/", "orders"}
@@ -385,7 +386,8 @@ func (r *specRun) one(s specStep) (Reply, error) {
 			Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
 		})
 	case "END":
-		return r.Counter.take(ctx, stepEnd, a, func(of *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
+		return r.Counter.take(ctx, stepEnd, a, func(of *Record, q *rules.Queue, a Attempt, now time.Time) (Reply,
+			time.Duration) {
 			return rules.End(of, q, a, s.Succeeded, now)
 		}, 0, flag(s.Succeeded), s.Keep)
 	case "BEGUN":
@@ -496,7 +498,8 @@ func (r *specRun) operate(at int, s specStep) {
 		err = admin.ResumeBreaker(r.t.Context(), "/", "orders", time.Duration(s.Count)*time.Millisecond)
 	case s.Step == "ASK":
 		var b BreakerState
-		if b, err = r.AskBreaker(r.t.Context(), "/", "orders", Ask{Progress: s.progress(), Wants: s.Wants}); err == nil && !b.Permitted {
+		b, err = r.AskBreaker(r.t.Context(), "/", "orders", Ask{Progress: s.progress(), Wants: s.Wants})
+		if err == nil && !b.Permitted {
 			err = ErrBreakerClosed
 		}
 	default:

@@ -47,8 +47,8 @@ func BenchmarkDead(b *testing.B) {
 			m := message(fmt.Sprint(i))
 			k := c.opts.keys(m)
 			reason := fmt.Sprintf("no stock of article %d in warehouse %d", i, i%7)
-			text := fmt.Sprintf("4 0 4 1 0 exhausted %d 0 0 %d 9 failed . . 0 %d 4 0 0 .;a=f;b=f;c=f;d=f %d 0 4 0 0\n%shost%s", at,
-				at-7200000, at-7200000, len(m.ID), m.ID, reason)
+			text := fmt.Sprintf("4 0 4 1 0 exhausted %d 0 0 %d 9 failed . . 0 %d 4 0 0 .;a=f;b=f;c=f;d=f %d 0 4 0 0\n"+
+				"%shost%s", at, at-7200000, at-7200000, len(m.ID), m.ID, reason)
 			p.Set(b.Context(), k.record, text, time.Hour)
 			p.ZAdd(b.Context(), k.dead, redis.Z{Score: float64(at + int64(i/9)), Member: member(m.ID, "")})
 		}

@@ -93,7 +93,8 @@ func TestTakenIsNotListed(t *testing.T) {
 			t.Errorf("listed: %v", got)
 		}
 		r := c.look(t, m)
-		if r.State != StateDeadLetter || time.Since(r.Removed).Abs() > time.Minute || r.TTL > ttl+time.Millisecond || r.indexed {
+		if r.State != StateDeadLetter || time.Since(r.Removed).Abs() > time.Minute || r.TTL > ttl+time.Millisecond ||
+			r.indexed {
 			t.Errorf("%+v", r)
 		}
 		if got := show(c.Start(t.Context(), attempt(m, "c"), ModeShared, 2)); !strings.HasPrefix(got, "EXHAUSTED 0+1 ") {

@@ -62,7 +62,8 @@ func incomplete(queue string, missing int) error {
 
 // busy reports other consumers. The messages that they hold are not counted.
 func busy(queue amqp.Queue) error {
-	return fmt.Errorf("%w: consumers %d, messages beside those that they hold %d", ErrBusy, queue.Consumers, queue.Messages)
+	return fmt.Errorf("%w: consumers %d, messages beside those that they hold %d", ErrBusy, queue.Consumers,
+		queue.Messages)
 }
 
 // explain returns the error for a session that could not begin.

@@ -57,7 +57,7 @@ type Lane struct {
 	Progress func(open int)
 }
 
-// LaneResult is what was done with a lane.
+// LaneResult counts the changes of a lane.
 type LaneResult struct {
 	Replayed int  // dead letters published and taken off
 	Dropped  int  // messages given up
@@ -116,7 +116,7 @@ type laneWork struct {
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
-	passed bool // once at least
+	passed bool // there was a pass
 	result LaneResult
 
 	replaced map[int64]time.Time // since when these positions are found to be replaced
@@ -134,10 +134,10 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 	return result, cmp.Or(err, endErr)
 }
 
-// ReplayLanes does for many lanes as ReplayLane does. It reads the dead-letter queue once for a pass of them all, or of
-// as many as fit in 32 MB of memory, the first of lanes first. It calls ended once for each lane that is released, or
-// that stays blocked and why. After an error of ended it goes on with no lane, and returns it; ended is then called
-// with it for each other lane that was changed.
+// ReplayLanes replays many lanes as ReplayLane replays one. For each pass it reads the dead-letter queue once for all
+// lanes, or for the first ones that fit in 32 MB of memory. It calls ended once for each lane, with a nil error if the
+// lane is released, else with the reason why it stays blocked. If ended returns an error, ReplayLanes stops and returns
+// that error. It then also calls ended with that error for each other lane that it has changed.
 func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
 	r, work, err := q.beginLanes(ctx, lanes)
 	if err != nil {
@@ -180,14 +180,14 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	return err
 }
 
-// lanePass is what a pass did with a lane.
+// lanePass is the result of a pass for one lane.
 type lanePass struct {
 	published []counter.Position
-	gaveUp    bool // positions, and read again: no pass is counted
+	gaveUp    bool // positions were given up, and the lane is read again: no pass is counted
 	err       error
 }
 
-// pass publishes or gives up what was read of a lane.
+// pass publishes the dead letters that were read of a lane, or gives up positions.
 func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePass) {
 	if w.state == nil {
 		return p
@@ -213,7 +213,8 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePa
 	return p
 }
 
-// conclude waits for what a pass published, and reports whether the lane is done with.
+// conclude waits until the consumer handled the messages that a pass published. It reports whether the work on the lane
+// is over: it is released, or an error ends it.
 func (w *laneWork) conclude(ctx context.Context, p lanePass) (over bool, err error) {
 	if w.state == nil {
 		w.result.Released = true

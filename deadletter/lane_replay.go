@@ -163,8 +163,8 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 }
 
 // read reads the states of lanes and their dead letters, which it holds until finish. It returns the lanes to go on
-// with; of one that is not blocked any more the state is nil. It waits for dead letters that may be on their way, but
-// not if there is something to do for another lane.
+// with. The state of a lane that is no longer blocked is nil. It waits for dead letters that may be on their way,
+// unless another lane is ready.
 func (r *laneRead) read(ctx context.Context, work []*laneWork) ([]*laneWork, error) {
 	for wait := laneFirstScan; ; wait *= 2 { // each read counts as a return of every dead letter
 		scanned, err := r.scan(ctx, work)
@@ -188,7 +188,7 @@ func (r *laneRead) read(ctx context.Context, work []*laneWork) ([]*laneWork, err
 	}
 }
 
-// isReady reports whether to go on with a lane that was read, and not to wait for dead letters on their way.
+// isReady reports whether to go on with a lane that was read. If not, its dead letters may be on their way.
 func (w *laneWork) isReady() bool {
 	if w.state == nil {
 		return true
@@ -234,7 +234,7 @@ func (w *laneWork) isEarly() bool {
 // lastOfPass is the last position whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
-// scan takes the dead letters of the first positions of lanes, and plans what is done with them. It returns the lanes
+// scan takes the dead letters of the first positions of lanes, and plans to publish or drop them. It returns the lanes
 // that it has read: all that fit in memory, one at least. It takes nothing if it returns an error.
 func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
@@ -283,7 +283,8 @@ func (w *laneWork) readState(ctx context.Context) (err error) {
 	return err
 }
 
-// planTaken plans what is done with the dead letters that were taken, by the state of the lane since.
+// planTaken plans the replay of the dead letters that were taken. It reads the state of the lane again, because it may
+// have changed meanwhile.
 func (w *laneWork) planTaken(ctx context.Context) error {
 	before, until, taken := w.state, w.lastOfPass(), w.found
 	if err := w.readState(ctx); err != nil || w.state == nil {
@@ -306,8 +307,8 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 	return j.lookUp(ctx, w.found, generationsOf)
 }
 
-// take takes the dead letters of lanes, and returns for how many of the lanes: the first that fit in memory. If two
-// lanes expect a dead letter, the first has it.
+// take takes the dead letters of the first lanes that fit in memory, and returns the number of these lanes. If two
+// lanes expect a dead letter, the first gets it.
 func (r *laneRead) take(ctx context.Context, lanes []*laneWork) (fit int, err error) {
 	type letter struct{ queue, name string }
 	expects := map[letter]int{}

@@ -246,7 +246,9 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var found []inspect.Finding
-	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.limits, c.breaker} {
+	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){
+		c.paused, c.limits, c.breaker,
+	} {
 		more, err := judge(ctx, vhost, queue)
 		if err != nil {
 			c.mute.Store(true)

@@ -23,8 +23,9 @@ func TestSortOut(t *testing.T) {
 	if sources := strings.Join(got.DeadLetters["orders.dlq"], " "); sources != "orders shared" {
 		t.Errorf("the sources of orders.dlq: %s", sources)
 	}
-	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver,
-		" "); q != "bare delayed orders shared shared.2 strikes.delay.7h" || p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
+	q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " ")
+	if q != "bare delayed orders shared shared.2 strikes.delay.7h" ||
+		p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Many messages that die for one reason within moments are the trace of an outage. A few bad messages die so too, so
-// the number is well above that of a breaker.
+// Many messages that die for one reason within moments are the trace of an outage. A few bad messages die like that
+// too, so burst is well above the size of a breaker.
 const (
 	burst       = 20
 	burstWithin = 5 * time.Second
@@ -28,7 +28,7 @@ func (c *Checkup) breaker(ctx context.Context, vhost, queue string) ([]inspect.F
 	if err != nil {
 		return nil, err
 	}
-	consumers = slices.DeleteFunc(consumers, func(x counter.ConsumerState) bool { return x.Paused }) // which do not say
+	consumers = slices.DeleteFunc(consumers, func(x counter.ConsumerState) bool { return x.Paused }) // it does not say
 	without := slices.DeleteFunc(slices.Clone(consumers), func(x counter.ConsumerState) bool { return x.Breaker })
 	if len(without) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (c *Checkup) breaker(ctx context.Context, vhost, queue string) ([]inspect.F
 	return nil, nil
 }
 
-// lacking says which of some processes have no breaker.
+// lacking says how many processes have no breaker, and names one.
 func lacking(without []counter.ConsumerState, of int) string {
 	name := printable.Line(without[0].Consumer, 80)
 	switch {

@@ -112,8 +112,9 @@ func TestOnePolicyFixesAll(t *testing.T) {
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7,
 		Definition: broker.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
-	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
-		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
+	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' ` +
+		`-d '{"apply-to":"queues","definition":{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once",` +
+		`"delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
 		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
 	line := got[inspect.CodeNoDeadLetterExchange]
 	if got[inspect.CodeLimitTight] != line || got[inspect.CodeDropsHead] != line || !strings.HasSuffix(line, "\n"+want) {
@@ -235,7 +236,8 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 
 // A loop is broken by a command only where that can break nothing else.
 func TestUnbind(t *testing.T) {
-	const unbind = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'`
+	const unbind = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X DELETE ` +
+		`'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'`
 	tests := []struct {
 		name string
 		f    []func(*inspect.Facts)

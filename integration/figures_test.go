@@ -25,7 +25,8 @@ import (
 )
 
 var (
-	figures     = flag.Bool("figures", false, "measure TestFigure… as long as docs/evidence.md says, and judge the speed")
+	figures = flag.Bool("figures", false, "measure TestFigure… as long as docs/evidence.md says, and judge "+
+		"the speed")
 	figuresType = flag.String("figures.type", string(topology.Quorum), "of their queue: quorum or classic")
 	figuresHow  = flag.String("figures.how", "kill", "takes the store away: kill (connections refused) or freeze "+
 		"(no reply)")

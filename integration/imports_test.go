@@ -51,8 +51,8 @@ var arrows = map[string][]string{
 	"internal/panics":    nil,
 	"internal/pause":     nil,
 	"internal/broker":    {"internal/setting", "internal/shell"},
-	"doctor": {"counter", "internal/broker", "internal/inspect", "internal/panics", "internal/printable", "internal/reason",
-		"internal/setting", "internal/shell"},
+	"doctor": {"counter", "internal/broker", "internal/inspect", "internal/panics", "internal/printable",
+		"internal/reason", "internal/setting", "internal/shell"},
 	"ops": {"counter", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics", "internal/pause",
 		"internal/printable", "internal/reason"},
 

@@ -387,7 +387,8 @@ func (s soak) run(t *testing.T) {
 	}
 	t.Cleanup(store.Close)
 	at.Host = store.Addr()
-	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue, Hold: s.Hold})
+	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue,
+		Hold: s.Hold})
 	for range s.Processes {
 		f.join()
 	}

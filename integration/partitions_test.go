@@ -362,7 +362,8 @@ func TestReplayLanesEnds(t *testing.T) {
 		}
 		return enough
 	})
-	if err != enough || len(told) != 3 || !errors.Is(told[0], deadletter.ErrLaneFailed) || told[1] != enough { //nolint:errorlint
+	//nolint:errorlint // it is returned as it is
+	if err != enough || len(told) != 3 || !errors.Is(told[0], deadletter.ErrLaneFailed) || told[1] != enough {
 		t.Errorf("%v, told %v", err, told)
 	}
 }
@@ -548,7 +549,8 @@ func TestPartitionsDoctor(t *testing.T) {
 		}
 	}
 	want("as declared", codes(need))
-	one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3), Management: need.Management})
+	one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3),
+		Management: need.Management})
 	if !errors.Is(one, topology.ErrRefused) || !strings.Contains(one.Error(), "is one of the 4 partitions of queue") {
 		t.Errorf("a consumer of one partition: %v", one)
 	}
@@ -588,7 +590,8 @@ func TestPartitionsDoctor(t *testing.T) {
 			found = append(found, f.Code+" "+f.Seen)
 		}
 		return r.Err
-	}); err != nil || !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "partition-bindings ") }) ||
+	}); err != nil ||
+		!slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "partition-bindings ") }) ||
 		!slices.Contains(found, "partition-idle no active consumer on "+broker.Partition(s.queue, s.n-1)+", while other "+
 			"partitions are consumed") {
 		t.Errorf("the doctor finds %q, %v", found, err)

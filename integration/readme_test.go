@@ -92,7 +92,8 @@ func TestFragmentsCompile(t *testing.T) {
 
 type user struct{ Name string }
 
-func fragment(store *counter.Counter, dial func(context.Context) (*amqp.Connection, error), mux *http.ServeMux, session func(*http.Request) (user, error)) error {
+func fragment(store *counter.Counter, dial func(context.Context) (*amqp.Connection, error), mux *http.ServeMux,
+	session func(*http.Request) (user, error)) error {
 	%s
 	return err
 }
@@ -133,7 +134,8 @@ func fragment(handle consumer.Handler) error {
 	"github.com/strikesmq/strikes/publisher"
 )
 
-func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadletter.Replay) (*otelstrikes.Publisher, error) {
+func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadletter.Replay) (*otelstrikes.Publisher,
+	error) {
 	%s
 	return pub, err
 }

@@ -171,19 +171,24 @@ import os
 from strikes import Counter
 from strikes.pika import Consumer
 e = os.environ
-Consumer(e["QUEUE"], lambda d: print(d.id, flush=True), amqp=e["AMQP"], counter=Counter.from_url(e["REDIS"]), max_retries=1).run()`,
+Consumer(e["QUEUE"], lambda d: print(d.id, flush=True), amqp=e["AMQP"], counter=Counter.from_url(e["REDIS"]),
+    max_retries=1).run()`,
 	"aio_pika": `
 import asyncio, os
 from strikes import AsyncCounter
 from strikes.aio_pika import Consumer
 e = os.environ
 async def handle(d): print(d.id, flush=True)
-async def main(): await Consumer(e["QUEUE"], handle, amqp=e["AMQP"], counter=AsyncCounter.from_url(e["REDIS"]), max_retries=1).run()
+counter = AsyncCounter.from_url(e["REDIS"])
+async def main(): await Consumer(e["QUEUE"], handle, amqp=e["AMQP"], counter=counter, max_retries=1).run()
 asyncio.run(main())`,
 	"node": `
 import { Consumer, dial } from './src/index.js'
 const e = process.env
-await new Consumer({ url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler: async (m) => { console.log(m.properties.messageId) } }).run()`,
+const handler = async (m) => { console.log(m.properties.messageId) }
+await new Consumer({
+  url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler
+}).run()`,
 }
 
 // TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message

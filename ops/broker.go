@@ -139,8 +139,8 @@ func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) 
 	return q, answer == broker.Yes, err
 }
 
-// askManagement asks for what AMQP does not report. An API that does not
-// answer hides nothing else.
+// askManagement adds rates, unacked messages and other facts that AMQP does not report. If the API does not answer, the
+// status shows all else.
 func (c *Collector) askManagement(ctx context.Context, s *Status) {
 	if c.API.Management == "" {
 		if c.noAPI != nil {

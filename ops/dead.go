@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// DeadLetters is what became of the messages that consumers dead-lettered.
+// DeadLetters counts the messages that consumers dead-lettered, and where they are now.
 type DeadLetters struct {
 	Count   int64     `json:"count"`               // tombstones
 	Since   time.Time `json:"since,omitzero"`      // the first
@@ -196,7 +196,7 @@ func (d DeadLetters) consumed() int64 {
 	return 0
 }
 
-// Lost says what may have become of the missing dead letters.
+// Lost says in which ways the missing dead letters may have gone.
 func (d DeadLetters) Lost() string {
 	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost",
 		d.Missing)

@@ -239,7 +239,7 @@ func fill(t *testing.T, c *counter.Counter, n int) {
 	}
 }
 
-// TestSummary: the text says where all dead letters are, and what may have become of the missing ones.
+// TestSummary: the text says where all dead letters are, and in which ways the missing ones may have gone.
 func TestSummary(t *testing.T) {
 	n := func(n int) *int { return &n }
 	taken := func(n int64) *int64 { return &n }

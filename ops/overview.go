@@ -79,7 +79,7 @@ const (
 	TroubleBlocked     Trouble = "blocked"
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
-	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, has no consumer, or no message succeeds
+	TroubleStopped     Trouble = "stopped"     // messages wait: a pause, no consumer, or no message succeeds
 	TroubleLanes       Trouble = "lanes"       // lanes are blocked: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
@@ -196,7 +196,8 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
-		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Err != nil, slices.ContainsFunc(s.Findings, halts):
+		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Err != nil,
+		slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

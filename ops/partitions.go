@@ -178,7 +178,7 @@ func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []str
 	return all[min(skip, len(all)):min(end, len(all))], blocked, nil
 }
 
-// LaneParts says what was done with a lane.
+// LaneParts lists the changes of a lane, each in a few words.
 func LaneParts(r deadletter.LaneResult) (parts []string) {
 	if r.Replayed > 0 || r.Dropped == 0 {
 		parts = append(parts, fmt.Sprintf("%d replayed", r.Replayed))

@@ -39,7 +39,7 @@ type Status struct {
 	// of the virtual host; empty: it has none, or they may not be seen
 	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
 
-	Notes   []string `json:"notes,omitempty"` // what could not be seen, and why; not escaped
+	Notes   []string `json:"notes,omitempty"` // each part that could not be read, and why; not escaped
 	Assumed string   `json:"-"`               // the one of them that says that Dead.Queue is a guess; empty: it is known
 
 	Breaker     *Breaker      `json:"breaker,omitempty"` // nil: it is closed
@@ -73,7 +73,7 @@ func (s *Status) judge(f facts) {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
 		case r.State == counter.StateForeign:
-			s.note("a record's key holds something else; its message is held: strikes counter list says what to do")
+			s.note("another program wrote to the key of a record, so its message waits: strikes counter list says what to do")
 		case r.State == counter.StateDeadLetter && f.now.Sub(r.LastTime) < Arriving:
 			s.Dead.recent++
 		}

@@ -184,7 +184,7 @@ type Holding struct {
 	Only bool `json:"only"`
 }
 
-// waitingBy returns what processes hold, the longest first.
+// waitingBy returns the messages that processes hold, the longest waiting first.
 func waitingBy(all []counter.ConsumerState) (held []WaitingMessages) {
 	for _, s := range all {
 		if s.Waiting.Messages > 0 {

@@ -69,7 +69,8 @@ func TestVerdictError(t *testing.T) {
 		says string
 	}{
 		"refused": {verdict{refused: true}, cause{err: e, closed: e, channel: true}, ErrRefused,
-			`publisher: refused by the broker: exchange "x", key "k", message "m": the broker replied 404 "NOT_FOUND - no exchange 'x'"`},
+			`publisher: refused by the broker: exchange "x", key "k", message "m": ` +
+				`the broker replied 404 "NOT_FOUND - no exchange 'x'"`},
 		"beside": {verdict{undecided: true}, cause{err: e, closed: e, channel: true}, ErrConnectionLost,
 			"over this message or one beside it"},
 		"lost": {verdict{undecided: true}, cause{err: e, closed: e}, ErrConnectionLost,

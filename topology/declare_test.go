@@ -150,8 +150,9 @@ func TestStepsDeclareExchanges(t *testing.T) {
 	for _, step := range steps(s.withDefaults()) {
 		got = append(got, step.what)
 	}
-	want := `exchange "x", exchange "y", exchange "q.dlx", queue "q.dlq", binding of queue "q.dlq" to exchange "q.dlx", queue "q", ` +
-		`binding of queue "q" to exchange "x", binding of queue "q" to exchange "y", binding of queue "q" to exchange "x"`
+	want := `exchange "x", exchange "y", exchange "q.dlx", queue "q.dlq", binding of queue "q.dlq" to exchange "q.dlx", ` +
+		`queue "q", binding of queue "q" to exchange "x", binding of queue "q" to exchange "y", ` +
+		`binding of queue "q" to exchange "x"`
 	if s := strings.Join(got, ", "); s != want {
 		t.Errorf("got %s\nwant %s", s, want)
 	}
@@ -162,12 +163,16 @@ func TestStepsDeclareExchanges(t *testing.T) {
 
 func TestExchangeDifference(t *testing.T) {
 	for reason, want := range map[string]string{
-		"PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'it's' in vhost '/': received 'topic' but current is 'direct'":    "it exists with type 'direct', not 'topic'",
-		"PRECONDITION_FAILED - inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'true' but current is 'false'":      "it exists with durable 'false', not 'true'",
-		"PRECONDITION_FAILED - inequivalent arg 'alternate-exchange' for exchange 'x' in vhost '/': received none but current is 'a'": "it exists with alternate-exchange 'a', not none",
-		"PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'xxx...":                                                          "it exists with other properties",
-		"": "it exists with other properties",
+		"'type' for exchange 'it's' in vhost '/': received 'topic' but current is 'direct'": "type 'direct', not 'topic'",
+		"'durable' for exchange 'x' in vhost '/': received 'true' but current is 'false'":   "durable 'false', not 'true'",
+		"'alternate-exchange' for exchange 'x' in vhost '/': received none but current is 'a'": "alternate-" +
+			"exchange 'a', not none",
+		"'type' for exchange 'xxx...": "other properties",
+		"":                            "other properties",
 	} {
+		if want = "it exists with " + want; reason != "" {
+			reason = "PRECONDITION_FAILED - inequivalent arg " + reason
+		}
 		if got := exchangeDifference(reason); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", reason, got, want)
 		}

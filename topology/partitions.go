@@ -71,8 +71,9 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	return "", err
 }
 
-// partitionLeft names a partition that exists, of another number of them; empty if there is none. If no exchange chooses
-// among the partitions, because a change was cut off, they are as many as exist. Their messages may need consumers.
+// partitionLeft names a partition that exists if their number is not that of the Spec; else it returns "". If a change
+// was cut off and no exchange chooses among the partitions, their number is the number of those that exist. Their
+// messages may need consumers.
 func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	n, err := broker.PartitionsOf(ctx, conn, s.Queue)
 	for i := 0; i < n && n != s.Partitions && err == nil; i++ {

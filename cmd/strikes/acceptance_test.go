@@ -59,7 +59,8 @@ func TestThousandOrders(t *testing.T) {
 			ledger := filepath.Join(t.TempDir(), "ledger")
 			consume := strikesOn(t, queue, "consume", queue, "--concurrency", "4", "--prefetch", "50", "--backoff", "10ms..50ms",
 				"--exit-when-idle", "1s", "--", "sh", "-c",
-				`read -r what n; echo "$n $STRIKES_ATTEMPT/$STRIKES_LAST" >>"$LEDGER"; test $((n % 20)) -ne 0 && exit; echo "order $n is bad" >&2; exit 1`)
+				`read -r what n; echo "$n $STRIKES_ATTEMPT/$STRIKES_LAST" >>"$LEDGER"; test $((n % 20)) -ne 0 && exit
+				echo "order $n is bad" >&2; exit 1`)
 			consume.Env = append(consume.Env, "LEDGER="+ledger)
 			mustOutput(t, consume)
 

@@ -37,8 +37,8 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
 		a.statusCommand(), a.consoleCommand(), a.exportCommand(), a.deadCommand(), a.laneCommand(), a.counterCommand(),
-		a.limitCommand(), a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(), a.storeCommand(), a.versionCommand(),
-		a.demoWorkerCommand())
+		a.limitCommand(), a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(), a.storeCommand(),
+		a.versionCommand(), a.demoWorkerCommand())
 	root.AddCommand(topics()...)
 	connect.CompleteQueues(root)
 	return root
@@ -65,7 +65,7 @@ func (a *app) versionCommand() *cobra.Command {
 // version is set by the linker of a release: -X main.version=v1.2.3.
 var version string
 
-// build is what a binary knows of where it came from.
+// build says from which source a binary was built, and for which platform.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -27,7 +27,7 @@ func FuzzBackoff(f *testing.F) {
 			most, _ = time.ParseDuration(to)
 			least /= 2
 		}
-		if d := b.Wait(failed); d < least || d > most {
+		if d := b.wait(failed); d < least || d > most {
 			t.Errorf("%q: %v after %d failed attempts", text, d, failed)
 		}
 	})

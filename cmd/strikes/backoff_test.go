@@ -27,7 +27,7 @@ func TestParseBackoff(t *testing.T) {
 			t.Fatalf("%s: %v", tt.in, err)
 		}
 		for range 100 {
-			if got := b.Wait(tt.failed); got < tt.lowest || got > tt.highest {
+			if got := b.wait(tt.failed); got < tt.lowest || got > tt.highest {
 				t.Errorf("%s after %d failed attempts: %v, want %v to %v", tt.in, tt.failed, got, tt.lowest, tt.highest)
 				break
 			}

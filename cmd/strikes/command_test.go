@@ -168,7 +168,8 @@ func TestCommandLetsGo(t *testing.T) {
 	}
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, setsid+
-		` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
+		` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' &
+		while ! test -e "$PID_FILE"; do sleep 0.05; done`)
 	began := time.Now()
 	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
 	_ = syscall.Kill(readPID(t, pidFile), syscall.SIGKILL)

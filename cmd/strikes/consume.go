@@ -121,28 +121,29 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	cli.Age(f, &o.set.MaxAge, "max-age", "dead-letter a message that fails later than `TIME` after its first failed "+
 		"attempt, whatever its count; --max-retries applies too, whichever comes first: to retry for 36h, raise it (1000 "+
 		"at most); 0: no limit")
-	f.IntVar(&o.set.Breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with no "+
-		"success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good value, "+
-		"2 to 100; 0: count every failure")
-	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: the last attempt at a message does not count without a "+
-		"success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
+	f.IntVar(&o.set.Breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with "+
+		"no success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good "+
+		"value, 2 to 100; 0: count every failure")
+	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: the last attempt at a message does not count without "+
+		"a success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
 	f.IntVar(&o.set.Concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
 	f.IntVar(&o.set.Prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")
-	f.BoolVar(&o.set.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be a "+
-		"single-active-consumer queue")
-	f.IntVar(&o.set.Partitions, "partitions", 0, "with --ordered: QUEUE has `N` partitions (declare --partitions), which the "+
-		"consumers share; messages of one routing key are a lane, and keep their order")
+	f.BoolVar(&o.set.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be "+
+		"a single-active-consumer queue")
+	f.IntVar(&o.set.Partitions, "partitions", 0, "with --ordered: QUEUE has `N` partitions (declare --partitions), which "+
+		"the consumers share; messages of one routing key are a lane, and keep their order")
 	f.StringVar(&o.laneHeader, "lane-header", "", "with --ordered: messages with the same value of the header `NAME` "+
 		"are one lane, and keep their order; up to --concurrency lanes run at once")
 	f.BoolVar(&o.set.HoldLanes, "hold-lanes", false, "with --lane-header or --partitions: dead-letter the later messages "+
 		"of a lane too, without an attempt, once one of it is dead-lettered; strikes lane replays them in order. With "+
-		"--ordered alone: pause the queue instead of dead-lettering a message; limit set --id, counter reset or skip of it ends the pause")
+		"--ordered alone: pause the queue instead of dead-lettering a message, until limit set --id, counter reset or skip "+
+		"decides about it")
 	f.StringVar(&o.backoff, "backoff", defaultBackoff,
 		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
 			"second, less a random part of up to half")
-	f.DurationVar(&o.set.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry to "+
-		"the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
+	f.DurationVar(&o.set.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry "+
+		"to the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
 	f.StringVar(&o.retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
 		"the default) or in-place (this process keeps it; the default with --ordered)")
@@ -187,7 +188,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.laneHeader) }
 	}
 	wait, err := parseBackoff(o.backoff)
-	c.Backoff = wait.Wait
+	c.Backoff = wait.wait
 	switch {
 	case err != nil:
 		return c, cli.Misusef("--backoff: %w", err)
@@ -308,35 +309,35 @@ func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queu
 const withoutManagement = "strikes: continuing without the management API (none was given, and its usual address was " +
 	"tried): %s\n"
 
-// defaultBackoff is the default of the flags named backoff.
+// defaultBackoff is the default of --backoff.
 const defaultBackoff = "100ms..30s"
 
-// Backoff is how long a message waits before its next attempt.
-type Backoff struct {
+// backoff is how long a message waits before its next attempt.
+type backoff struct {
 	first   time.Duration
-	Last    time.Duration // the longest
+	last    time.Duration // the longest
 	doubles bool
 }
 
 // parseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last,
 // less a random part of up to a half, so that messages which failed together do not come back together.
-func parseBackoff(s string) (Backoff, error) {
+func parseBackoff(s string) (backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
-		return Backoff{}, fmt.Errorf("%q: %w", s, err)
+		return backoff{}, fmt.Errorf("%q: %w", s, err)
 	}
 	if !isRange {
-		return Backoff{first: first, Last: first}, nil
+		return backoff{first: first, last: first}, nil
 	}
 	last, err := parseWait(to)
 	switch {
 	case err != nil:
-		return Backoff{}, fmt.Errorf("%q: %w", s, err)
+		return backoff{}, fmt.Errorf("%q: %w", s, err)
 	case first == 0 || last < first:
-		return Backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
+		return backoff{}, fmt.Errorf("%q: want a positive duration and one that is not shorter, such as 100ms..30s", s)
 	}
-	return Backoff{first, last, true}, nil
+	return backoff{first, last, true}, nil
 }
 
 func parseWait(s string) (time.Duration, error) {
@@ -347,12 +348,12 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Wait returns the wait of a message after so many failed attempts.
-func (b Backoff) Wait(failed int) time.Duration {
+// wait returns the wait of a message after so many failed attempts.
+func (b backoff) wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
-	d := doubled(b.first, b.Last, failed)
+	d := doubled(b.first, b.last, failed)
 	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
 }
 

@@ -64,8 +64,8 @@ func (a *app) deadCommand() *cobra.Command {
 
 func (c *deadWhere) addTo(cmd *cobra.Command) {
 	c.addServers(cmd)
-	cmd.Flags().BoolVar(&c.noStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when "+
-		"messages fail again, no refusal of blocked lanes; strikes status may report what is taken off as missing")
+	cmd.Flags().BoolVar(&c.noStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop "+
+		"when messages fail again, no refusal of blocked lanes; strikes status may report what is taken off as missing")
 }
 
 // addServers adds the flags of all that read a dead-letter queue.
@@ -240,7 +240,7 @@ func (s *wanted) also(err error, queue string) error {
 	return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 }
 
-// verb is what is about to be done, for the question.
+// verb has the words of the question that a replay or a drop asks.
 type verb struct {
 	verb, done, where string
 	filter            deadletter.Filter
@@ -249,8 +249,8 @@ type verb struct {
 	instead, does string // the verb of lane that keeps the order of blocked lanes, and its effect on a lane
 }
 
-// agreed asks, or only says what would be done: then it is false. It refuses blocked lanes, also those that are blocked
-// since it asked.
+// agreed asks whether to go on. With --dry-run it only says how many dead letters it would be, and returns false. It
+// refuses blocked lanes, also those that were blocked while it asked.
 func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if err := c.refuseBlocked(ctx, q, v.instead, v.does); err != nil {
 		return false, err
@@ -285,7 +285,7 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	return true, c.refuseBlocked(ctx, q, v.instead, v.does)
 }
 
-// count counts, and with --dry-run lists, what is meant.
+// count counts the dead letters that are meant, and lists them with --dry-run.
 func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n int, err error) {
 	list := c.dryRun && q.dead.Handling.Hold
 	if v.filter.Everything() && !list {
@@ -311,7 +311,7 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 	return n, out.Flush()
 }
 
-// chosen is filter for what changes the queue: everything is meant only if that is said.
+// chosen returns the filter of a change. It refuses to change all dead letters without --all.
 func (c *deadChange) chosen(ids []string) (deadletter.Filter, error) {
 	f, err := c.filter(&c.deadWhere, ids)
 	switch {

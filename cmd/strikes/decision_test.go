@@ -73,8 +73,8 @@ func TestLinesJSON(t *testing.T) {
 		Attempt: 1, Limit: 4, Failures: 1,
 		Redelivered: true, Ran: time.Second, Wait: 2 * time.Second, Cause: counter.CauseFailed, Err: errors.New("x\ty")})
 	_, rest, _ := strings.Cut(got.String(), `",`)
-	want := `"decision":"retry","queue":"q","id":"a\u001b\u009b","attempt":1,"of":4,"failures":1,"redelivered":true,"ran_ms":1000,` +
-		`"wait_ms":2000,"cause":"failed","error":"x\ty"}` + "\n"
+	want := `"decision":"retry","queue":"q","id":"a\u001b\u009b","attempt":1,"of":4,"failures":1,"redelivered":true,` +
+		`"ran_ms":1000,"wait_ms":2000,"cause":"failed","error":"x\ty"}` + "\n"
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

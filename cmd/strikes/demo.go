@@ -33,7 +33,7 @@ type demo struct {
 	cli.Streams
 
 	amqpURL, storeURL, kind string
-	database                string // kind of a private one that is the store; empty: none
+	database                string // kind of the private database that is the store; empty: none
 	json, console           bool
 
 	broker *connect.Broker
@@ -141,7 +141,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.play(ctx, v)
 }
 
-// demoDatabases are what --store starts, and the URLs of the databases.
+// demoDatabases are the databases that --store starts, with their URLs.
 var demoDatabases = map[string]struct {
 	name, url string
 	start     func(context.Context, servers.DatabaseOptions) (*servers.Database, error)

@@ -168,7 +168,7 @@ func (c *examination) need() (inspect.Need, error) {
 		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
 	}
 	need := inspect.Need{
-		MaxRetries: c.maxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
+		MaxRetries: c.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default
 		Ordered: c.ordered, AllowDrop: c.allowDrop,
 	}
 	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {

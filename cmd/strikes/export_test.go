@@ -62,10 +62,10 @@ func TestExport(t *testing.T) {
 		page := scrape()
 		for _, want := range []string{
 			"strikes_broker_up 1", "strikes_store_up 1",
-			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`, `strikes_retrying_messages{queue="` + queue +
-				`",vhost="/"} 1`,
-			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{partition="",queue="` + queue +
-				`",vhost="/"} 0`,
+			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`,
+			`strikes_retrying_messages{queue="` + queue + `",vhost="/"} 1`,
+			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`,
+			`strikes_queue_consumers{partition="",queue="` + queue + `",vhost="/"} 0`,
 		} {
 			if !strings.Contains(page, want) {
 				return false

@@ -181,8 +181,8 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 	})
 }
 
-// replay publishes the dead letters of a lane in their order, until it is released. With All it does so for every lane, and
-// args has the queue alone.
+// replay publishes the dead letters of a lane in their order, until it is released. With --all it does so for every
+// lane, and args has the queue alone.
 func (c *lanes) replay(ctx context.Context, args []string) error {
 	queue := args[0]
 	switch {
@@ -276,11 +276,12 @@ var laneChanges = map[string]struct {
 	do       func(*deadletter.Queue, context.Context, deadletter.Lane) (deadletter.LaneResult, error)
 }{
 	ops.VerbReplay:  {"Replay them", (*deadletter.Queue).ReplayLane},
-	ops.VerbRelease: {"Drop the message that holds it, and replay those after it", (*deadletter.Queue).ReleaseLane},
+	ops.VerbRelease: {"Drop the message that blocks it, and replay those after it", (*deadletter.Queue).ReleaseLane},
 	ops.VerbDrop:    {"Drop them", (*deadletter.Queue).DropLane},
 }
 
-// change replays, releases or drops a lane. What it drops goes to the file of --to, which the first opens.
+// change replays, releases or drops a lane. It writes a message to the file of --to before it drops it, and opens the
+// file with the first one.
 func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	switch {
 	case verb != ops.VerbReplay && (c.to == "" || c.to == "-"):
@@ -365,7 +366,8 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if len(r.Undecided) > 0 {
 		names = ":" + shownIDs(r.Undecided, 5)
 	}
-	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(ops.LaneParts(r), ", "), names)
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(ops.LaneParts(r), ", "),
+		names)
 	return err
 }
 

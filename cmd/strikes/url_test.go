@@ -137,8 +137,8 @@ func TestWhereAURLLeads(t *testing.T) {
 			}
 		})
 	}
-	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", noBroker, "--store-url",
-		"rediss://"+storeTLS+"/?read_timeout=10s", "q")
+	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", noBroker,
+		"--store-url", "rediss://"+storeTLS+"/?read_timeout=10s", "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)

@@ -94,20 +94,18 @@ func testDocuments(t *testing.T, k keeper) {
 			second := old
 			second.Data = data[1]
 			k.save(t, counter.Change{Docs: []counter.Doc{second}})
-			for what, tc := range map[string]struct {
-				change counter.Change
-				saved  bool
-			}{
-				"an old version":             {counter.Change{Docs: []counter.Doc{{Name: name, Version: old.Version, Data: data[0]}}}, false},
-				"none, but there is one":     {counter.Change{Docs: []counter.Doc{{Name: name, Data: data[0]}}}, false},
-				"beside what changed":        {counter.Change{Docs: []counter.Doc{{Name: "r:beside", Data: "x"}}, Same: []counter.Doc{old}}, false},
-				"removal of an old version":  {counter.Change{Docs: []counter.Doc{{Name: name, Version: old.Version}}}, false},
-				"a member beside a conflict": {counter.Change{Docs: []counter.Doc{old}, Sets: []counter.Member{{Set: "s", Name: "m"}}}, false},
-				"a sum beside a conflict": {counter.Change{Same: []counter.Doc{old}, Add: []counter.Sum{{Doc: "tombstones", Field: "count",
-					By: 1}}}, false},
+			for what, change := range map[string]counter.Change{
+				"an old version":            {Docs: []counter.Doc{{Name: name, Version: old.Version, Data: data[0]}}},
+				"none, but there is one":    {Docs: []counter.Doc{{Name: name, Data: data[0]}}},
+				"beside a changed document": {Docs: []counter.Doc{{Name: "r:beside", Data: "x"}}, Same: []counter.Doc{old}},
+				"removal of an old version": {Docs: []counter.Doc{{Name: name, Version: old.Version}}},
+				"a member beside a conflict": {Docs: []counter.Doc{old},
+					Sets: []counter.Member{{Set: "s", Name: "m"}}},
+				"a sum beside a conflict": {Same: []counter.Doc{old},
+					Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1}}},
 			} {
-				if got := k.save(t, tc.change); got[0] != tc.saved {
-					t.Errorf("%s: %s: saved %v", name, what, got)
+				if got := k.save(t, change); got[0] {
+					t.Errorf("%s: %s: it was saved", name, what)
 				}
 			}
 			_, docs = k.load(t, name, "r:beside", "tombstones")
@@ -282,7 +280,8 @@ func testSums(t *testing.T, k keeper) {
 	for i := range 200 {
 		saving.Go(func() error {
 			c := counter.Change{Docs: []counter.Doc{{Name: fmt.Sprint("r:", i), Data: "x"}},
-				Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1}, {Doc: "tombstones", Field: "removed", By: int64(i % 2)}}}
+				Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1},
+					{Doc: "tombstones", Field: "removed", By: int64(i % 2)}}}
 			if saved, err := k.Save(t.Context(), someQueue, c); err != nil || !saved[0] {
 				return fmt.Errorf("%d: %v, %w", i, saved, err)
 			}

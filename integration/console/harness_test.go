@@ -67,7 +67,9 @@ func TestReplacedNodes(t *testing.T) {
 	const restless = `<main></main><script>
 	const main = document.querySelector('main');
 	const show = () => {
-		if (document.activeElement.tagName !== 'INPUT') main.innerHTML = '<form><input id=name name=name></form><a href="/next">next</a>'.repeat(1 + Math.random() * 20);
+		if (document.activeElement.tagName === 'INPUT') return;
+		const page = '<form><input id=name name=name></form><a href="/next">next</a>';
+		main.innerHTML = page.repeat(1 + Math.random() * 20);
 	};
 	show();
 	setInterval(show, 1);

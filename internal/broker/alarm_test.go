@@ -20,7 +20,8 @@ func TestAlarms(t *testing.T) {
 		{"none", 200, `{"status":"ok"}`, nil, false},
 		{"3.10", 503, `{"alarms":[{"node":"a@h","resource":"disk space"}],"reason":"There are alarms","status":"failed"}`,
 			[]Alarm{{"a@h", "disk"}}, false},
-		{"4.3", 503, `{"reason":"There are alarms","status":"failed","alarms":[{"node":"a@h","resource":"memory"},{"node":"b@h","resource":"disk"}]}`, []Alarm{{"a@h", "memory"}, {"b@h", "disk"}}, false},
+		{"4.3", 503, `{"reason":"There are alarms","status":"failed","alarms":[{"node":"a@h","resource":"memory"},
+			{"node":"b@h","resource":"disk"}]}`, []Alarm{{"a@h", "memory"}, {"b@h", "disk"}}, false},
 		{"a proxy without a broker", 503, `<html>no server</html>`, nil, true},
 		{"denied", 401, `{"error":"not_authorised"}`, nil, true},
 	} {

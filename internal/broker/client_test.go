@@ -43,7 +43,8 @@ func serve(t *testing.T, answers map[string]string) *API {
 
 func TestManagementQueue(t *testing.T) {
 	m := serve(t, map[string]string{
-		"/api/queues/%2F/orders": `{"type":"quorum","durable":true,"arguments":{"x-delivery-limit":7,"x-overflow":"drop-head"}}`,
+		"/api/queues/%2F/orders": `{"type":"quorum","durable":true,
+			"arguments":{"x-delivery-limit":7,"x-overflow":"drop-head"}}`,
 		"/api/queues/a%2Bb/c%20d%2F%25": `{"type":"classic","arguments":{},"auto_delete":true,
 			"effective_policy_definition":{"delivery-limit":50}}`,
 	})

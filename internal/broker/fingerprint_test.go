@@ -13,7 +13,8 @@ func TestFingerprint(t *testing.T) {
 		{"a", "b", "", ""}, {"", "a", "b", ""}, {"ab", "", "", ""}, {"\xff", "", "", ""},
 	} {
 		got := Fingerprint(m[0], m[1], m[2], []byte(m[3]))
-		if !strings.HasPrefix(got, FingerprintPrefix) || len(got) != len(FingerprintPrefix)+12 || got != Fingerprint(m[0], m[1], m[2], []byte(m[3])) {
+		if !strings.HasPrefix(got, FingerprintPrefix) || len(got) != len(FingerprintPrefix)+12 ||
+			got != Fingerprint(m[0], m[1], m[2], []byte(m[3])) {
 			t.Errorf("%q: %s", m, got)
 		}
 		if other, both := seen[got]; both {

@@ -8,8 +8,9 @@ import (
 
 func TestManagementLoad(t *testing.T) {
 	m := serve(t, map[string]string{
-		"/api/queues/%2F/orders": `{"name":"orders","messages_unacknowledged":7,"messages_dlx":5,"consumers":3,"message_stats":{"publish":90,"publish_details":{"rate":12.5},
-			"deliver_get":80,"deliver_get_details":{"rate":3},"ack":40,"ack_details":{"rate":2.4},"get_no_ack":2,"deliver_no_ack":3}}`,
+		"/api/queues/%2F/orders": `{"name":"orders","messages_unacknowledged":7,"messages_dlx":5,"consumers":3,
+			"message_stats":{"publish":90,"publish_details":{"rate":12.5},"deliver_get":80,"deliver_get_details":{"rate":3},
+			"ack":40,"ack_details":{"rate":2.4},"get_no_ack":2,"deliver_no_ack":3}}`,
 		"/api/queues/%2F/idle":     `{"name":"idle","messages_unacknowledged":0}`,
 		"/api/queues/%2F/declared": `{"name":"declared"}`,
 		"/api/queues/%2F/broken":   `[]`,

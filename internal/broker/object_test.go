@@ -37,10 +37,13 @@ func TestObject(t *testing.T) {
 
 // replies are whole replies of the API to each request that this package makes.
 var replies = map[string]string{
-	"/api/queues/%2F/q": `{"name":"q","type":"quorum","arguments":{"x-delivery-limit":7},"effective_policy_definition":{"max-length":5},
+	"/api/queues/%2F/q": `{"name":"q","type":"quorum","arguments":{"x-delivery-limit":7},
+		"effective_policy_definition":{"max-length":5},
 		"message_stats":{"publish_details":{"rate":1},"deliver_get_details":{"rate":1},"ack_details":{"rate":1},"ack":3},
-		"consumer_details":[{"consumer_tag":"t","ack_required":true,"channel_details":{"connection_name":"c"},"arguments":{"a":1}}]}`,
-	"/api/queues/%2F": `{"page_count":1,"items":[{"name":"q","arguments":{"a":1},"effective_policy_definition":{"max-length":5},
+		"consumer_details":[{"consumer_tag":"t","ack_required":true,
+		"channel_details":{"connection_name":"c"},"arguments":{"a":1}}]}`,
+	"/api/queues/%2F": `{"page_count":1,"items":[{"name":"q","arguments":{"a":1},
+		"effective_policy_definition":{"max-length":5},
 		"message_stats":{"publish_details":{"rate":1},"deliver_get_details":{"rate":1},"ack_details":{"rate":1}}}]}`,
 	"/api/queues/%2F/q/bindings":           `[{"source":"x","destination":"q","arguments":{"a":1}}]`,
 	"/api/exchanges/%2F/x/bindings/source": `[{"source":"x","destination":"q","arguments":{"a":1}}]`,

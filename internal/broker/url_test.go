@@ -10,7 +10,8 @@ import (
 
 func TestParameters(t *testing.T) {
 	for _, good := range []string{
-		"amqp://", "amqp://u:p@h:1/vhost?heartbeat=5&connection_timeout=100&channel_max=7&auth_mechanism=PLAIN&auth_mechanism=AMQPLAIN",
+		"amqp://",
+		"amqp://u:p@h:1/vhost?heartbeat=5&connection_timeout=100&channel_max=7&auth_mechanism=PLAIN&auth_mechanism=AMQPLAIN",
 		"amqps://u:p@h/?cacertfile=ca.pem&certfile=me.pem&keyfile=me.key&server_name_indication=h&verify=verify_peer",
 	} {
 		if _, err := ParseURL(good); err != nil {
@@ -18,7 +19,8 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"amqps://u:s3cret@h/?cafile=s3cret":           `parameter must be one of auth_mechanism, cacertfile, certfile, channel_max, connection_timeout, heartbeat, keyfile, server_name_indication, verify, got "cafile"`,
+		"amqps://u:s3cret@h/?cafile=s3cret": "parameter must be one of auth_mechanism, cacertfile, certfile, channel_max, " +
+			`connection_timeout, heartbeat, keyfile, server_name_indication, verify, got "cafile"`,
 		"amqps://u:s3cret@h/?verify=verify_none":      "parameter verify must be verify_peer",
 		"amqps://h/?verify=verify_peer&verify=s3cret": "parameter verify must be verify_peer",
 		"amqp://h/?cacertfile=ca.pem":                 `scheme must be amqps with the parameter cacertfile, got "amqp"`,

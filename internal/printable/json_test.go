@@ -11,7 +11,8 @@ import (
 // TestJSON: shallow texts look as json.Indent writes them.
 func TestJSON(t *testing.T) {
 	for _, text := range []string{
-		`{"order":17,"note":"\u001b[2J \"quoted\\\" ]}","empty":{},"none":[ ],"list":[1,-2.5e3,true,false,null,[[]],{"a":""}]}`,
+		`{"order":17,"note":"\u001b[2J \"quoted\\\" ]}","empty":{},"none":[ ],` +
+			`"list":[1,-2.5e3,true,false,null,[[]],{"a":""}]}`,
 		"  [1 ,\n\t2]", `"text"`, `17`, `{}`, `[]`, `[[],[{}]]`, `{"größe":"ß"}`, strings.Repeat("[", deepestIndent) +
 			strings.Repeat("]", deepestIndent),
 	} {

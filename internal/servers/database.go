@@ -48,7 +48,7 @@ func StartStandby(ctx context.Context, primary *Database) (*Database, error) {
 		"--checkpoint=fast", "--no-sync")
 }
 
-// startPostgreSQL starts a PostgreSQL whose data a program of its makes.
+// startPostgreSQL starts a PostgreSQL, whose data directory the program maker[0] makes: initdb or pg_basebackup.
 func startPostgreSQL(ctx context.Context, opts DatabaseOptions, maker ...string) (*Database, error) {
 	return startDatabase(ctx, "PostgreSQL", findPostgreSQL, func(ctx context.Context, d *Database, bin string) error {
 		data, program := d.dir.join("data"), func(name string) string { return filepath.Join(filepath.Dir(bin), name) }
@@ -65,8 +65,8 @@ func startPostgreSQL(ctx context.Context, opts DatabaseOptions, maker ...string)
 }
 
 // StartMariaDB starts a private MariaDB with the database strikes and without accounts: any user may do anything. It
-// waits until the server answers, and otherwise behaves as StartRedis does. Its Kill loses the last second, unless Args change
-// innodb-flush-log-at-trx-commit to 2, and all before its first Stop.
+// waits until the server answers, and otherwise behaves as StartRedis does. Kill loses everything until the first Stop.
+// After it, Kill loses the last second, unless Args set innodb-flush-log-at-trx-commit to 2.
 func StartMariaDB(ctx context.Context, opts DatabaseOptions) (*Database, error) {
 	find := func() (string, error) { return findExecutable("mariadbd") }
 	return startDatabase(ctx, "MariaDB", find, func(ctx context.Context, d *Database, bin string) error {

@@ -124,7 +124,7 @@ func (s Server) Findings() (found []counter.Finding) {
 			Code: "store-clock",
 			Seen: fmt.Sprintf("the clock of the store %s differs by %v from this machine's", s.Addr,
 				s.Ahead.Round(time.Second)),
-			Impact: "lists show the store's times, and the age of a message is by its clock",
+			Impact: "lists show the store's times, and MaxAge goes by its clock",
 			Fix:    "let both machines set their clocks by NTP",
 		}},
 	} {

@@ -30,7 +30,7 @@ var faults = []struct {
 		counter.FaultDenied},
 	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultDenied},
 	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
-	{[]uint16{1130}, "allow the user of this host", counter.FaultDenied},
+	{[]uint16{1130}, "allow the user to connect from this host", counter.FaultDenied},
 	{[]uint16{1129}, "run on the server: mysqladmin flush-hosts", counter.FaultDenied},
 	{[]uint16{1290, 1792, 1836}, "use the address of the primary", counter.FaultReadOnly},
 	{[]uint16{1969, 3024}, "", counter.FaultSlow}, // max_statement_time, max_execution_time

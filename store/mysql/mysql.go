@@ -174,13 +174,14 @@ const (
 func (s *Store) queue(of counter.Queue) ([]byte, error) {
 	key := sqlstore.Key(s.prefix, of)
 	if len(key) > maxQueue {
-		return nil, tooLong("the prefix and the names of vhost and queue together", len(key), maxQueue)
+		return nil, tooLong("the key of prefix, vhost and queue", len(key), maxQueue)
 	}
 	return key, nil
 }
 
 func tooLong(of string, n, limit int) error {
-	return sqlstore.Failed(counter.FaultOther, fmt.Errorf("%s have %d bytes; this store keeps %d", of, n, limit), "", "")
+	err := fmt.Errorf("%s has %d bytes; this store keeps %d", of, n, limit)
+	return sqlstore.Failed(counter.FaultOther, err, "use a shorter one", "")
 }
 
 // micros is the time by the server's clock, whatever the time zone is.

@@ -77,7 +77,7 @@ func (p *plan) row(name string) *row {
 func (p *plan) check() error {
 	for name := range p.rows {
 		if len(name) > maxName {
-			return tooLong("the id of a message and its generation", len(name), maxName)
+			return tooLong("the key of a message's id and generation", len(name), maxName)
 		}
 	}
 	for _, c := range p.changes {
@@ -86,7 +86,7 @@ func (p *plan) check() error {
 				return tooLong("the name of a set", len(m.Set), maxSet)
 			}
 			if len(m.Name) > maxName {
-				return tooLong("the id of a message and its generation", len(m.Name), maxName)
+				return tooLong("the key of a message's id and generation", len(m.Name), maxName)
 			}
 		}
 	}

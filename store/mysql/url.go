@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// idleTimeout is how long the server keeps a connection that says nothing. It frees the locks of a process that froze
-// in a Save.
+// idleTimeout is how long the server keeps a connection without a request. Then it ends the transaction, which frees
+// the locks of a process that froze in a Save.
 const idleTimeout = 10 * time.Second
 
 // parse reads a URL.
@@ -38,7 +38,7 @@ func parse(rawURL string) (config *driverOf.Config, conns int, err error) {
 	config.Passwd, _ = u.User.Password()
 	config.DBName = strings.TrimPrefix(u.Path, "/")
 	if config.DBName == "" || strings.Contains(config.DBName, "/") {
-		return nil, 0, setting.New("URL", "none or several", "with one database, as in mysql://user@host/strikes")
+		return nil, 0, setting.New("URL", "none or several", "one with one database, as in mysql://user@host/strikes")
 	}
 	config.Net, config.Addr = "tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "3306"))
 	if path := parameters.Get("socket"); path != "" {

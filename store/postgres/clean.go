@@ -39,15 +39,18 @@ func notNil(b []byte) []byte {
 const cleanDocs = `WITH part AS MATERIALIZED (SELECT queue, name, expires FROM strikes_doc
 	WHERE (queue, name) > (@queue, @name) AND @set::bytea IS NOT NULL ORDER BY queue, name LIMIT @n),
 old AS MATERIALIZED (SELECT d.queue, d.name FROM strikes_doc d JOIN part p ON d.queue = p.queue AND d.name = p.name
-	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint FOR UPDATE OF d SKIP LOCKED),
+	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint
+	FOR UPDATE OF d SKIP LOCKED),
 gone AS (DELETE FROM strikes_doc d USING old WHERE d.queue = old.queue AND d.name = old.name RETURNING 1),
 last AS (SELECT queue, name FROM part ORDER BY queue DESC, name DESC LIMIT 1)
-SELECT (SELECT count(*) FROM part), (SELECT count(*) FROM gone), (SELECT queue FROM last), ''::bytea, (SELECT name FROM last)`
+SELECT (SELECT count(*) FROM part), (SELECT count(*) FROM gone), (SELECT queue FROM last), ''::bytea,
+	(SELECT name FROM last)`
 
 const cleanMembers = `WITH part AS MATERIALIZED (SELECT queue, "set", name, expires FROM strikes_member
 	WHERE (queue, "set", name) > (@queue, @set, @name) ORDER BY queue, "set", name LIMIT @n),
 old AS MATERIALIZED (SELECT d.queue, d."set", d.name FROM strikes_member d JOIN part p USING (queue, "set", name)
-	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint FOR UPDATE OF d SKIP LOCKED),
+	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint
+	FOR UPDATE OF d SKIP LOCKED),
 gone AS (DELETE FROM strikes_member d USING old
 	WHERE d.queue = old.queue AND d."set" = old."set" AND d.name = old.name RETURNING 1),
 last AS (SELECT queue, "set", name FROM part ORDER BY queue DESC, "set" DESC, name DESC LIMIT 1)

@@ -26,7 +26,8 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		current_setting('synchronous_commit'), current_user,
 		pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', `+micros+`,
 		(SELECT bool_and(has_table_privilege(t, p)) FROM unnest(ARRAY['strikes_doc', 'strikes_member']) t,
-		unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p)`).Scan(&version, &release, &commit, &user, &replica, &at, &may)
+		unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p)`).
+		Scan(&version, &release, &commit, &user, &replica, &at, &may)
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -42,8 +43,8 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		server.Denied = fmt.Sprintf(Grants, user)
 	}
 	if commit == "off" {
-		server.Volatile, server.Durable = "synchronous_commit is off", fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on",
-			user)
+		server.Volatile = "synchronous_commit is off"
+		server.Durable = fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on", user)
 	}
 	return server.Findings(), nil
 }

@@ -24,7 +24,7 @@ func TestPgbouncer(t *testing.T) {
 	if err != nil {
 		t.Skip("pgbouncer is not installed; make setup installs it with apt")
 	}
-	dir, err := os.MkdirTemp("/tmp", "strikes-pgbouncer-") // which the user nobody reaches
+	dir, err := os.MkdirTemp("/tmp", "strikes-pgbouncer-") // pgbouncer, as another user, cannot reach t.TempDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +39,14 @@ func TestPgbouncer(t *testing.T) {
 	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr=127.0.0.1\n"+
 		"listen_port=%s\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nunix_socket_dir=\n", host, port, listen)
 	file := filepath.Join(dir, "ini")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { //nolint:gosec // nobody reads it
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { //nolint:gosec // pgbouncer runs as another user
 		t.Fatal(err)
 	}
 	args := []string{"-q", file}
 	if os.Getuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nobody reads it
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as above
 		t.Fatal(err)
 	}
 	bouncer := exec.Command(program, args...)

@@ -131,7 +131,9 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 			c.changed, c.locks[sum.Doc], c.hasAdds = append(c.changed, []byte(sum.Doc)), true, true
 		}
 		for j, m := range change.Sets {
-			if slices.ContainsFunc(change.Sets[j+1:], func(o counter.Member) bool { return o.Set == m.Set && o.Name == m.Name }) {
+			if slices.ContainsFunc(change.Sets[j+1:], func(o counter.Member) bool {
+				return o.Set == m.Set && o.Name == m.Name
+			}) {
 				continue // the last move counts
 			}
 			c.setChange, c.setSet, c.setName = append(c.setChange, n), append(c.setSet, []byte(m.Set)),
@@ -198,8 +200,9 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	for i, n := range round {
 		numbers[i] = int32(n)
 	}
-	args := []any{queue, rand.Int64N(1<<62) + 1, numbers, c.changed, c.compared, c.docChange, c.docAct, c.docName, //nolint:gosec // no secret
-		c.docVersion, c.docData, c.docExpires}
+	version := rand.Int64N(1<<62) + 1 //nolint:gosec // no secret
+	args := []any{queue, version, numbers, c.changed, c.compared, c.docChange, c.docAct, c.docName, c.docVersion,
+		c.docData, c.docExpires}
 	sql := strings.Builder{}
 	sql.WriteString(saveSQL)
 	parameters := func(part string, values ...any) {
@@ -255,7 +258,8 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 const isolateSQL = `SET transaction_isolation = 'read committed'`
 
 // lockSQL takes advisory locks in the order of the keys.
-const lockSQL = `SELECT CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
+const lockSQL = `SELECT
+	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
 	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
 
 // saveSQL decides which changes are made, in ok, and writes their documents.
@@ -268,7 +272,8 @@ seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION 
 	SELECT name, version, expires FROM strikes_doc WHERE queue = $1 AND name = ANY($5)) s, clock
 	WHERE s.expires = 0 OR s.expires > clock.now),
 ok AS MATERIALIZED (SELECT change FROM unnest($3::int[]) AS t (change) EXCEPT
-	SELECT doc.change FROM doc LEFT JOIN seen USING (name) WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
+	SELECT doc.change FROM doc LEFT JOIN seen USING (name)
+	WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
 written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act > 0),
 updated AS (UPDATE strikes_doc d SET data = w.data, version = $2, expires = w.expires, sums = '{}'
 	FROM written w WHERE d.queue = $1 AND d.name = w.name AND w.data <> ''),
@@ -296,11 +301,13 @@ begun AS (INSERT INTO strikes_doc (queue, name, data, version, expires, sums)
 	WHERE NOT EXISTS (SELECT FROM locked l WHERE l.name = a.doc) ORDER BY a.doc)`
 
 const memberSQL = `,
-member AS MATERIALIZED (SELECT t.* FROM unnest($a::int[], $b::bytea[], $c::bytea[], $d::bigint[], $e::boolean[], $f::bigint[])
+member AS MATERIALIZED (SELECT t.* FROM
+	unnest($a::int[], $b::bytea[], $c::bytea[], $d::bigint[], $e::boolean[], $f::bigint[])
 	AS t (change, "set", name, score, gone, expires) JOIN ok USING (change))`
 
 const goneSQL = `,
-leaving AS MATERIALIZED (SELECT m."set", m.name FROM strikes_member m JOIN member e ON m."set" = e."set" AND m.name = e.name
+leaving AS MATERIALIZED (SELECT m."set", m.name FROM strikes_member m
+	JOIN member e ON m."set" = e."set" AND m.name = e.name
 	WHERE m.queue = $1 AND e.gone ORDER BY m."set", m.name FOR UPDATE OF m),
 left_it AS (DELETE FROM strikes_member m USING leaving e WHERE m.queue = $1 AND m."set" = e."set" AND m.name = e.name)`
 

@@ -20,7 +20,7 @@ const Heartbeat = 2 * time.Second
 // Kind is one kind of trouble. Do begins it, and ends it before it returns.
 type Kind struct {
 	Name        string
-	needs       string        // what it has to itself: seats, broker, store, producer, dependency; empty: nothing
+	needs       string        // of which it is the only fault: seats, broker, store, producer, dependency
 	least, most time.Duration // that it lasts; no least: a quarter of most
 	Do          func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
 }

@@ -19,11 +19,11 @@ import (
 // Database is a kind of store in a module of its own.
 type Database struct {
 	Start   func(context.Context, servers.DatabaseOptions) (*servers.Database, error)
-	url     string // with the place of the address
+	url     string // with %s in place of the address
 	migrate func(ctx context.Context, url string) error
 
-	driver, source string // for database/sql, with the place of the address
-	sessions, end  string // statements: the numbers of the consumers' sessions, and what ends one
+	driver, source string // for database/sql, with %s in place of the address
+	sessions, end  string // statements: one lists the numbers of the consumers' sessions, the other ends a session
 	forget         []string
 	lasting        []string // arguments with which no commit is lost when the server is killed
 }

@@ -30,7 +30,9 @@ func OpenDependency(ctx context.Context) (*Dependency, error) {
 	}
 	d := &Dependency{URL: "http://" + link.Addr(), link: link, server: &http.Server{
 		ReadHeaderTimeout: time.Minute,
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}),
 	}}
 	go func() { _ = d.server.Serve(listener) }() // until Close
 	return d, nil

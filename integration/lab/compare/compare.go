@@ -4,10 +4,10 @@
 //	go run ./integration/lab compare -only incr,strikes -type classic -seed 7
 //
 // Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
-// broker is killed and started, the replies of the store are lost. Another part has a message that kills its process.
-// Another one counts what is handled out of order. In the last one a service that the handlers call is away. Consumers
-// are processes that write down each attempt; a judge compares that with what is in the queues at the end. A way that
-// does not drain in time is stopped. The program bench compares the speed.
+// broker is killed and started, the replies of the store are lost. A second part has a message that kills its process.
+// A third one counts the messages that are handled out of order. In the last one a service that the handlers call is
+// away. Consumers are processes that write down each attempt. A judge compares that with the content of the queues at
+// the end. A way that does not drain in time is stopped. The program bench compares the speed.
 //
 // RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
 package compare
@@ -88,7 +88,7 @@ func (c config) validate() error {
 	}
 	for _, name := range c.parts {
 		if !slices.Contains(allParts, name) {
-			return fmt.Errorf("-parts: no part %q; want some of %s", name, strings.Join(allParts, ", "))
+			return fmt.Errorf("-parts: no part %q; choose from %s", name, strings.Join(allParts, ", "))
 		}
 	}
 	if c.messages < 20 || c.faults < 0 || c.patience < time.Second || c.away < time.Second {
@@ -109,7 +109,7 @@ func Run(ctx context.Context, args []string) error {
 	return compare(ctx, c, os.Stdout)
 }
 
-// lab is what all cells share.
+// lab has the servers and settings that all cells share.
 type lab struct {
 	config
 	broker *rig.Broker

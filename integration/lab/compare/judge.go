@@ -8,7 +8,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 )
 
-// verdict is what became of the messages of a part.
+// verdict counts how the messages of a part ended.
 type verdict struct {
 	lost       int // messages that were not handled, and are in no queue
 	twice      int // messages that were handled again after a success
@@ -25,14 +25,14 @@ type verdict struct {
 	killed     int  // processes, by killers
 	killerDead bool // no killer is left
 
-	good     int // messages that fail only while the dependency is away, and were not handled before
+	good     int // messages that fail only while the dependency is away, and were not handled before it was
 	attempts int // that began while it was away
 	// from its return to the next success in the first process, and in the last one that has another success
 	resumed, resumedAll time.Duration
 	goesOn              bool // there was a success after its return
 }
 
-// story is what happened to one message.
+// story is the history of one message.
 type story struct {
 	seq        int
 	do         string

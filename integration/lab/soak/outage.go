@@ -17,7 +17,7 @@ const (
 	leastOutage   = 5 * time.Second // the breaker is open after 2 s
 )
 
-// settleOutage leaves one fault, of a queue that is full when it begins.
+// settleOutage makes the outage the only fault. The queue is full before the consumers start.
 func (c *config) settleOutage(given map[string]bool) {
 	c.faults, c.backlog, c.killers, c.hangs = 1, 0, 0, 0
 	if !given["messages"] {
@@ -44,11 +44,11 @@ func planOutage(jobs []work.Job, rnd *rand.Rand) []work.Job {
 type outageReport struct {
 	Seconds  float64 `json:"seconds"`
 	Attempts int     `json:"attempts"` // that began while the service was away
-	Good     int     `json:"good"`     // messages that else succeed, and were not done when it began
+	Good     int     `json:"good"`     // messages that succeed while the service is there, and were not done before
 	Dead     int     `json:"good_dead"`
-	Counted  int     `json:"good_counted"` // failed attempts at them that were counted
+	Counted  int     `json:"good_counted"` // failed attempts at good messages that were counted
 	Poison   int     `json:"poison"`       // messages that always fail
-	// from its return to the first success after it in the first process, and in the last one
+	// from the service's return to the next success: in the first process that has one, and in the last one
 	ResumedFirst float64 `json:"resumed_first_seconds"`
 	ResumedAll   float64 `json:"resumed_all_seconds"`
 }

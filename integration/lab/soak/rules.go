@@ -16,10 +16,10 @@ import (
 var rules = []struct{ name, text string }{
 	{"lost", "each confirmed message was handled or dead-lettered"},
 	{"bound", "a message ran no more often than its limit and the faults allow, and was dead-lettered no earlier"},
-	{"innocents", "no message whose handler always succeeds was dead-lettered, nor counted where processes only stop"},
+	{"innocents", "no message whose handler always succeeds was dead-lettered, nor counted if processes only stopped"},
 	{"order", "no message was handled before an earlier one of its lane was done"},
 	{"drained", "the queue was drained in time"},
-	{"counted", "in an outage, few failed attempts at messages that else succeed were counted"},
+	{"counted", "in an outage, few failed attempts at messages that only need the service were counted"},
 	{"exact", "with an outage, a message that always fails was dead-lettered after its limit of counted attempts"},
 	{"resumed", "soon after an outage, a message succeeded in every process"},
 }
@@ -33,7 +33,7 @@ type promise struct {
 	cluster        bool // the broker has several nodes, of which one at a time may fail
 	ordered        bool // in each lane
 	blind          bool // some consumers do not tell when they send BEGUN
-	outage         bool // all handlers call a service, which is away once, and consumers have a breaker
+	outage         bool // all handlers call a service that is away once, and consumers have a breaker
 }
 
 // finding has the violations of one rule.
@@ -314,8 +314,8 @@ func (j *judge) checkLost(m *message) {
 	}
 }
 
-// checkInnocent checks that a message is spared whose handler always succeeds. The store counts a crash of it if its
-// process dies at the wrong moment, or if it waits for the store too long. A stop gives no reason to count anything.
+// checkInnocent checks that a message whose handler always succeeds is not dead-lettered. A crash of it may be counted
+// if its process dies at the wrong moment, or if it waits for the store too long. A stop is no reason to count.
 func (j *judge) checkInnocent(m *message) {
 	if m.do != ledger.Succeed && m.do != ledger.Slow {
 		return

@@ -2,11 +2,12 @@
 //
 //	go run ./integration/lab soak -messages 20000 -faults 24 -type quorum
 //
-// It publishes messages whose handlers succeed, fail, panic, hang, or kill their process, and meanwhile kills, stops
-// and freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers, on a
-// RabbitMQ of its own (or at -amqp) and a Redis, PostgreSQL or MariaDB of its own; with -cluster, on three RabbitMQ
-// nodes and a Redis Cluster.
-// Then it lets the queue drain and checks the end of each message.
+// It publishes messages whose handlers succeed, fail, panic, hang, or kill their process. Meanwhile it kills, stops and
+// freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers. Then it lets the
+// queue drain and checks the end of each message.
+//
+// It starts a RabbitMQ, unless -amqp names one, and a Redis, PostgreSQL or MariaDB. With -cluster it starts three
+// RabbitMQ nodes and a Redis Cluster.
 //
 // Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
 // rule, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.

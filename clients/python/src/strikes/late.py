@@ -36,7 +36,10 @@ class Late:
         self.idle = Signal()  # fires after close, once no step is under way
 
     def add(self, call: Callable[[], Call], over: Callable[[], None] | None = None) -> None:
-        """Repeat a step, as call returns it each time: it has ages. Then, or if it is given up, over is called."""
+        """Repeat the step that call returns, until the store takes it or it is given up. Then call over.
+
+        call makes the step again for each sending, because a step carries times that are counted back from now.
+        """
         with self._lock:
             taken = self._under_way < LATE_MOST and not self._closing.fired
             self._under_way += taken

@@ -155,7 +155,7 @@ func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeT
 // speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
 const speakTimeout = time.Second
 
-// plainSchemes are the schemes of URLs, with those of the same protocol without TLS, and ports are their default ports.
+// plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
 	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}

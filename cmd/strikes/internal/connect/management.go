@@ -188,7 +188,7 @@ func queueNames(cmd *cobra.Command, given []string, begun string) []string {
 	return nil
 }
 
-// noQueueError is queueinfo.ErrNotFound with a text of its own.
+// noQueueError is broker.ErrNotFound with a text of its own.
 type noQueueError struct{ text string }
 
 func (e noQueueError) Error() string { return e.text }

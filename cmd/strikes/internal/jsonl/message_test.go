@@ -87,10 +87,12 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"body":"x","headers":{"a":[1,1e999,{"b":null}]}}`))
 	f.Add([]byte(`{"body_base64":"AA==","id":"\u0000"}`))
 	f.Add([]byte(`{"body_base64":"/w==","base64":{"id":"/w=="},"timestamp":"253402300800"}`))
-	f.Add([]byte(`{"body":"x","headers":{"i":{"$amqp":["int8",-1]},"u":{"$amqp":["uint32",4294967295]},"b":{"$amqp":["bytes","AP8="]}}}`))
-	f.Add([]byte(`{"body":"x","headers":{"d":{"$amqp":["decimal",{"Scale":2,"Value":-150}]},"f":{"$amqp":["float32","0.1"]},` +
-		`"n":{"$amqp":["float64","NaN"]},"t":{"$amqp":["time","2026-11-21T10:02:17Z"]}}}`))
-	f.Add([]byte(`{"body":"x","headers":{"$amqp":["table",[[{"$amqp":["string","/w=="]},{"$amqp":["table",[["$amqp",1.5]]]}]]]}}`))
+	f.Add([]byte(`{"body":"x","headers":{"i":{"$amqp":["int8",-1]},"u":{"$amqp":["uint32",4294967295]},` +
+		`"b":{"$amqp":["bytes","AP8="]}}}`))
+	f.Add([]byte(`{"body":"x","headers":{"d":{"$amqp":["decimal",{"Scale":2,"Value":-150}]},` +
+		`"f":{"$amqp":["float32","0.1"]},"n":{"$amqp":["float64","NaN"]},"t":{"$amqp":["time","2026-11-21T10:02:17Z"]}}}`))
+	f.Add([]byte(`{"body":"x","headers":{"$amqp":["table",[[{"$amqp":["string","/w=="]},` +
+		`{"$amqp":["table",[["$amqp",1.5]]]}]]]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		msg, _, err := ParseMessage(line)
 		if err != nil {

@@ -64,11 +64,15 @@ func normal(table string) []string {
 
 func TestRecordJSON(t *testing.T) {
 	want := []string{
-		`{"vhost":"/","queue":"q","id":"waits","state":"retrying","failures":1,"crashes":0,"last_error":"exit status 1: no\nmore",` +
-			`"first_failed":"2026-05-06T07:05:09Z","last_failed":"2026-05-06T07:07:09Z","due":"2026-05-06T07:09:39Z","starts":0,"expires":"2026-05-06T08:08:09Z"}`,
-		`{"vhost":"/","queue":"q","id":"may","state":"retrying","failures":2,"crashes":1,"first_failed":"2026-05-04T05:08:09Z","due":"2026-05-06T07:08:08Z","starts":0}`,
-		`{"vhost":"/","queue":"q","id":"runs now","state":"running","failures":0,"crashes":0,"running_since":"2026-05-06T07:08:04Z","suspect":true,"starts":0}`,
-		`{"vhost":"/","queue":"q","id":"\u001b[2J","state":"dead-lettered","failures":4,"crashes":0,"last_error":"\u0007","first_failed":"2026-05-06T04:08:09Z","starts":0}`,
+		`{"vhost":"/","queue":"q","id":"waits","state":"retrying","failures":1,"crashes":0,` +
+			`"last_error":"exit status 1: no\nmore","first_failed":"2026-05-06T07:05:09Z",` +
+			`"last_failed":"2026-05-06T07:07:09Z","due":"2026-05-06T07:09:39Z","starts":0,"expires":"2026-05-06T08:08:09Z"}`,
+		`{"vhost":"/","queue":"q","id":"may","state":"retrying","failures":2,"crashes":1,` +
+			`"first_failed":"2026-05-04T05:08:09Z","due":"2026-05-06T07:08:08Z","starts":0}`,
+		`{"vhost":"/","queue":"q","id":"runs now","state":"running","failures":0,"crashes":0,` +
+			`"running_since":"2026-05-06T07:08:04Z","suspect":true,"starts":0}`,
+		`{"vhost":"/","queue":"q","id":"\u001b[2J","state":"dead-lettered","failures":4,"crashes":0,` +
+			`"last_error":"\u0007","first_failed":"2026-05-06T04:08:09Z","starts":0}`,
 		`{"vhost":"/","queue":"q","id":"done","state":"done","failures":0,"crashes":0,"starts":0}`,
 	}
 	for i, r := range recordExamples() {
