@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// rabbit is what the pages ask of the broker. dialled is the one outside tests.
+// rabbit answers the questions of the pages about the broker. dialled is the one outside tests.
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
 	Collect(ctx context.Context, queue string) (ops.Status, error)

@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// change is what a visitor is about to change in a queue or a message. Replay and drop have pages of their own.
+// change is a change of a queue or a message that a visitor asks for. Replay and drop have pages of their own.
 type change struct {
 	ops.Change
 	Queue  string
@@ -34,7 +34,7 @@ type changeView struct {
 	change
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
-	Facts  []string // what is so now, of each
+	Facts  []string // the present state of each
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
 }
@@ -112,7 +112,7 @@ func (v changeView) Do() string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// askChange shows what is so now, and asks for the reason.
+// askChange shows the present state, and asks for the reason.
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 	all, err := changesOf(r)
 	if err != nil {

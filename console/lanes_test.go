@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// hold blocks messages of a lane: the first holds it.
+// hold blocks messages of a lane: the first blocks it.
 func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	t.Helper()
 	if _, err := f.opts.Store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// samples of what a preview shows.
+	// samples is how many dead letters a preview shows.
 	samples = 5
-	// mostCounted is how many dead letters a preview reads at most, where only the messages tell which are meant.
+	// mostCounted is how many dead letters a preview reads at most, if the store's records cannot answer it.
 	mostCounted = 2000
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
@@ -36,11 +36,11 @@ type replayView struct {
 
 	Count       int  // of the preview
 	Partial     bool // more were not counted
-	Unread      bool // only the messages tell, and nobody has asked to read them yet
+	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
-	Lanes       int                 // that are held: a replay or drop would lose their order
+	Lanes       int                 // blocked ones: a replay or drop would lose their order
 	Wrong       string
 	Reason      string
 }
@@ -86,7 +86,7 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 	return p, nil
 }
 
-// done is what a verb does to a dead letter.
+// done names a verb as the state of a dead letter after it.
 func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[v] }
 
 // headlineOfJob is the fact about a job.
@@ -275,7 +275,7 @@ func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, w
 	return nil
 }
 
-// prepare finds the dead-letter queue, and returns what a job does.
+// prepare finds the dead-letter queue, and returns the work of the job.
 func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, error) {
 	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
 	if err != nil || !(perSecond >= 0) {

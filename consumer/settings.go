@@ -77,7 +77,7 @@ const (
 	DefaultMaxRetries      = 3
 	DefaultHandlerTimeout  = 5 * time.Minute
 	DefaultConsumerTimeout = 30 * time.Minute
-	maxMaxRetries          = 1000
+	maxMaxRetries          = counter.MaxOverride
 )
 
 // ErrWaitedTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the

@@ -18,7 +18,7 @@ import (
 // before them are handled or dropped.
 type BlockedLane struct {
 	Lane     string    // its name, of which the store keeps 1 KiB
-	By       string    // id of the message that holds it now; empty if that has none, or is being replayed
+	By       string    // id of the message that blocks it now; empty if that has none, or is being replayed
 	Since    time.Time // by the store's clock
 	Messages int       // not handled, the one that blocks the lane included
 }
@@ -215,7 +215,7 @@ func (a *Admin) noteLetters(ctx context.Context, doing, vhost, queue, lane strin
 }
 
 // DropPositions gives up the messages at these positions of a lane: those after them need not wait for them any more.
-// It reports whether the lane is released, because no other message holds it. Positions that are not open are ignored,
+// It reports whether the lane is released, because no other message blocks it. Positions that are not open are ignored,
 // so it is safe to repeat.
 func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool,
 	err error) {

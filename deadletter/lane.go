@@ -39,7 +39,7 @@ type Lane struct {
 	Wait time.Duration
 
 	// First, if not zero, is the position of the message that blocks the lane, as counter.LaneState.First returned it. If
-	// another holds it when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the
+	// another blocks it when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the
 	// same message drop only that one, and a lane that was released and is blocked anew is not dropped.
 	First counter.Position
 
@@ -226,8 +226,8 @@ func (w *laneWork) conclude(ctx context.Context, p lanePass) (over bool, err err
 	return err != nil, err
 }
 
-// DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane
-// replays them.
+// DropFirst takes off and gives up the message that blocks a lane. If there is a next message, it blocks the lane then.
+// ReplayLane replays those that are left.
 func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	return q.dropLane(ctx, l, false)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestTwoDropOne: two operators who look at the message that holds a lane, and drop it, drop that one message.
+// TestTwoDropOne: two operators who look at the message that blocks a lane, and drop it, drop that one message.
 func TestTwoDropOne(t *testing.T) {
 	t.Parallel()
 	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})

@@ -1,7 +1,7 @@
-// Package ops is what operators see and do. A Collector finds out what blocks a queue and what became of its dead
-// letters, and Queues does so for all of them: they gather facts from the broker, the store and the management API, and
-// pure functions judge these. Changes is the table of what operators change. Command and console show and make the
-// same.
+// Package ops has the facts that operators see and the changes that they make. The command and the console share it. A
+// Collector finds the messages that block a queue and counts its dead letters. Queues does so for all queues. Both
+// gather facts from the broker, the store and the management API, and pure functions judge these. Changes is the table
+// of all changes.
 package ops
 
 import (

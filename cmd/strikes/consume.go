@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -197,7 +198,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	case c.Isolation == 0:
 		return c, cli.Refused("isolation", o.isolation, "suspects or off")
 	case c.MaxRetries < 0:
-		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	case c.Concurrency < 1 || c.Concurrency > 65535:
 		return c, cli.Refused("concurrency", c.Concurrency, "1 to 65535")
 	case c.HandlerTimeout < 0:
@@ -368,6 +369,3 @@ func doubled(first, last time.Duration, failed int) time.Duration {
 	}
 	return min(d, last)
 }
-
-// mostRetries is the largest MaxRetries of a consumer.Consumer.
-const mostRetries = 1000

@@ -171,8 +171,8 @@ func (c *examination) need() (inspect.Need, error) {
 		MaxRetries: c.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default
 		Ordered: c.ordered, AllowDrop: c.allowDrop,
 	}
-	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
-		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+	if need.MaxRetries < 0 || need.MaxRetries > counter.MaxOverride {
+		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	}
 	return need, nil
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
+// MaxOverride is the largest number of retries that a consumer or an Override can set. A larger one in the store counts
+// as this.
 const MaxOverride = 1000
 
 // MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or its own limit
