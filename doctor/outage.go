@@ -61,6 +61,8 @@ func lacking(without []counter.ConsumerState, of int) string {
 		return fmt.Sprintf("its consumer (%s) has no breaker", name)
 	case len(without) == of:
 		return fmt.Sprintf("none of its %d consumers has a breaker", of)
+	case len(without) == 1:
+		return fmt.Sprintf("1 of its %d consumers has no breaker: %s", of, name)
 	}
 	return fmt.Sprintf("%d of its %d consumers have no breaker, such as %s", len(without), of, name)
 }
