@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
