@@ -172,6 +172,20 @@ func TestRepartitionTogether(t *testing.T) {
 	}
 }
 
+// TestPartitionsLockThatCannotBeRead: a user who may not consume the lock is told so. The lock does not stay with its
+// connection: others can change the partitions.
+func TestPartitionsLockThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	admin := newTopo(t)
+	limited := admin.as(".*", ".*", `^(?!.*\.strikes-lock$)`)
+	spec := topology.Spec{Queue: uniqueName(t, "shared"), Partitions: 2}
+	err := topology.Declare(t.Context(), limited.conn, spec)
+	if err == nil || !strings.Contains(err.Error(), "lock") || !strings.Contains(err.Error(), "able to configure and read") {
+		t.Errorf("without the permission to read the lock: %v", err)
+	}
+	declarePartitions(t, spec)
+}
+
 // sound checks the topology of the queue.
 func (s *shared) sound() {
 	s.t.Helper()

@@ -116,13 +116,16 @@ func TestTopologyLifetime(t *testing.T) {
 }
 
 // reader connects as a user who may read, and nothing else.
-func (b topo) reader() topo {
+func (b topo) reader() topo { return b.as("^$", "^$", ".*") }
+
+// as connects as a user with these permissions.
+func (b topo) as(configure, write, read string) topo {
 	b.t.Helper()
-	user, password := "reader-"+uuid.NewString(), uuid.NewString()
+	user, password := "limited-"+uuid.NewString(), uuid.NewString()
 	topoAPI(b.t, "PUT", "users/"+user, map[string]any{"password": password, "tags": ""})
 	b.t.Cleanup(func() { topoAPI(b.t, "DELETE", "users/"+user, nil) })
 	topoAPI(b.t, "PUT", "permissions/"+url.PathEscape(b.conn.Config.Vhost)+"/"+user,
-		map[string]any{"configure": "^$", "write": "^$", "read": ".*"})
+		map[string]any{"configure": configure, "write": write, "read": read})
 
 	at, err := url.Parse(brokerURL(b.t))
 	if err != nil {

@@ -88,33 +88,30 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 // lockWait is how long a change of partitions waits for another one, which takes a second for 256 of them.
 const lockWait = 15 * time.Second
 
+// lockOf names the queue that is the lock of a change of partitions.
 func lockOf(queue string) string { return queue + ".strikes-lock" }
 
 // alone runs change while no other call of Declare or Repartition changes the partitions of the queue. Two at a time
 // could leave the fanout bound to the exchanges of both, and each message would be in two partitions. The lock is a
 // queue of one consumer that is exclusive to the connection, so it ends with the process.
 func alone(ctx context.Context, conn *amqp.Connection, queue string, change func() error) error {
-	lock := lockOf(queue)
 	for begun := time.Now(); ; {
+		locked := false
 		err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-			_, err := ch.QueueDeclare(lock, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
-			if err == nil {
-				_, err = ch.Consume(lock, "", true, true, false, false, nil) // the connection may be shared
-			}
-			if err != nil {
+			if err := lock(ch, lockOf(queue)); err != nil {
 				return err
 			}
-			err = change()
-			_, unlockErr := ch.QueueDelete(lock, false, false, false)
-			return errors.Join(err, unlockErr)
+			locked = true
+			err := change()
+			_, unlockErr := ch.QueueDelete(lockOf(queue), false, false, false)
+			return cmp.Or(err, unlockErr)
 		})
-		var reply *amqp.Error
-		locked := errors.As(err, &reply) && strings.Contains(reply.Reason, lock) &&
-			(reply.Code == amqp.ResourceLocked || reply.Code == amqp.NotFound || // it was just deleted
-				strings.Contains(reply.Reason, "exclusive use"))
 		switch {
-		case !locked:
+		case locked:
 			return err
+		case !isLocked(err):
+			return fmt.Errorf("topology: lock the partitions of queue %q by the exclusive queue %q, which the user must be "+
+				"able to configure and read: %w", queue, lockOf(queue), err)
 		case time.Since(begun) > lockWait:
 			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions: %w", queue, ErrRefused, err)
 		}
@@ -124,6 +121,24 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// lock declares the queue that is the lock, and consumes it, because the connection may be shared. A queue that could
+// not be consumed does not stay until the connection ends.
+func lock(ch *amqp.Channel, name string) error {
+	unused := time.Second.Milliseconds()
+	_, err := ch.QueueDeclare(name, false, false, true, false, amqp.Table{"x-queue-type": "classic", "x-expires": unused})
+	if err == nil {
+		_, err = ch.Consume(name, "", true, true, false, false, nil)
+	}
+	return err
+}
+
+// isLocked reports whether an error of lock says that another call has the lock, or has just given it back.
+func isLocked(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && (reply.Code == amqp.ResourceLocked || reply.Code == amqp.NotFound ||
+		strings.Contains(reply.Reason, "exclusive use"))
 }
 
 // forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone. Otherwise the

@@ -14,8 +14,7 @@ import (
 // and has no consumer. It asks no store: before you call it, make sure that no lane of a partition is blocked
 // (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.Consumers), as strikes declare
 // --repartition does. Otherwise replays come into another partition, and the consumer goes on with the former number.
-// Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers
-// too.
+// Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
 // s.Partitions are deleted. On RabbitMQ 4.3 and later the broker chooses the partition afterwards; so the same number
