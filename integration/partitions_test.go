@@ -33,6 +33,8 @@ type shared struct {
 	store *counter.Counter
 	n     int
 
+	prefix string // of the store
+
 	mu      sync.Mutex
 	handled []string                  // "key body", in the order in which attempts began
 	fails   func(key, b string) error // what an attempt returns
@@ -43,7 +45,8 @@ func newShared(t *testing.T, n int) *shared {
 	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: func(string, string) error { return nil }}
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: n})
 	var err error
-	if s.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: uniqueName(t, "test")}); err != nil {
+	s.prefix = uniqueName(t, "test")
+	if s.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: s.prefix}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })

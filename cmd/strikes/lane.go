@@ -237,7 +237,8 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		if reported := c.reportLane(l.Name, result); reported != nil {
 			return reported
 		}
-		if err = explainLane(err, queue, l.Name); !staysBlocked(err) {
+		waits := errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue)
+		if err = explainLane(err, queue, l.Name); !waits && !staysBlocked(err) {
 			return err
 		}
 		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
@@ -260,14 +261,21 @@ func staysBlocked(err error) bool {
 
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
 func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
+	if !q.isConsumed(ctx, queue) {
+		fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
+			term.Shown(queue))
+	}
+}
+
+// isConsumed reports whether a queue has a consumer, or whether that is not known.
+func (q *dlq) isConsumed(ctx context.Context, queue string) bool {
+	consumed := true
 	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
 		found, now, err := broker.FindQueue(ctx, conn, queue)
-		if err == nil && found == broker.Yes && now.Consumers == 0 {
-			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
-				term.Shown(queue))
-		}
+		consumed = found != broker.Yes || now.Consumers > 0
 		return err
 	})
+	return consumed
 }
 
 // laneChanges are the changes of a lane, by their verbs.
