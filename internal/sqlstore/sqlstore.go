@@ -28,6 +28,9 @@ func CheckVersion(got string) error {
 		return fmt.Errorf("%w: got none, want %q; run: strikes store migrate", ErrSchema, Version)
 	case strings.HasPrefix(got, "strikes ") && (len(got) > len(Version) || len(got) == len(Version) && got > Version):
 		return fmt.Errorf("%w: got %.40q, which a newer strikes made, want %q; upgrade this program", ErrSchema, got, Version)
+	case !strings.HasPrefix(got, "strikes "):
+		return fmt.Errorf("%w: the comment of its table strikes_doc is %.40q, want %q; if strikes made the table, write the "+
+			"comment again", ErrSchema, got, Version)
 	}
 	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
 }

@@ -141,7 +141,7 @@ func TestErrors(t *testing.T) {
 // TestVersions: the schema of another strikes is refused, by Migrate if it is newer.
 func TestVersions(t *testing.T) {
 	for version, says := range map[string]string{"strikes 0": "run: strikes store migrate", "strikes 2": "upgrade this " +
-		"program", "": "got \"no comment\""} {
+		"program", "": "comment again"} {
 		url := migrated(t)
 		name := url[strings.LastIndex(url, "/")+1:]
 		do(t, servertest.MariaDB(t), "ALTER TABLE "+name+".strikes_doc COMMENT = '"+version+"'")
