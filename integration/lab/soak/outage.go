@@ -91,11 +91,31 @@ func (j *judge) checkOutage() {
 			}
 		}
 	}
-	if r.Counted > outageBreaker {
-		j.report.violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted,
-			outageBreaker)
+	if allowed := outageBreaker * (1 + j.lateSuccesses(away)); r.Counted > allowed {
+		j.report.violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted, allowed)
 	}
 	j.checkResumed(away, r)
+}
+
+// lateSuccesses is the number of processes with a success after the first failure of the outage. The service replied to
+// it just before it went away. A process reports it with its next failure, and the breaker counts from zero again.
+func (j *judge) lateSuccesses(away span) (n int) {
+	first := never
+	for _, m := range j.messages {
+		for _, x := range m.runs {
+			if m.do == ledger.Succeed && x.outcome == ledger.Failed && x.ended.After(away.from) && x.ended.Before(first) {
+				first = x.ended
+			}
+		}
+	}
+	for _, p := range j.processes {
+		if slices.ContainsFunc(p.runs, func(x *run) bool {
+			return x.outcome == ledger.OK && x.ended.After(first) && x.ended.Before(away.to)
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkResumed has every process that ran at the end of the outage handle a message soon.
