@@ -449,8 +449,8 @@ var catalogue = map[string]text{
 	CodeNoDatabase: {
 		Error, "{reason}",
 		notCounted,
-		"correct the database at the end of the store's URL, or create it; redis-cli CONFIG GET databases shows how many " +
-			"a Redis has, and a Cluster has only 0",
+		"correct the database at the end of the store's URL, or create it; of a Redis, redis-cli CONFIG GET databases " +
+			"shows how many it has, and a Cluster has only 0",
 	},
 	CodeNotStore: {
 		Error, "{reason}",

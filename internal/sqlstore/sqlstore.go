@@ -58,12 +58,13 @@ func Time(millis int64) time.Time {
 
 // Failed returns err as a counter.StoreError of one line without the password, and adds what to do, if it is known.
 func Failed(fault counter.StoreFault, err error, do, password string) error {
-	if do != "" {
-		err = fmt.Errorf("%w; %s", err, do)
-	}
-	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()) // pgx puts each address on a line
-	if password != "" {
+	// pgx puts each address on a line.
+	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
+	if password != "" && !errors.Is(err, ErrSchema) { // its text says what to run, also if the password is "strikes"
 		text = strings.ReplaceAll(text, password, "(password)")
+	}
+	if do != "" {
+		text += "; " + do
 	}
 	if text != err.Error() {
 		err = redacted{err, text}
@@ -71,7 +72,7 @@ func Failed(fault counter.StoreFault, err error, do, password string) error {
 	return &counter.StoreError{Fault: fault, Err: err}
 }
 
-// redacted is an error whose text had a password, or several lines.
+// redacted is an error whose text had a password, had several lines, or did not say what to do.
 type redacted struct {
 	error
 	text string

@@ -109,6 +109,8 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case NoDatabase(err) && DatabaseOf(rawURL) != nil:
+		return cli.Misusef("it has no such database: %w", err) // which says what to do
 	case NoDatabase(err):
 		return cli.Misusef("it has no such database: %w; %s", err, inspect.Say(inspect.CodeNoDatabase, nil).Fix)
 	case strings.Contains(err.Error(), "cluster support disabled"):
