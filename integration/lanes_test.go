@@ -156,8 +156,8 @@ func (h *blockedLanes) reach(t *testing.T, n int) {
 	}
 }
 
-// describe says what is held, where the messages are, and what became of the first that is missing in each blocked
-// lane.
+// describe says what is held, where the messages are, and what became of the first that is missing in each lane and
+// of three messages after it.
 func (h *blockedLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -179,6 +179,9 @@ func (h *blockedLanes) describe(t *testing.T) string {
 	for lane, i := range h.first {
 		if i < h.n {
 			fmt.Fprintf(&b, "; the first of lane %d is %d: %s", lane, i, strings.Join(h.said[i], ", "))
+			for next := i + h.lanes; next < min(h.n, i+4*h.lanes); next += h.lanes { // how they came past it
+				fmt.Fprintf(&b, "; then %d: %s", next, strings.Join(h.said[next], ", "))
+			}
 		}
 	}
 	return b.String()
