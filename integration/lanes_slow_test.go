@@ -37,7 +37,7 @@ func TestSlowLane(t *testing.T) {
 	}
 	s.mu.Unlock()
 	replay := func() string {
-		cmd := exec.Command(program, "lane", "replay", s.queue, "--all", "--yes", "--wait", "2s", "--why", "test")
+		cmd := exec.Command(program, "lane", "replay", s.queue, "--all", "--yes", "--wait", "10s", "--why", "test")
 		cmd.Env = append(os.Environ(), "STRIKES_AMQP_URL="+brokerURL(t), "STRIKES_STORE_URL="+patientURL(t),
 			"STRIKES_PREFIX="+s.prefix, "STRIKES_MANAGEMENT_URL="+managementURL(t))
 		said, err := cmd.CombinedOutput()
