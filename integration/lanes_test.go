@@ -156,8 +156,8 @@ func (h *blockedLanes) reach(t *testing.T, n int) {
 	}
 }
 
-// describe says what is held, where the messages are, and what became of the first that is missing in each lane and
-// of three messages after it.
+// describe names the blocked lanes, counts the messages in both queues, and tells the story of the first missing
+// message of each lane and of three after it.
 func (h *blockedLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

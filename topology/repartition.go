@@ -116,7 +116,7 @@ func atRest(ctx context.Context, conn *amqp.Connection, s Spec, n int) (all int,
 	}
 }
 
-// isPartition reports whether an existing queue is a partition, and not a queue that somebody else gave such a name: it
+// isPartition reports whether an existing queue is a partition, and not a queue that a user gave such a name: it
 // has the arguments of one.
 func isPartition(ctx context.Context, conn *amqp.Connection, s Spec, name string) (broker.Answer, error) {
 	err := broker.OnChannel(ctx, conn, queueStep(name, s.arguments()).do)

@@ -31,7 +31,7 @@ func saveOne(s *Store, ctx context.Context) error {
 	return err
 }
 
-// expect fails the test unless err says what was seen and what to do, without a password.
+// expect fails the test unless err names the fault and the remedy, without a password.
 func expect(t *testing.T, name string, err error, fault counter.StoreFault, says string) {
 	t.Helper()
 	var failed *counter.StoreError
@@ -73,7 +73,7 @@ func giveAccounts(t *testing.T, addr string) {
 		"WITH GRANT OPTION")
 }
 
-// TestErrors: each says what was seen and what to do, and none has the password.
+// TestErrors: each names the fault and the remedy, and none has the password.
 func TestErrors(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{})
 	giveAccounts(t, server.Addr)

@@ -27,7 +27,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	settings := map[string]string{}
 	err = s.each(ctx, s.db, new(query).add("SHOW VARIABLES WHERE variable_name IN ('version', 'read_only', "+
 		"'super_read_only', 'innodb_read_only', 'tx_read_only', 'transaction_read_only', 'innodb_flush_log_at_trx_commit', "+
-		"'log_bin', 'sync_binlog', 'wsrep_on')"), func(rows *sql.Rows, _ int) error {
+		"'log_bin', 'sync_binlog')"), func(rows *sql.Rows, _ int) error {
 		var name, value string
 		err := rows.Scan(&name, &value)
 		settings[strings.ToLower(name)] = value

@@ -82,7 +82,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestErrors: each says what was seen and what to do, and none has the password.
+// TestErrors: each names the fault and the remedy, and none has the password.
 func TestErrors(t *testing.T) {
 	url := migrated(t)
 	newer, older, missing := migrated(t), migrated(t), database(t)

@@ -1,0 +1,27 @@
+package sqlstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestFailed: a password is in no error, and hides neither the command to run nor the remedy, if it is a word of them.
+func TestFailed(t *testing.T) {
+	const password = "strikes"
+	for _, tt := range []struct {
+		err      error
+		do, want string
+	}{
+		{CheckVersion(""), "", "run: strikes store migrate"},
+		{errors.New("dial user:strikes@db:\n\tone\n\ttwo"), "", "dial user:(password)@db: one; two"},
+		{errors.New("denied"), "GRANT SELECT ON strikes_doc", "denied; GRANT SELECT ON strikes_doc"},
+	} {
+		err := Failed(counter.FaultOther, tt.err, tt.do, password)
+		if !strings.Contains(err.Error(), tt.want) || !errors.Is(err, tt.err) {
+			t.Errorf("got %q, want %q", err, tt.want)
+		}
+	}
+}
