@@ -99,6 +99,24 @@ func handledAgain(all []ledgerEntry, killed map[int]bool) map[string]int {
 	return again
 }
 
+// interrupted returns the number of killed consumers whose last attempt at an order did not succeed, by order. The kill
+// may have come before that attempt was counted.
+func interrupted(all []ledgerEntry, killed map[int]bool) map[string]int {
+	last := map[ledgerEntry]string{} // by order and consumer: attempt or done
+	for _, e := range all {
+		if killed[e.pid] {
+			last[ledgerEntry{id: e.id, pid: e.pid}] = e.what
+		}
+	}
+	n := map[string]int{}
+	for e, what := range last {
+		if what == entryAttempt {
+			n[e.id]++
+		}
+	}
+	return n
+}
+
 // evidence is read from the broker, the store and the ledger once all consumers have ended.
 type evidence struct {
 	left           int            // messages in the queue
@@ -106,6 +124,7 @@ type evidence struct {
 	counted        []string       // records
 	attempts, done map[string]int // by order
 	again          map[string]int // orders handled again after a kill that came before their ack
+	interrupted    map[string]int // attempts at most that a kill ended before they were counted, by order
 }
 
 // gather collects the evidence. The consumers have ended, so their unacked messages are back in the queue.
@@ -114,8 +133,8 @@ func (d *demo) gather(ctx context.Context, killed map[int]bool) (e evidence, err
 	if err != nil {
 		return e, err
 	}
-	e.attempts, e.done, e.again = countEntries(entries, entryAttempt), countEntries(entries, entryDone),
-		handledAgain(entries, killed)
+	e.attempts, e.done = countEntries(entries, entryAttempt), countEntries(entries, entryDone)
+	e.again, e.interrupted = handledAgain(entries, killed), interrupted(entries, killed)
 	for _, o := range d.orders {
 		records, err := d.store.Admin().Get(ctx, d.broker.VHost, d.queue, o.ID)
 		if err != nil {
@@ -220,6 +239,11 @@ func (v *verdict) judge(orders []order, e evidence) {
 	for id, n := range e.again { // at-least-once delivery: nothing else may repeat an order
 		handled[id] += n
 		attempts[id] += n
+	}
+	for _, o := range orders {
+		if o.Kind != deadly { // all its attempts are certain
+			attempts[o.ID] += min(max(e.attempts[o.ID]-attempts[o.ID], 0), e.interrupted[o.ID])
+		}
 	}
 	v.Orders, v.Handled, v.DeadLettered, v.Again, v.OK = len(orders), len(e.done), len(e.dead), e.again, true
 	for _, c := range []check{

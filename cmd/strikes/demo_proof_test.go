@@ -73,6 +73,31 @@ func TestHandledAgain(t *testing.T) {
 	}
 }
 
+func TestInterrupted(t *testing.T) {
+	killed := map[int]bool{1: true, 2: true}
+	for name, tc := range map[string]struct {
+		attempts []int // pids of the consumers that began one, in turn
+		done     int   // the one that succeeded, after them all
+		want     int
+	}{
+		"one killed in the attempt":   {[]int{1, 3}, 3, 1},
+		"two killed":                  {[]int{1, 2, 3}, 3, 2},
+		"attempts before are counted": {[]int{1, 1, 1}, 3, 1},
+		"killed after it succeeded":   {[]int{1}, 1, 0},
+		"one of the two succeeded":    {[]int{1, 2}, 2, 1},
+		"consumers that lived":        {[]int{3, 4}, 4, 0},
+	} {
+		var all []ledgerEntry
+		for _, pid := range tc.attempts {
+			all = append(all, ledgerEntry{entryAttempt, "a", pid})
+		}
+		all = append(all, ledgerEntry{entryDone, "a", tc.done})
+		if got := interrupted(all, killed)["a"]; got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
 // goodEvidence is the evidence of a demo that went well.
 func goodEvidence() evidence {
 	e := evidence{
@@ -113,6 +138,19 @@ func TestVerdictTellsWhatWasHandledAgain(t *testing.T) {
 	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the "+
 		"broker had the ack") {
 		t.Errorf("ok %v:\n%s", v.OK, &out)
+	}
+}
+
+// TestVerdictAllowsAnInterruptedAttempt: a consumer was killed before the failure of its attempt was counted.
+func TestVerdictAllowsAnInterruptedAttempt(t *testing.T) {
+	e := goodEvidence()
+	e.attempts["order-07"], e.interrupted = 5, map[string]int{"order-07": 1, "order-12": 1, "order-01": 1}
+	if v := judged(e); !v.OK {
+		t.Errorf("%+v", v.Checks)
+	}
+	e.attempts["order-07"] = 6
+	if v := judged(e); v.OK {
+		t.Error("one more attempt than the kill explains is accepted")
 	}
 }
 
