@@ -21,6 +21,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -30,10 +32,11 @@ func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
 // A world is where one example runs: its binary, and a virtual host of the broker for it alone.
 type world struct {
-	bin  string
-	env  []string
-	conn *amqp.Connection
-	ch   *amqp.Channel
+	bin   string
+	env   []string
+	conn  *amqp.Connection
+	ch    *amqp.Channel
+	store string // its URL
 }
 
 func newWorld(t *testing.T, example string) world {
@@ -51,8 +54,9 @@ func newWorld(t *testing.T, example string) world {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t))
-	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch}
+	store := servertest.StoreURL(t)
+	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+store)
+	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch, store: store}
 }
 
 // publish sends a message to a queue as soon as the example has declared it.
@@ -134,6 +138,20 @@ func (w world) awaitQueue(t *testing.T, queue string, depth int) {
 	t.Fatalf("queue %s does not hold %d messages", queue, depth)
 }
 
+// awaitConsumers waits until n processes consume the queue.
+func (w world) awaitConsumers(t *testing.T, queue string, n int) {
+	t.Helper()
+	counts, err := counter.Dial(w.store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer counts.Close()
+	proctest.Eventually(t, time.Minute, strconv.Itoa(n)+" consumers", func() bool {
+		all, err := counts.Admin().Consumers(t.Context(), w.conn.Config.Vhost, queue)
+		return err == nil && len(all) == n
+	})
+}
+
 func TestLanes(t *testing.T) {
 	w := newWorld(t, "lanes")
 	p := w.start(t)
@@ -165,6 +183,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []*program{w.start(t), w.start(t)}
+	w.awaitConsumers(t, "orders", 2)
 	for i := range 60 {
 		to, err := publisher.Partitions{Queue: "orders", N: 8}.Message("customer-"+strconv.Itoa(i%6), amqp.Publishing{
 			MessageId: uuid.NewString(), Body: []byte(strconv.Itoa(i / 6))})
@@ -242,7 +261,7 @@ func TestPartitions(t *testing.T) {
 func TestFleet(t *testing.T) {
 	w := newWorld(t, "fleet")
 	a, b := w.start(t), w.start(t)
-	w.awaitQueue(t, "parcels", 0)
+	w.awaitConsumers(t, "parcels", 2)
 	w.publish(t, "parcels", uuid.NewString(), "no address", nil)
 	w.awaitQueue(t, "parcels.dlq", 1)
 	for _, p := range []*program{a, b} {
