@@ -6,6 +6,8 @@ require github.com/strikesmq/strikes v0.0.0
 
 require (
 	github.com/strikesmq/strikes/plugin/otelstrikes v0.0.0
+	github.com/strikesmq/strikes/plugin/pgstrikes v0.0.0
+	github.com/strikesmq/strikes/plugin/sqlstrikes v0.0.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 )
 
@@ -15,6 +17,7 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
+	github.com/lib/pq v1.12.3
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
@@ -47,13 +50,17 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 )
 
 replace github.com/strikesmq/strikes => ..
 
 replace github.com/strikesmq/strikes/plugin/otelstrikes => ../plugin/otelstrikes
+
+replace github.com/strikesmq/strikes/plugin/pgstrikes => ../plugin/pgstrikes
+
+replace github.com/strikesmq/strikes/plugin/sqlstrikes => ../plugin/sqlstrikes
 
 replace github.com/strikesmq/strikes/store/mysql => ../store/mysql
 

@@ -57,8 +57,6 @@ var arrows = map[string][]string{
 		"internal/printable", "internal/reason"},
 
 	"internal/inbox": {"consumer"},
-	"internal/inbox/inboxtest": join(public, "internal/inbox", "internal/poll", "internal/proxy", "internal/servers",
-		"internal/servertest"),
 
 	"internal/sqlstore":          {"counter"},
 	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},
@@ -100,6 +98,7 @@ var arrows = map[string][]string{
 	"integration":                  nil,
 	"integration/console":          nil,
 	"integration/clients":          nil,
+	"integration/inbox":            nil,
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/servers":          nil,
 	"integration/internal/rig": {"counter", "topology", "integration/internal/cluster", "internal/poll",

@@ -1,4 +1,4 @@
-package inboxtest
+package inbox
 
 import (
 	"context"
@@ -45,8 +45,8 @@ type child struct {
 	Dies  int
 }
 
-// Run runs the tests, or the child that a test has started. TestMain exits with its result.
-func Run(m *testing.M, subjects ...Subject) int {
+// run runs the tests, or the child that a test has started.
+func run(m *testing.M) int {
 	spec := os.Getenv(childEnv)
 	if spec == "" {
 		return servertest.Run(m)
@@ -101,7 +101,14 @@ func (c child) consume(s Subject) error {
 
 // TestKilled kills consumers between the COMMIT and the ack of a message. With an inbox each message has one effect.
 // Without one some have two, or this test could not fail.
-func TestKilled(t *testing.T, s Subject) {
+func TestKilled(t *testing.T) {
+	servertest.Long(t)
+	for _, s := range []Subject{pgx, sqlPgx, mariaDB} {
+		s.killed(t)
+	}
+}
+
+func (s Subject) killed(t *testing.T) {
 	for _, marks := range []bool{true, false} {
 		t.Run(fmt.Sprintf("%s, marks %v", s.Name, marks), func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,11 @@
-// Package inboxtest tests an inbox on a real database: one table of cases, a test that kills its consumers, and a
-// benchmark, for each plugin and database.
-package inboxtest
+// Package inbox tests the inboxes of the plugins on real databases: one table of cases, a test that kills consumers, and
+// a benchmark, for each plugin, driver and database.
+package inbox
 
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,21 @@ type Tx interface {
 	Text(ctx context.Context, query string) (string, error) // of a row with one column
 	End(ctx context.Context) error                          // commits
 }
+
+var (
+	pgx     = postgreSQL("PostgreSQL with pgx", openPgx)
+	sqlPgx  = postgreSQL("PostgreSQL with database/sql", openPostgreSQL("pgx"))
+	mariaDB = onMariaDB("MariaDB", openMariaDB(""))
+
+	// Other drivers and settings of the same databases. With clientFoundRows, MariaDB counts the rows that a statement
+	// found, not those that it changed.
+	subjects = []Subject{
+		pgx, sqlPgx, mariaDB, pq(postgreSQL("PostgreSQL with pq", openPostgreSQL("postgres"))),
+		onMariaDB("MariaDB with clientFoundRows", openMariaDB("&clientFoundRows=true&interpolateParams=true")),
+	}
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 // queue is the queue of all cases, each of which has a database of its own.
 const queue = "invoices"

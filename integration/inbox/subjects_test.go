@@ -1,4 +1,4 @@
-package inboxtest
+package inbox
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// PostgreSQL is the subject of a driver for PostgreSQL.
-func PostgreSQL(name string, open Open) Subject {
+// postgreSQL is the subject of a driver for PostgreSQL.
+func postgreSQL(name string, open Open) Subject {
 	return Subject{
 		Name: name, Open: open, Server: servertest.PostgreSQL, Durable: durable(servers.StartPostgreSQL, "-c", "fsync=on"),
 		Admin:  "postgres",
@@ -22,8 +22,8 @@ func PostgreSQL(name string, open Open) Subject {
 	}
 }
 
-// MariaDB is the subject of a driver for MySQL, on MariaDB.
-func MariaDB(name string, open Open) Subject {
+// onMariaDB is the subject of a driver for MySQL, on MariaDB.
+func onMariaDB(name string, open Open) Subject {
 	return Subject{
 		Name: name, Open: open, Server: servertest.MariaDB,
 		Durable: durable(servers.StartMariaDB, "--innodb-flush-log-at-trx-commit=1"),

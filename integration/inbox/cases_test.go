@@ -1,4 +1,4 @@
-package inboxtest
+package inbox
 
 import (
 	"bytes"
@@ -25,8 +25,17 @@ var sometime = regexp.MustCompile(`^\[(not-counted )*(ack|dead-letter)\]$`)
 
 var errNoCustomer = errors.New("there is no such customer")
 
-// Test runs all cases on a subject.
-func Test(t *testing.T, s Subject) {
+func TestInbox(t *testing.T) {
+	for _, s := range subjects {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			s.test(t)
+		})
+	}
+}
+
+// test runs all cases on a subject.
+func (s Subject) test(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(*bench, *testing.T)

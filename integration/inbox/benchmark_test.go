@@ -1,4 +1,4 @@
-package inboxtest
+package inbox
 
 import (
 	"strconv"
@@ -8,9 +8,15 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// Benchmark handles 100 messages an operation through an inbox, and 100 with the same work in a plain transaction, one
+// BenchmarkInbox handles 100 messages an operation through an inbox, and 100 with the same work in a plain transaction, one
 // after the other in turn. The work is one INSERT, and the database writes each COMMIT to the disk.
-func Benchmark(b *testing.B, s Subject) {
+func BenchmarkInbox(b *testing.B) {
+	for _, s := range []Subject{pgx, sqlPgx, mariaDB} {
+		b.Run(s.Name, s.benchmark)
+	}
+}
+
+func (s Subject) benchmark(b *testing.B) {
 	bench := newBench(b, s, s.Durable(b))
 	number := 0
 	handle := func(h consumer.Handler) time.Duration {
