@@ -57,6 +57,9 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 const schemes = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
 
 func open(rawURL string) (redis.UniversalClient, error) {
+	if rawURL == "" {
+		return nil, setting.New("address", "", "a URL such as redis://localhost:6379")
+	}
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
 		return nil, &setting.FieldError{Field: "scheme", Value: "none", Want: schemes}

@@ -220,7 +220,7 @@ func TestDialURLs(t *testing.T) {
 
 func TestDialRefusesURLs(t *testing.T) {
 	for raw, says := range map[string]string{
-		"":                              "got none",
+		"":                              `address must be a URL such as redis://localhost:6379`,
 		"localhost:6379":                "got none",
 		"redis:secret@localhost":        "got none",
 		"http://localhost":              "got another",
