@@ -56,6 +56,16 @@ func Time(millis int64) time.Time {
 	return time.UnixMilli(millis).UTC()
 }
 
+// Row returns the row of a member. A Member without a name keeps a set: its row is in the set "" and has the name of
+// that set. Sweeps delete no member of a set that such a row keeps, so the renewal of a set is one row, however many
+// members it has.
+func Row(m counter.Member) counter.Member {
+	if m.Name == "" {
+		return counter.Member{Name: m.Set, Expires: m.Expires}
+	}
+	return m
+}
+
 // Failed returns err as a counter.StoreError of one line without the password, and adds what to do, if it is known.
 func Failed(fault counter.StoreFault, err error, do, password string) error {
 	// pgx puts each address on a line.

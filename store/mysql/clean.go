@@ -12,8 +12,13 @@ import (
 type sweep struct {
 	table string
 	keys  []string // the columns of the primary key
+	also  string   // a condition of what is deleted
 	after []any    // nil: the first rows
 }
+
+// unkept says of a member that no row of sqlstore.Row keeps its set.
+const unkept = " AND NOT EXISTS (SELECT 1 FROM strikes_member k FORCE INDEX (PRIMARY) WHERE k.queue = t.queue " +
+	"AND k.set_name = '' AND k.name = t.set_name AND k.expires > " + micros + " DIV 1000)"
 
 // cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
 func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err error) {
@@ -21,7 +26,7 @@ func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err erro
 	defer cancel()
 	const old = "expires > 0 AND expires < " + micros + " DIV 1000 - ?"
 	grace, columns := sqlstore.CleanGrace.Milliseconds(), strings.Join(at.keys, ", ")
-	q := new(query).add("SELECT "+columns+", "+old+" FROM "+at.table, grace)
+	q := new(query).add("SELECT "+columns+", "+old+at.also+" FROM "+at.table+" t", grace)
 	for i := range at.after { // (a, b) > (x, y), as the servers read it from an index
 		q.add([]string{" WHERE ", " OR "}[min(i, 1)])
 		for j := range i {

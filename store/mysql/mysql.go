@@ -86,7 +86,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	docs, members := sweep{table: "strikes_doc", keys: []string{"queue", "name"}},
-		sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}}
+		sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
 	go func() {
 		defer close(s.stopped)
 		sqlstore.Clean(ctx, func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &docs) },

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -185,6 +186,37 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s: %d were deleted, %d are left, %v", table.table, total, left, err)
 		}
 	}
+}
+
+// TestLaneIsRenewedWhole: no place of a lane expires before its document, whether a step or a consumer renews the lane.
+func TestLaneIsRenewedWhole(t *testing.T) { renew(t, 2000) }
+
+// TestLongLane renews a lane of 300,000 places.
+func TestLongLane(t *testing.T) {
+	servertest.Long(t)
+	renew(t, 300_000)
+}
+
+func renew(t *testing.T, places int) {
+	s := open(t, migrated(t))
+	at := sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
+	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: "set_name",
+		Exec: func(sql string) {
+			if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		},
+		Sweep: func() int {
+			n, err := s.cleanSome(t.Context(), &at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		},
+		Fill: func(members int) string {
+			return fmt.Sprintf("INSERT INTO strikes_member SELECT queue, set_name, concat(name, '-', seq), score, 5 FROM "+
+				"(SELECT * FROM strikes_member WHERE set_name <> '' ORDER BY set_name LIMIT 1) one, seq_1_to_%d", members)
+		}}, places)
 }
 
 // TestLocks: a Save that loses a deadlock begins again, and one that waits for longer than it may is an error.

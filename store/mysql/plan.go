@@ -26,7 +26,6 @@ type plan struct {
 	writer  int64           // the version of the documents that this Save writes
 	now     int64           // milliseconds by the server's clock, when all rows were locked
 	members map[member]counter.Member
-	kept    []counter.Member
 }
 
 type member struct{ set, name string }
@@ -146,11 +145,8 @@ func (p *plan) make(c counter.Change) {
 		r.write(p.writer, counter.AddTo(r.data, sum), expires)
 	}
 	for _, m := range c.Sets {
-		if m.Name == "" {
-			p.kept = append(p.kept, m)
-		} else {
-			p.members[member{m.Set, m.Name}] = m // the last move counts
-		}
+		m = sqlstore.Row(m)
+		p.members[member{m.Set, m.Name}] = m // the last move counts
 	}
 }
 
@@ -219,10 +215,5 @@ func (p *plan) writeMembers(q *query) {
 		q.add("INSERT INTO strikes_member (queue, set_name, name, score, expires) VALUES ").rows(moved).add(
 			" ON DUPLICATE KEY UPDATE score = VALUES(score), " +
 				"expires = if(VALUES(expires) = 0, 0, greatest(expires, VALUES(expires))); ")
-	}
-	for _, m := range p.kept {
-		at := sqlstore.Millis(m.Expires)
-		q.add("UPDATE strikes_member FORCE INDEX (PRIMARY) SET expires = ? WHERE queue = ? AND set_name = ? "+
-			"AND expires > 0 AND expires < ?; ", at, p.queue, []byte(m.Set), at)
 	}
 }

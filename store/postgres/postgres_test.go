@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -161,41 +162,29 @@ func TestClean(t *testing.T) {
 }
 
 // TestLaneIsRenewedWhole: no place of a lane expires before its document, whether a step or a consumer renews the lane.
-func TestLaneIsRenewedWhole(t *testing.T) {
+func TestLaneIsRenewedWhole(t *testing.T) { renew(t, 2000) }
+
+// TestLongLane renews a lane of 300,000 places.
+func TestLongLane(t *testing.T) {
+	servertest.Long(t)
+	renew(t, 300_000)
+}
+
+func renew(t *testing.T, places int) {
 	url := migrated(t)
-	s := open(t, url)
-	c, m := counter.Over(s, nil), counter.Message{VHost: "/", Queue: "q"}
-	step := func(n int64) {
-		t.Helper()
-		m.ID = fmt.Sprint(n)
-		s := counter.LaneStep{Message: m, Act: counter.LaneBlock, Owner: "o", Number: n}
-		if _, err := c.StepLane(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := c.OwnLanes(t.Context(), m.VHost, m.Queue, "", "o"); err != nil {
-		t.Fatal(err)
-	}
-	step(1)
-	step(2)
-	for name, renew := range map[string]func(){
-		"step": func() { step(3) },
-		"consumer": func() {
-			if _, err := c.NextBlocked(t.Context(), m.VHost, m.Queue, counter.BlockedPage{}); err != nil {
+	s, at := open(t, url), cursor{sql: cleanMembers}
+	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: `"set"`, Exec: func(sql string) { do(t, url, sql) },
+		Sweep: func() int {
+			n, err := s.cleanSome(t.Context(), &at)
+			if err != nil {
 				t.Fatal(err)
 			}
+			return n
 		},
-	} {
-		do(t, url, "UPDATE strikes_doc SET expires = expires - 172800000", // two days
-			"UPDATE strikes_member SET expires = expires - 172800000")
-		renew()
-		var early, kept int
-		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE m.expires < d.expires), count(*) FILTER
-			(WHERE d.expires > `+micros+` / 1000 + 2591000000) FROM strikes_member m, strikes_doc d
-			WHERE substr(d.name, 1, 5) = 'lane:'`).Scan(&early, &kept); err != nil || early > 0 || kept == 0 {
-			t.Errorf("%s: %d places expire before their lane, %d members are renewed, %v", name, early, kept, err)
-		}
-	}
+		Fill: func(members int) string {
+			return fmt.Sprintf(`INSERT INTO strikes_member SELECT queue, "set", name || convert_to('-' || i, 'UTF8'), score, 5
+				FROM (SELECT * FROM strikes_member WHERE "set" <> '' ORDER BY "set" LIMIT 1) one, generate_series(1, %d) i`, members)
+		}}, places)
 }
 
 // TestSilentServer: connections to a server that stops replying while they are made are given up in time.

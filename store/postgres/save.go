@@ -107,7 +107,6 @@ type columns struct {
 	locks                         map[string]bool // of documents; true: exclusive
 	compared, changed             [][]byte        // names of documents
 	hasAdds, hasMembers, hasGones bool
-	hasKept                       bool
 }
 
 func columnsOf(changes []counter.Change, round []int) *columns {
@@ -136,12 +135,12 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 			}) {
 				continue // the last move counts
 			}
+			m = sqlstore.Row(m)
 			c.setChange, c.setSet, c.setName = append(c.setChange, n), append(c.setSet, []byte(m.Set)),
 				append(c.setName, []byte(m.Name))
 			c.setScore, c.setExpires, c.setGone = append(c.setScore, m.Score), append(c.setExpires, sqlstore.Millis(m.Expires)),
 				append(c.setGone, m.Gone)
-			c.hasMembers, c.hasGones = c.hasMembers || !m.Gone && m.Name != "", c.hasGones || m.Gone
-			c.hasKept = c.hasKept || m.Name == ""
+			c.hasMembers, c.hasGones = c.hasMembers || !m.Gone, c.hasGones || m.Gone
 		}
 	}
 	return c
@@ -215,7 +214,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	if c.hasAdds {
 		parameters(addSQL, c.addChange, c.addDoc, c.addField, c.addBy, c.addExpires)
 	}
-	if c.hasGones || c.hasMembers || c.hasKept {
+	if c.hasGones || c.hasMembers {
 		parameters(memberSQL, c.setChange, c.setSet, c.setName, c.setScore, c.setGone, c.setExpires)
 	}
 	if c.hasGones {
@@ -223,9 +222,6 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	}
 	if c.hasMembers {
 		sql.WriteString(movedSQL)
-	}
-	if c.hasKept {
-		sql.WriteString(keptSQL)
 	}
 	sql.WriteString(" SELECT change FROM ok")
 	batch.Queue(sql.String(), args...)
@@ -313,12 +309,6 @@ left_it AS (DELETE FROM strikes_member m USING leaving e WHERE m.queue = $1 AND 
 
 const movedSQL = `,
 moved AS (INSERT INTO strikes_member (queue, "set", name, score, expires)
-	SELECT $1, "set", name, score, expires FROM member WHERE NOT gone AND name <> '' ORDER BY "set", name
+	SELECT $1, "set", name, score, expires FROM member WHERE NOT gone ORDER BY "set", name
 	ON CONFLICT (queue, "set", name) DO UPDATE SET score = excluded.score,
 	expires = CASE WHEN excluded.expires = 0 THEN 0 ELSE greatest(strikes_member.expires, excluded.expires) END)`
-
-// keptSQL renews the members of sets, but those that the statement moves or removes anyway: it may change a row once.
-const keptSQL = `,
-kept AS (UPDATE strikes_member m SET expires = e.expires FROM member e
-	WHERE m.queue = $1 AND m."set" = e."set" AND e.name = '' AND m.expires > 0 AND m.expires < e.expires
-	AND NOT EXISTS (SELECT FROM member o WHERE o."set" = m."set" AND o.name = m.name))`

@@ -1,4 +1,5 @@
-// Package sqlbench measures the failing path of a store in a SQL database beside that of Redis.
+// Package sqlbench tests and measures a store in a SQL database: its failing path beside that of Redis, and the renewal
+// of long lanes.
 package sqlbench
 
 import (
