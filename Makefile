@@ -112,8 +112,10 @@ compare: rabbitmq redis ## run the usual ways to retry under the same faults; fl
 	@go run ./integration/lab compare $(COMPARE)
 
 # A browser renders the pages; without one these targets fail.
-console-bench: rabbitmq redis browser ## time the console's first screens, and the lists, with 100,000 dead letters and 1,000 queues
-	@STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v -dead 100000 -queues 1000 -goals
+STORES ?= redis postgres mysql
+console-bench: rabbitmq redis postgresql mariadb browser ## time console and lists with 100,000 dead letters, 1,000 queues; on STORES
+	@for store in $(STORES); do echo "$$store:"; STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' \
+		-v -dead 100000 -queues 1000 -goals -store $$store || exit 1; done
 
 screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console

@@ -17,7 +17,7 @@ func (p *plant) command(args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, pair)
 		}
 	}
-	cmd.Env = append(cmd.Env, "AMQP_URL="+p.amqpURL, "REDIS_URL="+p.redisURL, "STRIKES_PREFIX="+p.prefix,
+	cmd.Env = append(cmd.Env, "AMQP_URL="+p.amqpURL, "STRIKES_STORE_URL="+p.storeURL, "STRIKES_PREFIX="+p.prefix,
 		"STRIKES_MANAGEMENT_URL="+p.managementURL)
 	return cmd
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"path"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -29,22 +31,41 @@ type plant struct {
 	vhost  string
 	prefix string
 
-	amqpURL, managementURL, redisURL string // direct
+	amqpURL, managementURL, storeURL string // direct
 	broker, api, store               *proxy.Proxy
 
 	counter *counter.Counter
 	conn    *amqp.Connection
 }
 
+var onStore = flag.String("store", "redis", "kind of the store: redis, postgres or mysql, which is a MariaDB")
+
 func newPlant(t testing.TB) *plant {
 	t.Helper()
-	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t),
-		redisURL: forOperators(t, servertest.StoreURL(t))}
+	return newPlantOn(t, *onStore)
+}
+
+// newPlantOn makes a plant with a store of a kind.
+func newPlantOn(t testing.TB, kind string) *plant {
+	t.Helper()
+	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t)}
+	patient := ""
+	if addr := map[string]func(testing.TB) string{"postgres": servertest.PostgreSQL,
+		"mysql": servertest.MariaDB}[kind]; addr != nil {
+		at, err := rig.Databases[kind].Prepare(t.Context(), addr(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.storeURL, patient = at, at
+	} else {
+		p.storeURL = forOperators(t, servertest.StoreURL(t))
+		patient = servertest.Patient(t, p.storeURL)
+	}
 	p.vhost = path.Base(p.amqpURL)
 	p.prefix = p.vhost
-	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.redisURL)
+	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.storeURL)
 	var err error
-	if p.counter, err = counter.Dial(servertest.Patient(t, p.redisURL), &counter.Options{Prefix: p.prefix}); err != nil {
+	if p.counter, err = rig.Dial(patient, p.prefix); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.counter.Close() })

@@ -14,7 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 )
 
 // site is a console in this process, as a program embeds it.
@@ -46,7 +46,7 @@ func (l *logged) String() string {
 // machine.
 func (p *plant) serve(change func(*console.Options)) *site {
 	p.t.Helper()
-	store, err := counter.Dial(through(p.redisURL, p.store), &counter.Options{Prefix: p.prefix})
+	store, err := rig.Dial(through(p.storeURL, p.store), p.prefix)
 	if err != nil {
 		p.t.Fatal(err)
 	}
