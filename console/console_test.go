@@ -21,8 +21,11 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 )
+
+var need = servertest.Need
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -255,16 +258,12 @@ func newFixture(t *testing.T, o Options, prepare ...func(*fakeBroker)) *fixture 
 	t.Helper()
 	server := miniredis.RunT(t)
 	store, err := counter.Dial("redis://"+server.Addr()+"?read_timeout=1m&write_timeout=1m&dial_timeout=1m", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	o.Store, o.Management = store, "http://localhost:15672"
 	o.Dial = func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") }
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, o.validate())
 	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}),
 		dead: &fakeLetters{}}
 	for _, change := range prepare { // before the console takes its first samples

@@ -75,9 +75,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(logged, nil)),
 		Dial:   func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") },
 	}.withDefaults()
-	if err := o.validate(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, o.validate())
 	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{all: []*deadletter.Message{{ID: "m-1"}, {ID: "m-2"}},
 		gate: make(chan struct{})}}
 	f := &fixture{newConsole(o, b, endless), b, server}

@@ -38,9 +38,7 @@ func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 func (f *fixture) plan(t *testing.T, lane string) url.Values {
 	t.Helper()
 	state, err := f.store.Lane(t.Context(), "/", "orders", lane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return url.Values{"plan": {state.First().String()}, "why": {"the account is open"}}
 }
 
@@ -138,9 +136,7 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	f.hold(t, "a1", "m-1", "m-2")
 	form := f.plan(t, "a1")
 	state, err := f.store.Lane(t.Context(), "/", "orders", "a1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if _, err := f.store.DropPositions(t.Context(), "/", "orders", "a1", []counter.Position{state.First()}); err != nil {
 		t.Fatal(err)
 	}

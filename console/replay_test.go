@@ -123,9 +123,7 @@ func TestReplayAfterARestart(t *testing.T) {
 	f.broker.dead.gate = make(chan struct{})
 	f.follow(t, f.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "why": {"why"}}))
 	f.broker.dead.gate <- struct{}{}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, f.Close())
 	next := &fixture{newConsole(f.opts, f.broker, f.patience), f.broker, f.redis}
 	t.Cleanup(func() { _ = next.Close() })
 	f.broker.dead.gate = nil

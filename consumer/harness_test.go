@@ -16,7 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -57,9 +57,7 @@ func undrawn(t *testing.T, n int) time.Duration {
 func documented(t *testing.T, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_, section, found := strings.Cut(string(text), "\n"+heading)
 	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
 	if !found || !ok {

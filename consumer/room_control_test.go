@@ -24,9 +24,7 @@ func (s *store) Control(ctx context.Context, vhost, queue string, r counter.Read
 func (s *store) states(t *testing.T) []counter.ConsumerState {
 	t.Helper()
 	states, err := s.Consumers(t.Context(), "/", "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return states
 }
 

@@ -175,9 +175,7 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 	for died, want := range map[bool]step{true: stepReceived, false: stepAck} {
 		store := held(t, "a")
 		state, err := store.Lane(t.Context(), "/", "orders", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		position := state.First()
 		if _, err := store.DropPositions(t.Context(), "/", "orders", "a", []counter.Position{position}); err != nil {
 			t.Fatal(err)

@@ -77,9 +77,7 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 				if held == nil || held.Message != m || !held.Only {
 					t.Fatalf("held by %+v", held)
 				}
-				if err := tc.decide(store); err != nil {
-					t.Fatal(err)
-				}
+				need(t, tc.decide(store))
 				if n, _ := store.Paused(t.Context(), "/", "orders"); n != nil {
 					t.Fatalf("still paused: %+v", n)
 				}

@@ -49,13 +49,9 @@ func TestRoomsCanBeTakenOut(t *testing.T) {
 func takeOut(t *testing.T, room string, files []string) string {
 	t.Helper()
 	dir, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	features, err := os.ReadFile("features.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var rest []string
 	for line := range strings.Lines(string(features)) {
 		name := strings.Trim(line, "\t,\n")
@@ -75,14 +71,10 @@ func takeOut(t *testing.T, room string, files []string) string {
 		}
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	overlay := filepath.Join(t.TempDir(), "overlay.json")
 	for name, text := range map[string][]byte{kept: []byte(strings.Join(rest, "")), overlay: bytes.TrimSpace(list)} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.WriteFile(name, text, 0o600))
 	}
 	return overlay
 }

@@ -274,26 +274,18 @@ func near(a, b *int64) bool {
 // decoded is a case as a client reads it.
 func decoded(t *testing.T, tc conductCase) (out conductCase) {
 	t.Helper()
-	if err := json.Unmarshal(encoded(tc), &out); err != nil {
-		t.Fatal(err)
-	}
+	need(t, json.Unmarshal(encoded(tc), &out))
 	return out
 }
 
 func writeSchedules(t *testing.T, path string, drawn []conductCase) {
 	t.Helper()
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	w := bufio.NewWriter(file)
 	for _, tc := range drawn {
 		_, _ = w.Write(append(encoded(tc), '\n')) // Flush reports the error
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, w.Flush())
+	need(t, file.Close())
 }

@@ -45,9 +45,7 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 		mustFail(t, s, message("11"), "a") // neither an id that begins alike
 		mustFail(t, s, Message{VHost: "/", Queue: "bills", ID: "1"}, "a")
 		records, err := s.Get(t.Context(), "/", "orders", "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if diff := cmp.Diff([]string{"2@1700000000", "1@1700000000", ""}, generations(records)); diff != "" {
 			t.Errorf("%s: generations -want +got:\n%s", s.name, diff)
 		}
@@ -99,9 +97,7 @@ func list(t *testing.T, c *Counter, queue string) []string {
 	t.Helper()
 	var ids []string
 	for r, err := range c.Admin().List(t.Context(), "/", queue) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -169,9 +165,7 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 		fillIndex(t, c, 2*page+1, func(int) int64 { return 0 })
 		n := 0
 		for _, err := range c.Admin().List(t.Context(), "/", "orders") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			if n++; n == page+1 {
 				break
 			}
@@ -349,9 +343,7 @@ func TestLimitIsWhatConsumersObey(t *testing.T) {
 			m := message("of " + set)
 			mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", set)
 			step, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue)
 			switch {
 			case err == nil && o.Limit() != step.Limit:

@@ -154,9 +154,7 @@ func BenchmarkMillion(b *testing.B) {
 func elsewhere(b *testing.B) string {
 	b.Helper()
 	u, err := url.Parse(os.Getenv("REDIS_URL"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	u.Path = fmt.Sprint("/", number(strings.Trim(u.Path, "/"))+1)
 	return u.String()
 }
@@ -236,9 +234,7 @@ func BenchmarkMemorySuccess(b *testing.B) {
 func usedMemory(b *testing.B, c *Counter) int64 {
 	b.Helper()
 	info, err := c.rdb.Info(b.Context(), "memory").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	return number(serverInfo{text: info}.field("used_memory"))
 }
 
@@ -274,15 +270,11 @@ func BenchmarkServerCPU(b *testing.B) {
 func serverCPU(b *testing.B, c *Counter) time.Duration {
 	b.Helper()
 	info, err := c.rdb.Info(b.Context(), "cpu").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	var seconds float64
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
 		s, err := strconv.ParseFloat(serverInfo{text: info}.field(field), 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		need(b, err)
 		seconds += s
 	}
 	return time.Duration(seconds * float64(time.Second))

@@ -153,13 +153,9 @@ func (w *breakerWorld) take(t *rapid.T, a Attempt, byRules func(*Record, Attempt
 
 	a.Received = time.Time{}
 	raw, err := w.c.run(context.Background(), w.atClock(of), a.Message, stepArgs(of, a, limit, w.now, args))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	got, err := parseReply(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if of == stepEnd {
 		got, want = Reply{}, Reply{}
 	}

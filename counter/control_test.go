@@ -230,9 +230,7 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 			got.tombstones.Count != 1 {
 			t.Errorf("%s: fails: %+v, %+v", s.name, got.Record, got.tombstones)
 		}
-		if err := errors.Join(s.End(ctx, attempt(succeeds, "a"), true), s.End(ctx, attempt(stops, "a"), false)); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errors.Join(s.End(ctx, attempt(succeeds, "a"), true), s.End(ctx, attempt(stops, "a"), false)))
 		reply, err := s.Start(ctx, attempt(succeeds, "b"), ModeShared, testLimit) // the ack was lost
 		if err != nil || reply.Code != ReplyRun || s.look(t, succeeds).Skipped != (Note{}) {
 			t.Errorf("%s: succeeds: %+v, %v", s.name, reply, err)

@@ -16,9 +16,7 @@ func TestWhyIsNoDelay(t *testing.T) {
 			if _, err := s.Fail(t.Context(), attempt(m, "a"), again); err != nil {
 				t.Fatal(err)
 			}
-			if err := change(m); err != nil {
-				t.Fatal(err)
-			}
+			need(t, change(m))
 			if move := s.look(t, m).Move; move != (Move{}) {
 				t.Errorf("%s: %s: the message counts as moved: %+v", s.name, name, move)
 			}

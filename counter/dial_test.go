@@ -120,9 +120,7 @@ func TestCloseClosesWhatDialOpened(t *testing.T) {
 		t.Errorf("the caller's client after Close: %v", err)
 	}
 	c, err := Dial("redis://"+at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -207,9 +205,7 @@ func TestDialURLs(t *testing.T) {
 	} {
 		t.Run(raw, func(t *testing.T) {
 			c, err := Dial(raw, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			defer c.Close()
 			if got := settingsOf(c.rdb); got != want {
 				t.Errorf("got  %+v\nwant %+v", got, want)

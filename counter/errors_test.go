@@ -92,9 +92,7 @@ func TestCausesOfReplies(t *testing.T) {
 func speak(t *testing.T, say string, closes bool) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	done := make(chan struct{})
 	t.Cleanup(func() { l.Close(); <-done })
 	go func() {
@@ -138,9 +136,7 @@ func TestCausesOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Dial(speak(t, tc.say, tc.closes), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			defer c.Close()
 			_, err = c.Fail(t.Context(), attempt(message("1"), "a"), again)
 			var failed *StoreError
@@ -159,9 +155,7 @@ func TestCausesOfTheWay(t *testing.T) {
 	at := "redis://" + fake.Addr()
 	t.Run("closed client", func(t *testing.T) {
 		c, err := Dial(at, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -260,9 +254,7 @@ func TestNoPasswordInErrors(t *testing.T) {
 					return true
 				})
 				c, err := Dial(scheme+"://app:"+password+"@"+fake.Addr()+end, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				defer c.Close()
 				for method, err := range calls(t.Context(), c) {
 					for ; err != nil; err = errors.Unwrap(err) {

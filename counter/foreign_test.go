@@ -16,10 +16,8 @@ func TestForeignValues(t *testing.T) {
 		}
 		q := c.opts.queueKey("/", "orders") + "r:"
 		text, hash := q+member("text", ""), q+member("hash", "")
-		if err := errors.Join(c.rdb.Set(t.Context(), text, "no record", 0).Err(), c.rdb.Del(t.Context(), hash).Err(),
-			c.rdb.HSet(t.Context(), hash, "a", "b").Err()); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errors.Join(c.rdb.Set(t.Context(), text, "no record", 0).Err(), c.rdb.Del(t.Context(), hash).Err(),
+			c.rdb.HSet(t.Context(), hash, "a", "b").Err()))
 		for id, key := range map[string]string{"text": text, "hash": hash} {
 			got, err := c.Admin().Get(t.Context(), "/", "orders", id)
 			if err != nil || len(got) != 1 || got[0].State != StateForeign || got[0].Key != key {
@@ -28,9 +26,7 @@ func TestForeignValues(t *testing.T) {
 		}
 		states := map[State]int{}
 		for r, err := range c.Admin().List(t.Context(), "/", "orders") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			states[r.State]++
 		}
 		if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
@@ -48,9 +44,7 @@ func TestForeignValues(t *testing.T) {
 func TestForeignLimit(t *testing.T) {
 	for _, c := range servers(t) {
 		key := c.opts.queueKey("/", "orders") + docLimit
-		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.rdb.Set(t.Context(), key, "no limit", 0).Err())
 		_, err := c.Admin().Limit(t.Context(), "/", "orders")
 		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/",
 			"orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}})} {
@@ -75,10 +69,8 @@ func TestForeignKeys(t *testing.T) {
 		k := c.opts.keys(message("a"))
 		for key, by := range map[string]string{k.index: "fail list", k.override: "fail",
 			k.tombstones: "exhaust list-tombstones take", k.record: "fail", k.dead: "exhaust list list-dead"} {
-			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record, k.dead).Err(),
-				c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record, k.dead).Err(),
+				c.rdb.RPush(t.Context(), key, "foreign").Err()))
 			for _, doing := range strings.Fields(by) {
 				var err error
 				switch doing {

@@ -32,9 +32,7 @@ func FuzzSteps(f *testing.F) {
 		server.FlushAll()
 		memory := NewMemory(nil)
 		redis, err := Dial("redis://"+server.Addr(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		defer redis.Close()
 		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}, Token: token,
 			Consumer: consumer}

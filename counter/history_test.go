@@ -64,9 +64,7 @@ func TestHistory(t *testing.T) {
 		want("a crash", append(three, "4 crashed 0s web-3: "+crash)...)
 		fail("e", "web-4", "down\tfor\x00 a while", time.Second)
 		want("after it", append(three, "4 crashed 0s web-3: "+crash, "5 panicked 1s web-4: down for\x00 a while")...)
-		if err := s.End(t.Context(), attempt(m, "d"), false); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.End(t.Context(), attempt(m, "d"), false))
 		want("it was none", append(three, "4 panicked 1s web-4: down for\x00 a while")...)
 		start("f", "web-5", ModeIsolated)
 		start("g", "web-6", ModeIsolated)
@@ -86,9 +84,7 @@ func TestHistory(t *testing.T) {
 		if h := told(s.look(t, m).Record); h[len(h)-1] != "7 crashed 0s web-5: the endpoint ended the connection" {
 			t.Errorf("%s: %q", s.name, h)
 		}
-		if err := s.End(t.Context(), attempt(m, "seen"), false); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.End(t.Context(), attempt(m, "seen"), false))
 		if err := s.Reset(t.Context(), m, Note{Why: "fixed"}); err != nil {
 			t.Fatal(err)
 		}
@@ -162,9 +158,7 @@ func TestPossibleDuplicate(t *testing.T) {
 			signs := 0
 			for _, step := range tc.steps {
 				reply, err := step(s, m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				signs += flag(reply.PossibleDuplicate)
 			}
 			if got := s.look(t, m).PossibleDuplicate; got != tc.want || signs != flag(tc.want) {

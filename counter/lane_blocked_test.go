@@ -42,9 +42,7 @@ func testBlocked(t *testing.T, c *Counter) {
 		number++
 		r, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
 			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Position: position})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		return r
 	}
 	die := func(id, generation string) {
@@ -61,9 +59,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	third := step(LaneEnter, "3", "", Position{}).Position
 	want("two behind it", 1, 2)
 	letter := []LaneLetter{{Message{ID: "2"}, second}}
-	if err := admin.NotePublishing(t.Context(), "/", "orders", "a", letter); err != nil {
-		t.Fatal(err)
-	}
+	need(t, admin.NotePublishing(t.Context(), "/", "orders", "a", letter))
 	want("one of them is published", 1, 1)
 	step(LaneEnter, "2", "g", second)
 	want("it is behind again", 1, 2)
@@ -83,9 +79,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	if c.rdb == nil { // a document of another type cannot be
 		return
 	}
-	if err := c.rdb.Set(t.Context(), c.opts.queueKey("/", "bills")+setLanes, "no set", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, c.rdb.Set(t.Context(), c.opts.queueKey("/", "bills")+setLanes, "no set", 0).Err())
 	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil ||
 		!errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
 		t.Errorf("a key of another type: %+v, %v", all, err)

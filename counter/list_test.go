@@ -14,9 +14,7 @@ import (
 func deadIDs(t *testing.T, c *Counter, after string, limit int) (ids []string, last string) {
 	t.Helper()
 	for d, err := range c.Admin().Dead(t.Context(), "/", "orders", after) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		ids, last = append(ids, d.ID), d.After
 		if len(ids) == limit {
 			break
@@ -36,9 +34,7 @@ func TestDead(t *testing.T) {
 			mustFail(t, c, m, "a")
 			if i%3 > 0 {
 				_, err := c.Fail(t.Context(), attempt(m, "b"), reject)
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				want = append(want, m.ID)
 			}
 			all = append(all, m)

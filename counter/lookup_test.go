@@ -55,9 +55,7 @@ func TestGenerations(t *testing.T) {
 			}
 		}
 		for r, err := range c.Admin().Generations(t.Context(), "/", "orders") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			got = append(got, r.ID+" "+r.Generation)
 		}
 		slices.Sort(want)

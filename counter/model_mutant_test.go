@@ -124,9 +124,7 @@ func quickly(t *testing.T) {
 	for name, value := range map[string]string{"rapid.shrinktime": "1ns", "rapid.nofailfile": "true",
 		"rapid.checks": "3000"} {
 		was := flags.Lookup(name).Value.String()
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		need(t, flags.Set(name, value))
 		t.Cleanup(func() { _ = flags.Set(name, was) })
 	}
 }

@@ -700,9 +700,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 			if _, err := s.Start(t.Context(), a, ModeShared, 9); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.End(t.Context(), a, false); err != nil {
-				t.Fatal(err)
-			}
+			need(t, s.End(t.Context(), a, false))
 		}
 		want := []string{"counted"}
 		for i := 2 * rules.MaxEnded; i < 3*rules.MaxEnded; i++ {

@@ -52,9 +52,7 @@ func TestOverSharesRoundTrips(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		close(slow.begin)
-		if err := sending.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, sending.Wait())
 		dead, err := c.Admin().Tombstones(t.Context(), "/", "q")
 		if dead.Count != 50 || err != nil {
 			t.Errorf("breaker %d: %+v, %v", breaker, dead, err)

@@ -43,14 +43,10 @@ func (f *flushes) releaseAll() {
 func aloneOn(t *testing.T) (*Counter, *flushes, *proxy.Proxy) {
 	t.Helper()
 	p, err := proxy.New(t.Context(), miniredis.RunT(t).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(p.Close)
 	c, err := Dial("redis://"+p.Addr()+"?read_timeout=20s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
 	f := &flushes{begun: make(chan bool, 10), release: map[bool]chan struct{}{false: make(chan struct{}),
@@ -120,9 +116,7 @@ func TestLoneCallerSendsItsStepItself(t *testing.T) {
 func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 	c, f, p := aloneOn(t)
 	f.releaseAll()
-	if err := failWithin(t, c, brief, 0); err != nil {
-		t.Fatal(err)
-	}
+	need(t, failWithin(t, c, brief, 0))
 	quiet(c)
 	p.Mute(true)
 	began := time.Now()
@@ -141,9 +135,7 @@ func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 	c, f, _ := aloneOn(t)
 	close(f.release[false])
-	if err := failWithin(t, c, brief, 0); err != nil {
-		t.Fatal(err)
-	}
+	need(t, failWithin(t, c, brief, 0))
 	<-f.begun
 	quiet(c)
 	f.release[false] = make(chan struct{})

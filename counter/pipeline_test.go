@@ -267,9 +267,7 @@ func TestManyCallersMeetAnUnknownScript(t *testing.T) {
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	g := newGate(t)
 	c, err := Dial("redis://"+g.Addr()+"?read_timeout=20s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	f := startCallers(t, c, maxFlushes+1)
 	defer close(g.open)
 	if err := c.Close(); err != nil {

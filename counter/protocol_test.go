@@ -19,9 +19,7 @@ func TestProtocolValues(t *testing.T) {
 	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds(), " ms") }
 	lua := func(file, name string) string {
 		text, err := os.ReadFile("scripts/" + file + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		m := regexp.MustCompile(`(?m)^local ` + name + ` = (\d+)`).FindSubmatch(text)
 		if m == nil {
 			t.Fatalf("%s.lua has no %s", file, name)
@@ -87,9 +85,7 @@ func TestProtocolValues(t *testing.T) {
 func documented(t *testing.T, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_, section, found := strings.Cut(string(text), "\n"+heading)
 	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
 	if !found || !ok {

@@ -33,16 +33,12 @@ func TestDeadReasons(t *testing.T) {
 		}
 		want := map[string]DeadReason{}
 		for d, err := range c.Admin().Dead(t.Context(), "/", "orders", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			want[d.ID] = DeadReason{ID: d.ID, Cause: d.Cause, Reason: d.Reason, At: d.LastTime}
 		}
 		got := map[string]DeadReason{}
 		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			for _, r := range part {
 				got[r.ID] = r
 			}

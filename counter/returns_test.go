@@ -6,9 +6,7 @@ func TestReturns(t *testing.T) {
 	for i, c := range counters(t) {
 		a := c.Admin()
 		for _, n := range []int64{0, 7, 5, 0, 3} {
-			if err := a.NoteReturns(t.Context(), "/", "orders.dlq", n); err != nil {
-				t.Fatal(err)
-			}
+			need(t, a.NoteReturns(t.Context(), "/", "orders.dlq", n))
 			got, err := a.Returns(t.Context(), "/", "orders.dlq")
 			other, errOther := a.Returns(t.Context(), "/", "bills.dlq")
 			if got != n || other != 0 || err != nil || errOther != nil {

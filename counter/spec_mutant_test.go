@@ -13,13 +13,9 @@ import (
 // would pass.
 func TestSpecRunnerFails(t *testing.T) {
 	raw, err := os.ReadFile("../spec/v1/steps.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var file struct{ Cases []map[string]any }
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	need(t, json.Unmarshal(raw, &file))
 	on := stores(t)[1]
 	for i, tc := range file.Cases {
 		leaves := leavesOf(tc)
@@ -30,9 +26,7 @@ func TestSpecRunnerFails(t *testing.T) {
 			was := l.get()
 			l.set(mutated(was))
 			changed, err := json.Marshal(tc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			l.set(was)
 			var wrong stepsCase
 			if decodeSpec(changed, &wrong) == nil && len(runSteps(t, on, wrong)) == 0 {

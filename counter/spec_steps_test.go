@@ -200,9 +200,7 @@ var specQueue = Queue{"/", "orders"}
 func (r *specRun) load(name string) (time.Time, Doc) {
 	r.t.Helper()
 	now, docs, err := r.store.Load(context.Background(), specQueue, strings.Fields(name)...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	need(r.t, err)
 	return now, append(docs, Doc{})[0]
 }
 

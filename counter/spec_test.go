@@ -19,9 +19,7 @@ import (
 func specCases[T any](t *testing.T, file string) []T {
 	t.Helper()
 	raw, err := os.ReadFile("../spec/v1/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var of struct {
 		Schema string `json:"$schema"`
 		Cases  []T    `json:"cases"`

@@ -213,9 +213,7 @@ func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
 		}
 	}
 	_, errOf := c.store.Save(ctx, of, older)
-	if err := errors.Join(err, errOf); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errors.Join(err, errOf))
 }
 
 // lookAtDocs serves any Store. It does not see how long the members of sets are kept.
@@ -224,9 +222,7 @@ func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
 	ctx, of, entry := context.Background(), Queue{m.VHost, m.Queue}, member(m.ID, m.Generation)
 	records, err := (&Admin{c}).read(ctx, m.VHost, m.Queue, []string{entry})
 	tombstones, errOf := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
-	if err := errors.Join(err, errOf); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errors.Join(err, errOf))
 	tombstones.Expired = 0
 	s := sight{tombstones: tombstones, exists: len(records) > 0, indexed: c.isIn(t, of, setIndex, entry, 0),
 		dead: c.isIn(t, of, setDead, entry, time.Now().UnixMilli())}
@@ -241,9 +237,7 @@ func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
 func (c *client) isIn(t rapid.TB, of Queue, set, name string, above int64) bool {
 	t.Helper()
 	entries, err := c.store.Page(context.Background(), of, set, Entry{}, scanned)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name && e.Score > above })
 }
 
@@ -267,9 +261,7 @@ func dialTest(t testing.TB, url string) *Counter {
 	}
 	c, err := Dial(url+separator+"read_timeout=20s&write_timeout=20s&dial_timeout=20s",
 		&Options{Prefix: fmt.Sprintf("strikes-test-%d", time.Now().UnixNano())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		for _, k := range c.rdb.Keys(context.Background(), c.opts.Prefix+"*").Val() {
 			c.rdb.Del(context.Background(), k)
@@ -342,9 +334,7 @@ func (c *client) look(t rapid.TB, m Message) sight {
 		t.Fatal(err)
 	}
 	tombstones, err := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
 	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil,
 		dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
@@ -364,15 +354,19 @@ func (c *client) look(t rapid.TB, m Message) sight {
 func keyspace(t *testing.T, c *Counter) []string {
 	t.Helper()
 	keys, err := c.rdb.Keys(t.Context(), c.opts.Prefix+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return keys
 }
 
 func mustDo(t *testing.T, rdb redis.UniversalClient, args ...any) {
 	t.Helper()
-	if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+	need(t, rdb.Do(t.Context(), args...).Err())
+}
+
+// need fails the test unless err is nil.
+func need(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -113,9 +113,7 @@ func BenchmarkDead(b *testing.B) {
 			for i := range 10_000 {
 				all = append(all, message(fmt.Sprint(i)))
 			}
-			if err := a.NoteRemoved(b.Context(), "/", "orders", all); err != nil {
-				b.Fatal(err)
-			}
+			need(b, a.NoteRemoved(b.Context(), "/", "orders", all))
 		}
 	})
 }

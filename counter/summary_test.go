@@ -30,9 +30,7 @@ func TestSummaries(t *testing.T) {
 		if err := a.SetLimit(t.Context(), "/", "idle", Override{MaxRetries: new(5), Note: Note{Why: "a test"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.NoteUndecodable(t.Context(), "/", "idle", "deep"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.NoteUndecodable(t.Context(), "/", "idle", "deep"))
 		if err := a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}); err != nil {
 			t.Fatal(err)
 		}
@@ -48,9 +46,7 @@ func TestSummaries(t *testing.T) {
 		}
 		for range 2 { // the first call sends the source of the script
 			got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			orders, none, foreign, idle := got[0], got[1], got[2], got[3]
 			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 ||
 				orders.Head == nil || orders.Head.ID != "old" {

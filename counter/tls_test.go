@@ -21,21 +21,15 @@ import (
 func certified(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(signed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
@@ -45,9 +39,7 @@ func certified(t *testing.T) (tls.Certificate, *x509.CertPool) {
 func TestTLSNames(t *testing.T) {
 	certificate, pool := certified(t)
 	fake, err := miniredis.RunTLS(&tls.Config{Certificates: []tls.Certificate{certificate}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer fake.Close()
 	host, port, _ := strings.Cut(fake.Addr(), ":")
 	fake.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {

@@ -66,9 +66,7 @@ func TestTakenIsNotListed(t *testing.T) {
 		m, other := message("1"), message("2")
 		listed := func() (ids []string) {
 			for r, err := range c.Admin().List(t.Context(), m.VHost, m.Queue) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				need(t, err)
 				ids = append(ids, r.ID)
 			}
 			return ids
@@ -132,9 +130,7 @@ func TestManyAreTaken(t *testing.T) {
 			}
 			all = append(all, m)
 		}
-		if err := c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all))
 		if got, err := c.Admin().Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -193,17 +189,13 @@ func TestLimitOfADeath(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.override != nil {
-				if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *tc.override); err != nil {
-					t.Fatal(err)
-				}
+				need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *tc.override))
 			}
 			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil ||
 				a.Code != ReplyExhausted {
 				t.Fatalf("%s: %+v, %v", name, a, err)
 			}
-			if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)); err != nil {
-				t.Fatal(err)
-			}
+			need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)))
 			// its reply was lost, and the limit is another
 			if _, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30}); err != nil {
 				t.Fatal(err)

@@ -37,9 +37,7 @@ func TestUndecodable(t *testing.T) {
 
 func TestUndecodableExpires(t *testing.T) {
 	for _, c := range counters(t) {
-		if err := c.NoteUndecodable(t.Context(), "/", "orders", "deep"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.NoteUndecodable(t.Context(), "/", "orders", "deep"))
 		now, docs, err := c.store.Load(t.Context(), Queue{"/", "orders"}, docUndecodable)
 		if ttl := docs[0].Expires.Sub(now); err != nil || ttl <= 0 || ttl > undecodableTTL {
 			t.Errorf("TTL %v, %v", ttl, err)

@@ -28,6 +28,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
+var need = servertest.Need
+
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
 // A world is where one example runs: its binary, and a virtual host of the broker for it alone.
@@ -43,17 +45,11 @@ func newWorld(t *testing.T, example string) world {
 	t.Helper()
 	broker := servertest.VirtualHost(t)
 	conn, err := amqp.Dial(broker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ch.Confirm(false); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, ch.Confirm(false))
 	store := servertest.StoreURL(t)
 	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+store)
 	return world{bin: servertest.Program(t, "examples/"+example), env: env, conn: conn, ch: ch, store: store}
@@ -66,9 +62,7 @@ func (w world) publish(t *testing.T, queue, id, body string, headers amqp.Table)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	confirm, err := w.ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, true, false, msg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
 		t.Fatalf("%s was not confirmed: %v, %v", id, acked, err)
 	}
@@ -88,12 +82,8 @@ func (w world) start(t *testing.T, extra ...string) *program {
 	p := &program{cmd: exec.CommandContext(ctx, w.bin), stderr: new(bytes.Buffer)}
 	p.cmd.Env, p.cmd.Stderr = append(w.env, extra...), p.stderr
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, p.cmd.Start())
 	p.lines = bufio.NewScanner(out)
 	return p
 }
@@ -113,9 +103,7 @@ func (p *program) next(t *testing.T, n int) (lines []string) {
 // stop ends the program as a service manager does.
 func (p *program) stop(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.stderr)
 	}
@@ -126,9 +114,7 @@ func (w world) awaitQueue(t *testing.T, queue string, depth int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		ch, err := w.conn.Channel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		_ = ch.Close()
 		if err == nil && q.Messages == depth {
@@ -142,9 +128,7 @@ func (w world) awaitQueue(t *testing.T, queue string, depth int) {
 func (w world) awaitConsumers(t *testing.T, queue string, n int) {
 	t.Helper()
 	counts, err := counter.Dial(w.store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer counts.Close()
 	proctest.Eventually(t, time.Minute, strconv.Itoa(n)+" consumers", func() bool {
 		all, err := counts.Admin().Consumers(t.Context(), w.conn.Config.Vhost, queue)
@@ -187,9 +171,7 @@ func TestPartitions(t *testing.T) {
 	for i := range 60 {
 		to, err := publisher.Partitions{Queue: "orders", N: 8}.Message("customer-"+strconv.Itoa(i%6), amqp.Publishing{
 			MessageId: uuid.NewString(), Body: []byte(strconv.Itoa(i / 6))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		c, err := w.ch.PublishWithDeferredConfirm(to.Exchange, to.Key, true, false, to.Publishing)
 		if err != nil || !c.Wait() {
 			t.Fatalf("publishing: %v", err)
@@ -235,9 +217,7 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	for _, p := range all {
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		need(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	}
 	for l := range lines {
 		take(l)
@@ -265,9 +245,7 @@ func TestFleet(t *testing.T) {
 	w.publish(t, "parcels", uuid.NewString(), "no address", nil)
 	w.awaitQueue(t, "parcels.dlq", 1)
 	for _, p := range []*program{a, b} {
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		need(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	}
 	var lines []string
 	for _, p := range []*program{a, b} {
@@ -289,9 +267,7 @@ func TestFleet(t *testing.T) {
 func TestInvoices(t *testing.T) {
 	w := newWorld(t, "invoices")
 	db, err := pgx.Connect(t.Context(), "postgres://postgres@"+servertest.PostgreSQL(t)+"/postgres?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer db.Close(t.Context())
 	if _, err := db.Exec(t.Context(), "DROP TABLE IF EXISTS invoices, strikes_inbox"); err != nil {
 		t.Fatal(err)
@@ -306,9 +282,7 @@ func TestInvoices(t *testing.T) {
 		}
 	}
 	p.next(t, 7)
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // it was killed
 	p = w.start(t)
 	var invoices, orders int
@@ -353,9 +327,7 @@ func TestTopics(t *testing.T) {
 func TestService(t *testing.T) {
 	w := newWorld(t, "service")
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	at := free.Addr().String()
 	_ = free.Close()
 	p := w.start(t, "LISTEN="+at)
@@ -381,9 +353,7 @@ func TestService(t *testing.T) {
 func get(t *testing.T, at string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		return nil

@@ -84,15 +84,11 @@ func (b topo) waiting(queue string) int {
 	b.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(managementURL(b.t) + "/api/queues/%2F/" + queue)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, err)
 	defer res.Body.Close()
 	var shown struct {
 		Waiting int `json:"messages_dlx"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, json.NewDecoder(res.Body).Decode(&shown))
 	return shown.Waiting
 }

@@ -33,18 +33,16 @@ func TestDoctorSeesAMinority(t *testing.T) {
 		Config: "cluster_partition_handling = ignore\n"})
 	last := c.Nodes[0]
 	conn, err := amqp.Dial(last.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.CloseDeadline(time.Now().Add(time.Second))
 	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders"}); err != nil {
 		t.Fatal(err)
 	}
-	need := inspect.Need{Queue: "orders", MaxRetries: 3, Management: last.ManagementURL, HTTPClient: new(http.Client)}
-	defer need.HTTPClient.CloseIdleConnections()
+	needed := inspect.Need{Queue: "orders", MaxRetries: 3, Management: last.ManagementURL, HTTPClient: new(http.Client)}
+	defer needed.HTTPClient.CloseIdleConnections()
 	sees := func(want string) {
 		t.Helper()
-		proctest.Within(t, time.Minute, func() error { return examinedAs(t.Context(), conn, need, want) })
+		proctest.Within(t, time.Minute, func() error { return examinedAs(t.Context(), conn, needed, want) })
 	}
 	sees("")
 	if _, err := last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.0001"); err != nil {
@@ -55,13 +53,9 @@ func TestDoctorSeesAMinority(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees("")
-	if err := c.Nodes[2].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, c.Nodes[2].Kill())
 	sees("warning queue-member-down, warning queue-member-down") // also of the dead-letter queue
-	if err := c.Nodes[1].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, c.Nodes[1].Kill())
 	sees("error queue-minority, error queue-minority")
 	handler := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).
@@ -72,9 +66,7 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	dial := consumer.Dialer(last.URL, amqp.Config{})
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: "orders.dlq", Dial: dial},
 		deadletter.Management{URL: last.ManagementURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for m, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 		if !errors.Is(err, deadletter.ErrUnanswered) || errors.Is(err, deadletter.ErrUndecodable) {
 			t.Errorf("reading dead letters without a majority: %v, %v", m, err)
@@ -83,9 +75,9 @@ func TestDoctorSeesAMinority(t *testing.T) {
 }
 
 // examinedAs fails unless the doctor finds just that of alarms and members.
-func examinedAs(ctx context.Context, conn *amqp.Connection, need inspect.Need, want string) error {
-	up := doctor.Checkup{Conn: conn, Need: need, Named: true}
-	found := doctor.Alarms(ctx, conn, need)
+func examinedAs(ctx context.Context, conn *amqp.Connection, needed inspect.Need, want string) error {
+	up := doctor.Checkup{Conn: conn, Need: needed, Named: true}
+	found := doctor.Alarms(ctx, conn, needed)
 	if err := up.Queues(ctx, []string{"orders"}, func(r doctor.Report) error {
 		found = append(found, r.Findings...)
 		return r.Err

@@ -98,9 +98,7 @@ func consumedWith(prefetch int, autoAck bool, args amqp.Table, pairs ...any) fun
 		if err == nil {
 			_, err = ch.Consume(q, "", autoAck, false, false, false, args)
 		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		need(b.t, err)
 		b.t.Cleanup(func() { ch.Close() })
 	}
 }

@@ -90,16 +90,12 @@ func policyShown(t *testing.T, queue string) bool {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(managementURL(t) + "/api/queues/%2F/" + queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
 	var shown struct {
 		Policy map[string]any `json:"effective_policy_definition"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
-		t.Fatal(err)
-	}
+	need(t, json.NewDecoder(res.Body).Decode(&shown))
 	return shown.Policy != nil
 }
 

@@ -15,12 +15,10 @@ import (
 )
 
 // probe returns the codes of the findings and how many things were proven.
-func (b topo) probe(need inspect.Need) (proven int, codes string, findings []inspect.Finding) {
+func (b topo) probe(needed inspect.Need) (proven int, codes string, findings []inspect.Finding) {
 	b.t.Helper()
-	proof, err := doctor.Probe(b.t.Context(), b.conn, need)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	proof, err := doctor.Probe(b.t.Context(), b.conn, needed)
+	need(b.t, err)
 	var all []string
 	for _, f := range proof.Findings {
 		all = append(all, f.Code)
@@ -72,9 +70,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		if err == nil {
 			_, err = ch.Consume(q, "", false, false, false, false, nil)
 		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		need(b.t, err)
 		b.t.Cleanup(func() { ch.Close() })
 	}
 	tests := []struct {
@@ -161,9 +157,7 @@ func (b topo) nothingLeft() {
 	b.t.Helper()
 	proctest.Eventually(b.t, time.Minute, "no scratch queue is left", func() bool {
 		listing, err := doctor.List(b.t.Context(), b.conn, inspect.Need{Management: managementURL(b.t)})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		need(b.t, err)
 		return !slices.ContainsFunc(append(listing.Queues, listing.PassedOver...), func(name string) bool {
 			return strings.HasPrefix(name, "strikes.probe.")
 		})

@@ -28,23 +28,21 @@ func admit(t *testing.T, b topo, patients []patient) []admitted {
 	for _, p := range patients {
 		q := b.name()
 		p.set(b, q)
-		need := p.need
-		need.Queue, need.Management = q, managementURL(t)
-		if need.MaxRetries == 0 {
-			need.MaxRetries = 3
+		needed := p.need
+		needed.Queue, needed.Management = q, managementURL(t)
+		if needed.MaxRetries == 0 {
+			needed.MaxRetries = 3
 		}
-		all = append(all, admitted{p, need})
+		all = append(all, admitted{p, needed})
 	}
 	return all
 }
 
 // examine returns severities and codes, sorted.
-func (b topo) examine(need inspect.Need) (codes string, findings []inspect.Finding) {
+func (b topo) examine(needed inspect.Need) (codes string, findings []inspect.Finding) {
 	b.t.Helper()
-	findings, err := doctor.Examine(b.t.Context(), b.conn, need)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	findings, err := doctor.Examine(b.t.Context(), b.conn, needed)
+	need(b.t, err)
 	var all []string
 	for _, f := range findings {
 		all = append(all, f.Severity.String()+" "+f.Code)
@@ -168,12 +166,10 @@ func TestDoctorMakesRoom(t *testing.T) {
 	b.queue(q, quorum(q, argLimit, 5000))
 	b.policy(q, map[string]any{"delivery-limit": 50, "message-ttl": 3600000})
 	b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
-	need := inspect.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
+	needed := inspect.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
 	room := func() []inspect.Finding {
-		findings, err := doctor.DeliveryLimit(t.Context(), b.conn, need)
-		if err != nil {
-			t.Fatal(err)
-		}
+		findings, err := doctor.DeliveryLimit(t.Context(), b.conn, needed)
+		need(t, err)
 		return findings
 	}
 	var narrow []inspect.Finding
@@ -189,7 +185,7 @@ func TestDoctorMakesRoom(t *testing.T) {
 		t.Fatalf("no command: %v", narrow)
 	}
 	proctest.Eventually(t, time.Minute, "there is room", func() bool { return len(room()) == 0 })
-	if codes, findings := b.examine(need); !strings.Contains(codes, "message-ttl") {
+	if codes, findings := b.examine(needed); !strings.Contains(codes, "message-ttl") {
 		t.Errorf("the rest of the policy is gone: %v", findings)
 	}
 }

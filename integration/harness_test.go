@@ -50,9 +50,7 @@ func dialer(t testing.TB) func(context.Context) (*amqp.Connection, error) {
 func dialBroker(t testing.TB) *amqp.Connection {
 	t.Helper()
 	conn, err := dialer(t)(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil && !errors.Is(err, amqp.ErrClosed) {
 			t.Errorf("closing the connection: %v", err)

@@ -164,9 +164,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 	f.spec.AMQP, f.spec.Redis, f.spec.Partitions = brokerURL(t), redis, partitions
 	f.spec.Queue, f.spec.Prefix = uniqueName(t, "fleet"), uniqueName(t, "test")
 	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
-	if err := os.WriteFile(f.spec.Ledger, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(f.spec.Ledger, nil, 0o600))
 	declarePartitions(t, topology.Spec{Queue: f.spec.Queue, Type: kind, Partitions: partitions})
 	var err error
 	if f.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
@@ -184,9 +182,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 // declarePartitions declares a partitioned queue that is deleted after the tests.
 func declarePartitions(t testing.TB, s topology.Spec) {
 	t.Helper()
-	if err := topology.Declare(t.Context(), dialBroker(t), s); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topology.Declare(t.Context(), dialBroker(t), s))
 	for i := range s.Partitions {
 		deleteLater(broker.Partition(s.Queue, i))
 	}
@@ -196,15 +192,11 @@ func declarePartitions(t testing.TB, s topology.Spec) {
 func (f *group) join() {
 	f.t.Helper()
 	spec, err := json.Marshal(f.spec)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	need(f.t, err)
 	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this binary; end ends it
 	cmd.Env = append(os.Environ(), memberEnv+"="+string(spec))
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	need(f.t, cmd.Start())
 	f.live = append(f.live, cmd)
 }
 
@@ -254,9 +246,7 @@ type verdict struct {
 // key overlap if one ends after the other has begun, unless it ends because its session was lost.
 func (f *group) audit() (v verdict) {
 	file, err := os.Open(f.spec.Ledger)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	need(f.t, err)
 	defer file.Close()
 	type running struct{ pid, seq int }
 	f.ready = map[string]int64{}
@@ -303,9 +293,7 @@ func (f *group) feed(messages, keys, ahead, rate int) {
 	f.t.Helper()
 	began := time.Now()
 	p, err := publisher.New(dialer(f.t), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	need(f.t, err)
 	defer p.Close()
 	to := publisher.Partitions{Queue: f.spec.Queue, N: f.spec.Partitions}
 	for sent := 0; sent < messages && !f.t.Failed(); {
@@ -313,9 +301,7 @@ func (f *group) feed(messages, keys, ahead, rate int) {
 		for range min(200, messages-sent) {
 			key, seq := fmt.Sprintf("key-%d", sent%keys), sent/keys+1
 			m, err := to.Message(key, amqp.Publishing{Body: fmt.Append(nil, seq), Headers: amqp.Table{"key": key}})
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			need(f.t, err)
 			batch, sent = append(batch, m), sent+1
 		}
 		if err := p.PublishAll(f.t.Context(), batch); err != nil {
@@ -366,9 +352,7 @@ func TestPartitionFleet(t *testing.T) {
 	if text := os.Getenv("STRIKES_PARTITIONS"); text != "" {
 		long := soak{Messages: 100_000, Rate: 270, Keys: 500, Partitions: 8, Processes: 4, Faults: 129,
 			Freeze: 12 * time.Second, Outage: 10 * time.Second}
-		if err := json.Unmarshal([]byte(text), &long); err != nil {
-			t.Fatal(err)
-		}
+		need(t, json.Unmarshal([]byte(text), &long))
 		soaks = map[string]soak{"soak": long}
 	}
 	for name, s := range soaks {
@@ -378,13 +362,9 @@ func TestPartitionFleet(t *testing.T) {
 
 func (s soak) run(t *testing.T) {
 	at, err := url.Parse(redisURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	store, err := proxy.New(t.Context(), at.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(store.Close)
 	at.Host = store.Addr()
 	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue,

@@ -85,23 +85,17 @@ func (s *shared) consume(change func(*consumer.Consumer)) (stop func()) {
 func (s *shared) publish(texts ...string) {
 	s.t.Helper()
 	p, err := publisher.New(dialer(s.t), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, err)
 	defer p.Close()
 	var all []publisher.Message
 	for _, text := range texts {
 		key, body, _ := strings.Cut(text, " ")
 		m, err := publisher.Partitions{Queue: s.queue, N: s.n}.Message(key, amqp.Publishing{
 			MessageId: text[:min(len(text), 50)], Body: []byte(body)})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		need(s.t, err)
 		all = append(all, m)
 	}
-	if err := p.PublishAll(s.t.Context(), all); err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, p.PublishAll(s.t.Context(), all))
 }
 
 func (s *shared) seen() []string {
@@ -148,9 +142,7 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 
 	retries := 0
 	limit := counter.Override{MaxRetries: &retries, Note: counter.Note{Why: "test"}}
-	if err := admin.SetLimit(t.Context(), "/", s.queue, limit); err != nil {
-		t.Fatal(err)
-	}
+	need(t, admin.SetLimit(t.Context(), "/", s.queue, limit))
 	s.publish("d bad")
 	s.eventually("one attempt only", func() bool {
 		d, err := admin.Tombstones(t.Context(), "/", s.queue)
@@ -196,14 +188,10 @@ func (s *shared) replay(ids ...string) {
 	s.eventually("the dead letters", func() bool { return queueDepth(s.t, s.queue+".dlq") == len(ids) })
 	q, err := deadletter.Open(s.t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
 		Dial: dialer(s.t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(s.t)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, err)
 	var found []string
 	for m, err := range q.Browse(s.t.Context(), deadletter.Filter{}) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		need(s.t, err)
 		if m.Record == nil || m.Record.Queue != s.queue || m.Kind() != deadletter.KindFailed {
 			s.t.Errorf("dead letter %s has the record %+v", m.ID, m.Record)
 		}
@@ -247,9 +235,7 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	}
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
 		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	lane := deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
 	if _, err := q.ReplayLane(t.Context(), lane); err != nil {
 		t.Fatal(err)
@@ -291,9 +277,7 @@ func TestReplayLanes(t *testing.T) {
 			s.mu.Unlock()
 			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
 				Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			reads := 0
 			q.Progress = func(p deadletter.Progress) {
 				if p.Doing == "reading" && p.Done == 1 {
@@ -346,13 +330,9 @@ func TestReplayLanesEnds(t *testing.T) {
 	s.eventually("three dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 3 })
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
 		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var lanes []deadletter.Lane
 	for _, l := range blocked {
 		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
@@ -438,9 +418,7 @@ func TestPartitionConsumersHaveNoPriority(t *testing.T) {
 	s := newShared(t, 2)
 	s.consume(noChange)
 	api, err := broker.NewAPI(managementURL(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	s.eventually("a consumer on each partition", func() bool {
 		for i := range s.n {
 			state, err := api.State(t.Context(), "/", broker.Partition(s.queue, i))
@@ -499,9 +477,7 @@ func TestPartitionsOfOneKey(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: s.n})
 	for key, at := range place() {
 		if at != before[key] {
@@ -510,9 +486,7 @@ func TestPartitionsOfOneKey(t *testing.T) {
 	}
 
 	p, err := publisher.New(dialer(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	m, _ := publisher.Partitions{Queue: s.queue, N: 3}.Message("key-1", amqp.Publishing{})
 	if _, err = p.Publish(t.Context(), m.Exchange, m.Key, m.Publishing); broker.VersionOf(conn).HasModulusHash() {
@@ -529,10 +503,10 @@ func TestPartitionsDoctor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 4)
 	conn := dialBroker(t)
-	need := topology.Need{Queue: s.queue, Partitions: s.n, Ordered: true, Management: managementURL(t)}
-	codes := func(need topology.Need) (codes []string) {
+	needed := topology.Need{Queue: s.queue, Partitions: s.n, Ordered: true, Management: managementURL(t)}
+	codes := func(needed topology.Need) (codes []string) {
 		t.Helper()
-		err := topology.Check(t.Context(), conn, need)
+		err := topology.Check(t.Context(), conn, needed)
 		var refused *topology.RefusedError
 		if err != nil && !errors.As(err, &refused) {
 			t.Fatal(err)
@@ -551,13 +525,13 @@ func TestPartitionsDoctor(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", when, got, want)
 		}
 	}
-	want("as declared", codes(need))
+	want("as declared", codes(needed))
 	one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3),
-		Management: need.Management})
+		Management: needed.Management})
 	if !errors.Is(one, topology.ErrRefused) || !strings.Contains(one.Error(), "is one of the 4 partitions of queue") {
 		t.Errorf("a consumer of one partition: %v", one)
 	}
-	other := need
+	other := needed
 	other.Partitions = 3
 	want("another number", codes(other), "partition-count")
 	other.Partitions = 5
@@ -573,14 +547,12 @@ func TestPartitionsDoctor(t *testing.T) {
 	chooser := broker.HashExchange(s.queue, s.n)
 	onBroker := func(f func(*amqp.Channel) error) {
 		t.Helper()
-		if err := broker.OnChannel(t.Context(), conn, f); err != nil {
-			t.Fatal(err)
-		}
+		need(t, broker.OnChannel(t.Context(), conn, f))
 	}
 	onBroker(func(ch *amqp.Channel) error {
 		return ch.QueueBind(broker.Partition(s.queue, 1), "again", chooser, false, amqp.Table{"x-match": "all", "n": "2"})
 	})
-	want("bound twice", codes(need), "partition-bindings")
+	want("bound twice", codes(needed), "partition-bindings")
 	var consuming []*amqp.Channel
 	for _, name := range broker.Partitions(s.queue, s.n-1) {
 		ch, _ := subscribe(t, conn, name, 1, nil)
@@ -609,13 +581,14 @@ func TestPartitionsDoctor(t *testing.T) {
 		_, err := ch.QueueDelete(broker.Partition(s.queue, 2), false, false, false)
 		return err
 	})
-	want("one deleted", codes(need), "partition-bindings", "partition-missing")
+	want("one deleted", codes(needed), "partition-bindings", "partition-missing")
 	onBroker(func(ch *amqp.Channel) error {
 		quorum := amqp.Table{"x-queue-type": "quorum"}
 		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, quorum)
 		return err
 	})
-	if got := codes(need); !slices.Contains(got, "not-single-active") || !slices.Contains(got, "no-dead-letter-exchange") {
+	if got := codes(needed); !slices.Contains(got, "not-single-active") ||
+		!slices.Contains(got, "no-dead-letter-exchange") {
 		t.Errorf("one declared by hand: found %q", got)
 	}
 	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: s.n}); err == nil ||
@@ -634,8 +607,8 @@ func TestPartitionsDoctor(t *testing.T) {
 		})
 	}
 	declarePartitions(t, another)
-	need.Partitions = 3
-	want("declared with another number, once no partition was left", codes(need))
+	needed.Partitions = 3
+	want("declared with another number, once no partition was left", codes(needed))
 }
 
 func noChange(*consumer.Consumer) {}

@@ -224,9 +224,7 @@ func main() {
 	if _, err := publish(ctx, dial); err != nil {
 		log.Fatal(err)
 	}
-	if err := consume(ctx, dial); err != nil {
-		log.Fatal(err)
-	}
+	need(log, consume(ctx, dial))
 }
 
 func book(_ context.Context, order []byte) error {

@@ -52,9 +52,7 @@ func TestRepartition(t *testing.T) {
 	stop()
 
 	for _, n := range []int{7, 3, 3} {
-		if err := to(n); err != nil {
-			t.Fatal(err)
-		}
+		need(t, to(n))
 		s.n = n
 		s.sound()
 		if found, err := broker.PartitionsOf(t.Context(), conn, s.queue); found != n || err != nil {
@@ -71,9 +69,7 @@ func TestRepartition(t *testing.T) {
 	}
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Partitions: s.n,
 		Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
 		t.Errorf("the replay of a dead letter of four partitions: %+v, %v, %d messages", r, err, s.depth())
 	}
@@ -202,9 +198,7 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 	s := newShared(t, 2)
 	conn := dialBroker(t)
 	p, err := publisher.New(dialer(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	var confirmed, returned atomic.Int64
@@ -233,9 +227,7 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 	err = topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 3})
 	deleteLater(broker.Partition(s.queue, 2), broker.HashExchange(s.queue, 3))
 	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	need(t, <-done)
 	if s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue); err != nil {
 		t.Fatal(err)
 	}

@@ -31,9 +31,7 @@ func newTopo(t *testing.T) topo { return topoDial(t, brokerURL(t)) }
 func topoDial(t *testing.T, url string) topo {
 	t.Helper()
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if conn.IsClosed() {
 			t.Error("the connection was closed by what the test did on it")
@@ -65,9 +63,7 @@ func (b topo) try(f func(*amqp.Channel) error) error {
 
 func (b topo) must(f func(*amqp.Channel) error) {
 	b.t.Helper()
-	if err := b.try(f); err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, b.try(f))
 }
 
 // name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are deleted after all tests.
@@ -101,9 +97,7 @@ func (b topo) bind(queue, key, exchange string) {
 
 func (b topo) declare(s topology.Spec) {
 	b.t.Helper()
-	if err := topology.Declare(b.t.Context(), b.conn, s); err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, topology.Declare(b.t.Context(), b.conn, s))
 }
 
 // publish sends a message of each body, persistent and confirmed.
@@ -132,9 +126,7 @@ func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		d, ok, err := ch.Get(queue, false)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		need(b.t, err)
 		if ok {
 			return d, true
 		}
@@ -142,16 +134,14 @@ func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
 	return amqp.Delivery{}, false
 }
 
-func (b topo) codes(need topology.Need) []string {
+func (b topo) codes(needed topology.Need) []string {
 	b.t.Helper()
 	closer := inspect.Need{
-		Queue: need.Queue, MaxRetries: need.MaxRetries, Ordered: need.Ordered, AllowDrop: need.AllowDrop,
-		Management: need.Management,
+		Queue: needed.Queue, MaxRetries: needed.MaxRetries, Ordered: needed.Ordered, AllowDrop: needed.AllowDrop,
+		Management: needed.Management,
 	}
 	findings, err := inspect.Inspect(b.t.Context(), b.conn, closer)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, err)
 	codes := []string{}
 	for _, f := range findings {
 		codes = append(codes, f.Severity.String()+" "+f.Code)
@@ -159,12 +149,12 @@ func (b topo) codes(need topology.Need) []string {
 	return codes
 }
 
-func (b topo) want(what string, need topology.Need, codes ...string) {
+func (b topo) want(what string, needed topology.Need, codes ...string) {
 	b.t.Helper()
-	if diff := cmp.Diff(append([]string{}, codes...), b.codes(need)); diff != "" {
+	if diff := cmp.Diff(append([]string{}, codes...), b.codes(needed)); diff != "" {
 		b.t.Errorf("%s: findings (-want +got):\n%s", what, diff)
 	}
-	err := topology.Check(b.t.Context(), b.conn, need)
+	err := topology.Check(b.t.Context(), b.conn, needed)
 	refuse := slices.ContainsFunc(codes, func(c string) bool { return strings.HasPrefix(c, "error ") })
 	if refused := new(topology.RefusedError); errors.As(err, &refused) != refuse || !refuse && err != nil {
 		b.t.Errorf("%s: Check returned %v", what, err)
@@ -177,34 +167,24 @@ var errAbsent = errors.New("not found")
 // topoAPI calls the management API, which must agree.
 func topoAPI(t *testing.T, method, path string, body any) {
 	t.Helper()
-	if err := topoAsk(t, method, path, body); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topoAsk(t, method, path, body))
 }
 
 func topoAsk(t *testing.T, method, path string, body any) error {
 	t.Helper()
 	base, err := url.Parse(managementURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	user := base.User
 	base.User = nil
 	content, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	req, err := http.NewRequest(method, base.String()+"/api/"+path, bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	password, _ := user.Password()
 	req.SetBasicAuth(user.Username(), password)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusNotFound:

@@ -128,9 +128,7 @@ func (b topo) as(configure, write, read string) topo {
 		map[string]any{"configure": configure, "write": write, "read": read})
 
 	at, err := url.Parse(brokerURL(b.t))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	need(b.t, err)
 	at.User = url.UserPassword(user, password)
 	return topoDial(b.t, at.String())
 }
@@ -177,9 +175,7 @@ func TestTopologyManagementTrouble(t *testing.T) {
 func TestTopologyClosedConnection(t *testing.T) {
 	t.Parallel()
 	conn, err := amqp.Dial(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	conn.Close()
 	if err := topology.Check(t.Context(), conn, topology.Need{Queue: "q"}); !errors.Is(err, amqp.ErrClosed) {
 		t.Errorf("Check: got %v, want ErrClosed", err)

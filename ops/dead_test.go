@@ -14,15 +14,16 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 // queueAt returns a queue in an empty store.
 func queueAt(t testing.TB) (*Queue, *counter.Counter) {
 	t.Helper()
 	c, err := counter.Dial("redis://"+miniredis.RunT(t).Addr()+"?read_timeout=20s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -64,9 +65,7 @@ func TestDead(t *testing.T) {
 	get := func(query DeadQuery) DeadPage {
 		t.Helper()
 		page, err := q.Dead(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		return page
 	}
 	if got := get(DeadQuery{}); !slices.Equal(ids(got.Dead), all) || got.Next != "" || got.Partial {
@@ -151,9 +150,7 @@ func TestDeadOfMany(t *testing.T) {
 	n := *manyDead
 	c, err := counter.Dial(url+"?read_timeout=20s",
 		&counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer c.Close()
 	fill(t, c, n)
 	q := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}

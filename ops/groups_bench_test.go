@@ -24,9 +24,7 @@ func BenchmarkGroups(b *testing.B) {
 
 func benchmarkGroups(b *testing.B, url string, texts int) {
 	c, err := counter.Dial(url+"?read_timeout=20s", &counter.Options{Prefix: fmt.Sprintf("strikes-bench-%d", texts)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	const dead = 100_000
 	forms := []string{
@@ -50,9 +48,7 @@ func benchmarkGroups(b *testing.B, url string, texts int) {
 				return err
 			})
 		}
-		if err := dying.Wait(); err != nil {
-			b.Fatal(err)
-		}
+		need(b, dying.Wait())
 	}
 	for b.Loop() {
 		groups, err := q.Groups(b.Context(), deadletter.Filter{}, 0)

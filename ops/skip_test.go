@@ -16,9 +16,7 @@ func TestSkipOfAMovedMessage(t *testing.T) {
 	} {
 		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "a", Delay: delay}
 		reply, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4, Wait: time.Hour, Reason: "slow"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		made, err := ChangeOf(VerbSkip).Plan(t.Context(), q, Ask{ID: id})
 		plan, ok := made.(*Skip)
 		if err != nil || !ok {

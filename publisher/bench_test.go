@@ -8,8 +8,11 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
+
+var need = servertest.Need
 
 // benchQueue declares a queue that keeps nothing, so that the broker's work
 // stays the same from one run to the next.
@@ -20,17 +23,11 @@ func benchQueue(b *testing.B) (url, queue string) {
 		b.Skip("set AMQP_URL to a RabbitMQ")
 	}
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	ch, err := conn.Channel()
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	q, err := ch.QueueDeclare("", false, false, true, false, amqp.Table{"x-max-length": 1000})
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	b.Cleanup(func() { _ = conn.Close() })
 	return url, q.Name
 }
@@ -40,9 +37,7 @@ var benchBody = make([]byte, 200)
 func BenchmarkPublish64Goroutines(b *testing.B) {
 	url, queue := benchQueue(b)
 	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	defer p.Close()
 	if _, err := p.Publish(b.Context(), "", queue, amqp.Publishing{}); err != nil {
 		b.Fatal(err)
@@ -70,9 +65,7 @@ func BenchmarkPublish64Goroutines(b *testing.B) {
 func BenchmarkPublishAll(b *testing.B) {
 	url, queue := benchQueue(b)
 	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	defer p.Close()
 	msgs := make([]publisher.Message, b.N)
 	for i := range msgs {
@@ -80,9 +73,7 @@ func BenchmarkPublishAll(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	if err := p.PublishAll(b.Context(), msgs); err != nil {
-		b.Fatal(err)
-	}
+	need(b, p.PublishAll(b.Context(), msgs))
 }
 
 // BenchmarkBarePipelined is what the others are measured by: one goroutine
@@ -90,17 +81,11 @@ func BenchmarkPublishAll(b *testing.B) {
 func BenchmarkBarePipelined(b *testing.B) {
 	url, queue := benchQueue(b)
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := ch.Confirm(false); err != nil {
-		b.Fatal(err)
-	}
+	need(b, err)
+	need(b, ch.Confirm(false))
 	inFlight := make(chan *amqp.DeferredConfirmation, 64)
 	var confirms sync.WaitGroup
 	b.ReportAllocs()
@@ -116,9 +101,7 @@ func BenchmarkBarePipelined(b *testing.B) {
 		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: benchBody}
 		publisher.Stamp(&msg)
 		dc, err := ch.PublishWithDeferredConfirm("", queue, true, false, msg)
-		if err != nil {
-			b.Fatal(err)
-		}
+		need(b, err)
 		inFlight <- dc
 	}
 	close(inFlight)

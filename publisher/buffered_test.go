@@ -37,9 +37,7 @@ func read(t *testing.T, peer net.Conn, most int) string {
 	t.Helper()
 	b := make([]byte, most)
 	n, err := peer.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return string(b[:n])
 }
 
@@ -171,9 +169,7 @@ func TestCloseDoesNotWaitForAPeerThatIsGone(t *testing.T) {
 // TestEachWriteStaysWhole has many goroutines write concurrently, to a real socket.
 func TestEachWriteStaysWhole(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer listener.Close()
 	got := make(chan []byte)
 	go func() {
@@ -187,9 +183,7 @@ func TestEachWriteStaysWhole(t *testing.T) {
 		got <- all
 	}()
 	socket, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	g := buffered(socket)
 	const writers, writes = 16, 500
 	var all sync.WaitGroup

@@ -45,9 +45,7 @@ func TestPartitionsMessage(t *testing.T) {
 // TestPartitionCases runs spec/v1/partitions.json.
 func TestPartitionCases(t *testing.T) {
 	text, err := os.ReadFile("../spec/v1/partitions.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var file struct {
 		Cases []struct {
 			Name, Key, Header string

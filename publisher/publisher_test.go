@@ -35,9 +35,7 @@ func TestPublishersDialOnce(t *testing.T) {
 			dials++
 			return nil, errors.New("no listener")
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if synctest.Wait(); dials != 0 {
 			t.Error("dialled with nothing to publish")
 		}
@@ -71,9 +69,7 @@ func TestCloseEndsADial(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		failed := make(chan error)
 		go func() {
 			_, err := p.Publish(t.Context(), "", "q", amqp.Publishing{})
@@ -100,9 +96,7 @@ func TestWindow(t *testing.T) {
 		p, err := New(func(ctx context.Context) (*amqp.Connection, error) {
 			return nil, errors.New("no")
 		}, &Options{Window: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		defer p.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls sync.WaitGroup

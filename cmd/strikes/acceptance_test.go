@@ -83,9 +83,7 @@ func orderLines(n int) string {
 func checkRuns(t *testing.T, ledger string) {
 	t.Helper()
 	f, err := os.Open(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer f.Close()
 	runs := map[int][]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -111,9 +109,7 @@ func checkRuns(t *testing.T, ledger string) {
 func checkDeadLetters(t *testing.T, queue string) {
 	t.Helper()
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel() // its end returns the dead letters
 		if err != nil {
@@ -144,9 +140,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 }
 
 // checkCounters reads what counter list printed.

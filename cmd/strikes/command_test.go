@@ -24,9 +24,7 @@ import (
 func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	stdout, stderr = &output{}, &output{}
 	return &program{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
 }
@@ -111,9 +109,7 @@ func TestCommandTakesItsChildrenAlong(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, `sleep 600 & echo $! >"$PID_FILE"; exit 0`)
 	began := time.Now()
-	if err := c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
-		t.Fatal(err)
-	}
+	need(t, c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)))
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
@@ -210,13 +206,9 @@ func TestCommandCannotBeStarted(t *testing.T) {
 func readPID(t testing.TB, file string) int {
 	t.Helper()
 	b, err := os.ReadFile(file) //nolint:gosec // a file of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return pid
 }
 

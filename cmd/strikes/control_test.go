@@ -97,15 +97,11 @@ func TestReadOnlyStore(t *testing.T) {
 func readerOf(t *testing.T, store *servers.Redis) string {
 	t.Helper()
 	opts, err := redis.ParseURL(store.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
-	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read",
-		"+@connection", "+evalsha", "+eval", "+time").Err(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read",
+		"+@connection", "+evalsha", "+eval", "+time").Err())
 	return "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
 }
 
@@ -151,9 +147,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	look := func() (s ops.Status) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
-		if err := json.Unmarshal([]byte(out), &s); err != nil {
-			t.Fatal(err)
-		}
+		need(t, json.Unmarshal([]byte(out), &s))
 		if s.Dead.Missing > 0 {
 			t.Errorf("missing: %s", s.Dead.Summary)
 		}
@@ -161,27 +155,19 @@ func TestStatusDuringReplay(t *testing.T) {
 	}
 	consume := with(strikesOn(t, queue, "consume", "--max-retries", "0", "--concurrency", "8", "--exit-when-idle",
 		"500ms", queue, "--", "false"), own)
-	if err := consume.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, consume.Start())
 	proctest.Eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
 		s := look()
 		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > ops.Arriving
 	})
-	if err := consume.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, consume.Wait())
 	replay := with(strikesOn(t, queue, "dead", "replay", "--all", "--yes", "--force", "--rate", "150", "--watch",
 		"0s", queue), own)
-	if err := replay.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, replay.Start())
 	for range 8 {
 		look()
 	}
-	if err := replay.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, replay.Wait())
 	if s := look(); s.Dead.Removed != 300 || *s.Dead.Holds != 0 {
 		t.Errorf("after it: %+v", s.Dead)
 	}
@@ -213,16 +199,12 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			"is dead": {away.stop, func() error { return away.start(t.Context()) }},
 		} {
 			mustOutput(t, status())
-			if err := fault[0](); err != nil {
-				t.Fatal(err)
-			}
+			need(t, fault[0]())
 			code, stderr := codeOf(t, status())
 			if code != cli.ExitUnreachable || !strings.Contains(stderr, away.says) {
 				t.Errorf("the %s %s: exit code %d: %s", away.server, how, code, stderr)
 			}
-			if err := fault[1](); err != nil {
-				t.Fatal(err)
-			}
+			need(t, fault[1]())
 		}
 	}
 	mustOutput(t, status())
@@ -232,18 +214,12 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 func TestStatusInterrupted(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	cmd := with(strikesOn(t, "q", "status", "q"), "AMQP_URL=amqp://"+silent.Addr().String())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Start())
 	conn, err := silent.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Error(err)
@@ -267,9 +243,7 @@ func TestStatusOfASuspect(t *testing.T) {
 	const kill = `echo >>"$DEATHS"; test $(wc -l <"$DEATHS") -gt 2 && sleep 60; kill -9 $PPID`
 	consume := func() *exec.Cmd {
 		cmd := with(strikesOn(t, queue, "consume", queue, "--", "sh", "-c", kill), "DEATHS="+deaths)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		return cmd
 	}
@@ -288,9 +262,7 @@ func TestStatusOfASuspect(t *testing.T) {
 			strings.Contains(status(), ", suspect\n      with ")
 	})
 	for range 2 { // the second one kills the command
-		if err := last.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		need(t, last.Process.Signal(os.Interrupt))
 	}
 	_ = last.Wait() // 130
 }
@@ -301,13 +273,9 @@ func TestStatusWithManagement(t *testing.T) {
 	t.Parallel()
 	queue := ownQueue(t)
 	direct, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	conn, err := direct.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	cluster := conn.Properties["cluster_name"]
 	connect.Close(conn)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -325,9 +293,7 @@ func TestStatusWithManagement(t *testing.T) {
 	elsewhere := httptest.NewServer(handler)
 	defer elsewhere.Close()
 	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	for name, tc := range map[string]struct{ amqp, api string }{
 		"given":              {brokerURL(t), elsewhere.URL},
@@ -335,9 +301,7 @@ func TestStatusWithManagement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := connect.NewBroker(tc.amqp, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			c := &ops.Collector{
 				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
 				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
@@ -358,13 +322,9 @@ func TestStatusWithManagement(t *testing.T) {
 func throughProxy(t *testing.T, broker string) string {
 	t.Helper()
 	at, err := url.Parse(broker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	p, err := proxy.New(t.Context(), at.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(p.Close)
 	at.Host = p.Addr()
 	return at.String()

@@ -16,9 +16,7 @@ func failOnce(t *testing.T, queue, id string) {
 func failOnceAt(t *testing.T, url, queue, id string) {
 	t.Helper()
 	store, err := counter.Dial(servertest.Patient(t, url), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: id}, Token: "a", Consumer: "test"}
 	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "boom"}); err != nil {

@@ -93,9 +93,7 @@ func timed(t *testing.T, queue string, args []string) (out, errs string, took, f
 	var stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Start())
 	done := make(chan struct{})
 	var peak int64
 	var wg sync.WaitGroup
@@ -135,17 +133,13 @@ func memory(pid int, done <-chan struct{}) (peak int64) {
 func buryMany(t *testing.T, kind, queue string, n int) {
 	t.Helper()
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if kind == "classic" {
 		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
 	} else {
 		mustOutput(t, strikesOn(t, queue, "declare", queue))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	died := countMany(t, b.VHost, queue, n)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {
@@ -156,21 +150,15 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 		}}
 	}
 	to, err := publisher.New(b.DialToPublish, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(to.PublishAll(t.Context(), msgs), to.Close()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, errors.Join(to.PublishAll(t.Context(), msgs), to.Close()))
 }
 
 // countMany makes the records, and says when.
 func countMany(t *testing.T, vhost, queue string, n int) []time.Time {
 	t.Helper()
 	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	var wg sync.WaitGroup
 	const workers = 8

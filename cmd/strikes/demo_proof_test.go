@@ -14,9 +14,7 @@ func TestLedger(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer l.file.Close()
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 || err != nil {
 		t.Errorf("it can be found: %q, %v", left, err)
@@ -37,9 +35,7 @@ func TestLedger(t *testing.T) {
 			return nil
 		})
 	}
-	if err := many.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, many.Wait())
 	all, err := l.entries()
 	if err != nil || !maps.Equal(countEntries(all, entryAttempt), map[string]int{"a": 2}) ||
 		!maps.Equal(countEntries(all, entryDone), map[string]int{"b": 200}) || all[0].pid != os.Getpid() {

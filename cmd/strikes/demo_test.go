@@ -69,9 +69,7 @@ func TestDemoOnStore(t *testing.T) {
 		t.Fatalf("%v, %+v", err, v)
 	}
 	store, err := connect.OpenStore(t.Context(), patientURL(t), v.Queue) // which is its prefix as well
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	for i := range v.Orders {
 		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 ||
@@ -89,20 +87,14 @@ func TestDemoEnds(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			cmd := demoOn(t)
 			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
+			need(t, cmd.Start())
 			queue := untilHandled(t, stdout)
 			servertest.DeleteLater(queue)
 			if n := consumers(t, queue); n == 0 {
 				t.Error("it has no consumers to begin with")
 			}
-			if err := cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
+			need(t, cmd.Process.Signal(sig))
 			_ = cmd.Wait()
 			proctest.Eventually(t, time.Minute, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
 			if sig == syscall.SIGKILL {
@@ -135,9 +127,7 @@ func untilHandled(t *testing.T, stdout interface{ Read([]byte) (int, error) }) (
 func declaration(t *testing.T, queue string) (q amqp.Queue, ok bool) {
 	t.Helper()
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -147,9 +137,7 @@ func declaration(t *testing.T, queue string) (q amqp.Queue, ok bool) {
 		ok = err == nil
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return q, ok
 }
 

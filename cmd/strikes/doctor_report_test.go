@@ -73,17 +73,13 @@ func TestReportEscapes(t *testing.T) {
 		Commands: []string{"\u202e"}}
 	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"},
 		Findings: []inspect.Finding{bad}}
-	if err := p.print(report); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.print(report))
 	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 7 {
 		t.Errorf("%q", out.String())
 	}
 	out.Reset()
 	p.json = true
-	if err := p.print(report); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.print(report))
 	var got struct{ Name, Seen, VHost string }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen ||
 		got.VHost != "/" || strings.Contains(out.String(), "\x1b") {

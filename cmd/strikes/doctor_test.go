@@ -27,9 +27,7 @@ func TestDoctorReadOnly(t *testing.T) {
 	manage(t, api, "PUT", "permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":".*"}`)
 
 	at, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	at.User = url.UserPassword(user, "hush")
 	for _, tt := range []struct {
 		args []string
@@ -116,9 +114,7 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 func usualPlace(t *testing.T) string {
 	t.Helper()
 	api, err := url.Parse(managementURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return withManagement(t, brokerURL(t), &httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true},
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: api.Scheme, Host: api.Host}) },

@@ -30,9 +30,7 @@ func registered(t *testing.T) []string {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return string(b)
 }
 

@@ -117,9 +117,7 @@ strikes_store_up 0
 // TestNames: the linter of Prometheus finds no fault with the names and help texts.
 func TestNames(t *testing.T) {
 	problems, err := testutil.CollectAndLint(exporter{fixed{overview(), nil}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}

@@ -35,9 +35,7 @@ func exported(t *testing.T, args ...string) func() string {
 	proctest.Eventually(t, time.Minute, "the address", func() bool { return address.MatchString(stderr.String()) })
 	return func() string {
 		res, err := http.Get(address.FindString(stderr.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != http.StatusOK {

@@ -115,9 +115,7 @@ func buryFew(t *testing.T, queue string) {
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c",
 		"echo no stock >&2; exit 1"))
 	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: "m3"}, Token: "t"}
 	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "no stock"}); err != nil {
@@ -140,9 +138,7 @@ func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	for _, name := range strings.Fields(g.store) {
 		rules = append(rules, "+"+name)
 	}
-	if err := rdb.Do(t.Context(), rules...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, rdb.Do(t.Context(), rules...).Err())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -183,9 +179,7 @@ func pattern(queue, names string) string {
 func withUser(t *testing.T, rawURL, user string) string {
 	t.Helper()
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	u.User = url.UserPassword(user, "pass")
 	return u.String()
 }
@@ -193,8 +187,6 @@ func withUser(t *testing.T, rawURL, user string) string {
 func redisAdmin(t *testing.T) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(storeURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return redis.NewClient(opts)
 }

@@ -34,8 +34,6 @@ func TestHealthAddress(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	stop, err := h.serve(t.Context(), "127.0.0.1:0", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	stop()
 }

@@ -52,9 +52,7 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	t.Helper()
 	stdout, stderr = &output{}, &output{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return stdout, stderr
 }
@@ -64,9 +62,7 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 func interrupt(t *testing.T, cmd *exec.Cmd, stderr *output, signals ...syscall.Signal) {
 	t.Helper()
 	for i, s := range signals {
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		need(t, cmd.Process.Signal(s))
 		if i == 0 && s != syscall.SIGKILL {
 			proctest.Eventually(t, time.Minute, "it drains", func() bool {
 				return strings.Contains(stderr.String(), "draining")
@@ -81,9 +77,7 @@ func TestPublishInterrupted(t *testing.T) {
 	queue := declaredQueue(t)
 	cmd := strikesOn(t, queue, "publish", "--json", queue)
 	stdin, err := cmd.StdinPipe() // stays open: the command waits for more
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	stdout, stderr := started(t, cmd)
 	for n, line := range []string{"one\n", "two\n"} {
 		if _, err := io.WriteString(stdin, line); err != nil {
@@ -93,9 +87,7 @@ func TestPublishInterrupted(t *testing.T) {
 			return strings.Count(stdout.String(), `"confirmed":true`) == n+1
 		})
 	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Process.Signal(syscall.SIGINT))
 	err = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(stderr.String(),
 		"2 confirmed\n") {
@@ -138,9 +130,7 @@ func TestConsumeStops(t *testing.T) {
 			stdout, stderr := started(t, cmd)
 			proctest.Eventually(t, time.Minute, "the command runs", func() bool { return stdout.String() == "begun\n" })
 			interrupt(t, cmd, stderr, tt.signals...)
-			if err := os.WriteFile(finish, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			need(t, os.WriteFile(finish, nil, 0o600))
 			_ = cmd.Wait()
 			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed {
 				t.Errorf("exit code %d, printed %q:\n%s", code, stdout, stderr)
@@ -189,9 +179,7 @@ func TestReplayInterrupted(t *testing.T) {
 	if err == nil {
 		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("an order\n", 50))
 	mustOutput(t, publish)
@@ -202,9 +190,7 @@ func TestReplayInterrupted(t *testing.T) {
 	proctest.Eventually(t, time.Minute, "some are replayed", func() bool {
 		return strings.Count(stdout.String(), `"replayed":true`) > 2
 	})
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
 	said := strings.TrimSpace(stderr.String())
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") ||

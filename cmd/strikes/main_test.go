@@ -11,6 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 // TestMain also makes the test binary act as strikes, for the scripts and for what starts itself.
 func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" { // with the race detector on, every process that exits 0 would sleep for a second

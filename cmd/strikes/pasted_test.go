@@ -44,9 +44,7 @@ func recorder(t *testing.T, programs ...string) (sh func(line string), calls fun
 	record := filepath.Join(dir, "record")
 	for _, p := range programs {
 		script := "#!/bin/sh\nprintf '%s\\000' \"$0\" \"$@\" >>'" + record + "'\nprintf '\\001' >>'" + record + "'\n"
-		if err := os.WriteFile(filepath.Join(dir, p), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.WriteFile(filepath.Join(dir, p), []byte(script), 0o700))
 	}
 	sh = func(line string) {
 		t.Helper()
@@ -59,9 +57,7 @@ func recorder(t *testing.T, programs ...string) (sh func(line string), calls fun
 	calls = func() (all [][]string) {
 		t.Helper()
 		text, err := os.ReadFile(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for call := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{1}), []byte{1}) {
 			args := strings.Split(strings.TrimSuffix(string(call), "\x00"), "\x00")
 			all = append(all, args[1:])
@@ -76,16 +72,12 @@ func request(t *testing.T, api string, curl []string) {
 	t.Helper()
 	after := func(flag string) string { return curl[slices.Index(curl, flag)+1] }
 	req, err := http.NewRequestWithContext(t.Context(), after("-X"), curl[len(curl)-1], strings.NewReader(after("-d")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if at, err := url.Parse(api); err == nil {
 		req.URL.User = at.User
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
 	if body, _ := io.ReadAll(res.Body); res.StatusCode >= 300 {
 		t.Errorf("%q: %s: %s", curl, res.Status, body)
@@ -112,9 +104,7 @@ func TestPastedCommands(t *testing.T) {
 	servertest.Long(t)
 	api := managementURL(t)
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -129,9 +119,7 @@ func TestPastedCommands(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	servertest.DeleteLater(oddNames...)
 	t.Cleanup(func() {
 		for _, name := range oddNames {
@@ -171,17 +159,11 @@ func patternOf(t *testing.T, api, queue string) string {
 	t.Helper()
 	var policies []struct{ Name, Pattern string }
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api+"/api/policies/%2F", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(&policies); err != nil {
-		t.Fatal(err)
-	}
+	need(t, json.NewDecoder(res.Body).Decode(&policies))
 	for _, p := range policies {
 		if p.Name == "strikes."+queue {
 			return p.Pattern
@@ -196,9 +178,7 @@ func removePolicy(t *testing.T, api, queue string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, api+"/api/policies/%2F/"+
 		url.PathEscape("strikes."+queue), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if res, err := http.DefaultClient.Do(req); err == nil {
 		_ = res.Body.Close()
 	}

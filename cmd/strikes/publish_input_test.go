@@ -31,9 +31,7 @@ func bodies(t *testing.T, r reader, stdin string, files ...string) ([]string, er
 
 func TestReaderLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(file, []byte("f1\nf2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(file, []byte("f1\nf2"), 0o600))
 	plain := reader{parse: jsonl.ParseText, blank: true}
 	tests := []struct {
 		name  string

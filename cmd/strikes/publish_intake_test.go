@@ -16,9 +16,7 @@ func numbered(n, size int) entry {
 func TestIntakeOrderAndEnd(t *testing.T) {
 	in, cause := newIntake(), errors.New("bad line")
 	for n := range 3 {
-		if err := in.put(t.Context(), numbered(n, 1)); err != nil {
-			t.Fatal(err)
-		}
+		need(t, in.put(t.Context(), numbered(n, 1)))
 	}
 	in.end(cause)
 	batch, err := in.take(t.Context())
@@ -60,9 +58,7 @@ func TestIntakeIsBounded(t *testing.T) {
 
 func TestIntakeTakesWhatIsTooLarge(t *testing.T) {
 	in := newIntake()
-	if err := in.put(t.Context(), numbered(1, 2*intakeBytes)); err != nil {
-		t.Fatal(err)
-	}
+	need(t, in.put(t.Context(), numbered(1, 2*intakeBytes)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := in.put(ctx, numbered(2, 1)); !errors.Is(err, context.Canceled) {

@@ -32,9 +32,7 @@ func TestPublishDuringAnAlarm(t *testing.T) {
 		began, want := time.Now(), cli.ExitUnreachable
 		if interrupt {
 			want = cli.ExitInterrupted
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
+			need(t, cmd.Process.Signal(os.Interrupt))
 		}
 		_ = cmd.Wait()
 		if took, code := time.Since(began), cmd.ProcessState.ExitCode(); took > 8*time.Second || code != want ||

@@ -88,9 +88,7 @@ func TestPushPrintsNoSecret(t *testing.T) {
 	}))
 	defer s.Close()
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("hush\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(token, []byte("hush\n"), 0o600))
 	for _, flags := range [][]string{
 		{"--http", strings.Replace(s.URL, "://", "://u:hush@", 1) + "/hooks/hush?key=hush"},
 		{"--http", s.URL + "/hooks/hush?key=hush", "--http-token-file", token},
@@ -105,9 +103,7 @@ func TestPushPrintsNoSecret(t *testing.T) {
 			proctest.Eventually(t, time.Minute, "an attempt", func() bool {
 				return strings.Contains(stderr.String(), "not-counted")
 			})
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			need(t, cmd.Process.Signal(syscall.SIGTERM))
 		}
 		_ = cmd.Wait()
 		list := strikesOn(t, queue, "counter", "list", "--json", queue)

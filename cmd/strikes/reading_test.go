@@ -99,9 +99,7 @@ func buryInto(t *testing.T, queue string, limit int64, lanes bool) {
 func withChannel(t *testing.T, f func(*amqp.Channel) error) {
 	t.Helper()
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if err := b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -207,17 +205,11 @@ func (w oneEvent) Flush() { w.leave() }
 // readingPages are the requests to a console that may change nothing, and that of its forms that read.
 func readingPages(t *testing.T, queue string) (reads []func()) {
 	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = errors.Join(c.Close(), store.Close()) })
 	byLane := "queue=" + url.QueryEscape(queue) + "&lane-header=tenant&lane=7"
 	for _, to := range []string{
@@ -347,9 +339,7 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 	})
 	publishUndecodable(t, queue, "bad")
 	store, err := counter.Dial(servertest.Patient(t, storeURL(t)), &counter.Options{Prefix: queue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer store.Close()
 	if code, out, errs := inProcess(t, queue, "status", queue); code != 0 || strings.Contains(out, "undecoded") {
 		t.Errorf("before: exit code %d: %s%s", code, out, errs)

@@ -73,9 +73,7 @@ func TestServers(t *testing.T) {
 func ofDatabase(t *testing.T, store, db string) string {
 	t.Helper()
 	u, err := url.Parse(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	u.Path = "/" + db
 	return u.String()
 }

@@ -30,18 +30,12 @@ type terminal struct {
 func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	ours, theirs, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	tt := &terminal{ours: ours, theirs: theirs, cmd: cmd, copied: make(chan struct{})}
-	if err := pty.Setsize(ours, &size); err != nil {
-		t.Fatal(err)
-	}
+	need(t, pty.Setsize(ours, &size))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, cmd.Start())
 	go func() {
 		defer close(tt.copied)
 		_, _ = io.Copy(&tt.shows, ours) // ends with an error once the other end is closed

@@ -17,15 +17,11 @@ func TestSlowStore(t *testing.T) {
 	queue := ownQueue(t)
 	failOnceAt(t, storeURL(t), queue, "m1")
 	at, err := url.Parse(storeURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	p, err := proxy.NewStore(t.Context(), at.Host, func([]string) proxy.Treatment {
 		return proxy.Treatment{Late: 400 * time.Millisecond}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(p.Close)
 	at.Host = p.Addr()
 	for command, code := range map[string]int{

@@ -49,9 +49,7 @@ func TestWordsAreExplained(t *testing.T) {
 		}},
 	}
 	readme, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, tt := range tests {
 		topic := "\n" + helpText(t, tt.topic)
 		for _, word := range tt.words {

@@ -28,17 +28,13 @@ import (
 func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	as := x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &as, &as, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	file = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,9 +46,7 @@ func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
 func encrypted(t *testing.T, cert tls.Certificate, server string) string {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var copies sync.WaitGroup
 	t.Cleanup(copies.Wait)
 	t.Cleanup(func() { _ = l.Close() })
@@ -83,9 +77,7 @@ func encrypted(t *testing.T, cert tls.Certificate, server string) string {
 func hostOf(t *testing.T, raw string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return u.Host
 }
 

@@ -87,9 +87,7 @@ func TestBufferingProxy(t *testing.T) {
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
 	s := p.serve(nil)
 	target, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	passOn := httputil.NewSingleHostReverseProxy(target)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -120,14 +118,10 @@ func TestSlowReader(t *testing.T) {
 	p.kill("payments", payments(3)...)
 	s := p.serve(nil)
 	u, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for range 20 {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.(*net.TCPConn).SetReadBuffer(1024) //nolint:forcetypeassert // it was dialled as TCP
 		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
@@ -151,15 +145,11 @@ func TestStreamIsSent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at("live", "screen", "queue", "queue", "payments"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	req.Header.Set("Accept", "text/event-stream")
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer res.Body.Close()
 	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		t.Errorf("content type %q", kind)

@@ -112,9 +112,7 @@ func TestHostileTexts(t *testing.T) {
 func (p *plant) ids(queue string) (all []string) {
 	p.t.Helper()
 	for r, err := range p.counter.Admin().List(p.t.Context(), p.vhost, queue) {
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		need(p.t, err)
 		all = append(all, r.ID)
 	}
 	return all

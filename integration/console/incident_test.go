@@ -156,9 +156,7 @@ func (p *plant) earlier(queue string) {
 		{Actor: "ada", Verb: "resume", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.",
 			Count: 1},
 	} {
-		if err := p.counter.Admin().Audit(p.t.Context(), p.vhost, queue, e); err != nil {
-			p.t.Fatal(err)
-		}
+		need(p.t, p.counter.Admin().Audit(p.t.Context(), p.vhost, queue, e))
 	}
 }
 
@@ -211,9 +209,7 @@ func (p *plant) block(queue string, behind int) {
 func (p *plant) record(queue, id string) counter.Record {
 	p.t.Helper()
 	all, err := p.counter.Admin().Get(p.t.Context(), p.vhost, queue, id)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	if len(all) == 0 {
 		return counter.Record{}
 	}
@@ -239,9 +235,7 @@ func (p *plant) crash(queue, id string) {
 		}
 		return d.Nack(false, true)
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 }
 
 // loseRoute deletes the dead-letter exchange of a queue after it has dead-lettered a few messages.
@@ -290,7 +284,5 @@ func (p *plant) nackAll(queue string, n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 }

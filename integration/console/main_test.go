@@ -8,6 +8,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 func TestMain(m *testing.M) { os.Exit(servertest.Run(tests{m})) }
 
 // tests close the browser before the servers end and goroutines are counted.

@@ -53,9 +53,7 @@ func newPlantOn(t testing.TB, kind string) *plant {
 	if addr := map[string]func(testing.TB) string{"postgres": servertest.PostgreSQL,
 		"mysql": servertest.MariaDB}[kind]; addr != nil {
 		at, err := rig.Databases[kind].Prepare(t.Context(), addr(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		p.storeURL, patient = at, at
 	} else {
 		p.storeURL = forOperators(t, servertest.StoreURL(t))
@@ -79,13 +77,9 @@ func newPlantOn(t testing.TB, kind string) *plant {
 func (p *plant) proxy(server string) *proxy.Proxy {
 	p.t.Helper()
 	u, err := url.Parse(server)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	between, err := proxy.New(context.Background(), u.Host)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	p.t.Cleanup(between.Close)
 	return between
 }
@@ -93,9 +87,7 @@ func (p *plant) proxy(server string) *proxy.Proxy {
 // forOperators is the URL of a store with the read timeout that the command sets for a console.
 func forOperators(t testing.TB, store string) string {
 	u, err := url.Parse(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	q := u.Query()
 	q.Set("read_timeout", "2s")
 	u.RawQuery = q.Encode()
@@ -120,9 +112,7 @@ func (p *plant) dialer() func(context.Context) (*amqp.Connection, error) {
 func (p *plant) declare(specs ...topology.Spec) {
 	p.t.Helper()
 	for _, s := range specs {
-		if err := topology.Declare(p.t.Context(), p.conn, s); err != nil {
-			p.t.Fatal(err)
-		}
+		need(p.t, topology.Declare(p.t.Context(), p.conn, s))
 	}
 }
 
@@ -160,16 +150,12 @@ func handle(ctx context.Context, d amqp.Delivery) error {
 func (p *plant) publish(queue string, msgs ...publisher.Message) {
 	p.t.Helper()
 	pub, err := publisher.New(publisher.BufferedDialer(p.amqpURL, amqp.Config{}), nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	defer func() { _ = pub.Close() }()
 	for i := range msgs {
 		msgs[i].Key = queue
 	}
-	if err := pub.PublishAll(p.t.Context(), msgs); err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, pub.PublishAll(p.t.Context(), msgs))
 }
 
 // consume runs a consumer until stop is called or the test ends. Its zero fields are set: it fails each order as the
@@ -214,9 +200,7 @@ func (p *plant) inspect(queue string) (q amqp.Queue) {
 		q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	return q
 }
 

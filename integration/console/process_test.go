@@ -29,14 +29,10 @@ func (p *plant) serveCommand(args ...string) *served {
 	p.t.Helper()
 	cmd := p.command(append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	s := &served{site: site{t: p.t, log: &logged{}}, ended: make(chan error, 1)}
 	cmd.Stderr = s.log
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, cmd.Start())
 	s.process = cmd.Process
 	found := make(chan string, 1)
 	done := make(chan struct{})
@@ -72,9 +68,7 @@ func TestCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	s := p.serveCommand("--token-file", file, "--allow", "limit")
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 	for _, tt := range []struct {
@@ -90,9 +84,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", tt.at, res.StatusCode, tt.want)
 		}
 	}
-	if err := s.process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	need(t, s.process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-s.ended:
 		if err != nil {
@@ -108,9 +100,7 @@ func TestCommandRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("1234\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(short, []byte("1234\n"), 0o600))
 	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--token-file", short}, {"--allow", "everything"},
 		{"--listen", "127.0.0.1:0", "--path", "ops"}} {
 		out, err := p.command(append([]string{"console"}, args...)...).CombinedOutput()

@@ -66,9 +66,7 @@ func TestReplayAfterAKill(t *testing.T) {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
 	}
 	proctest.Eventually(t, patience, "a part to be replayed", func() bool { return p.depth("payments.dlq") < 38 })
-	if err := first.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, first.process.Kill())
 	<-first.ended
 
 	s := p.serve(nil)

@@ -79,9 +79,7 @@ func dying(rnd *rand.Rand, i int) publisher.Message {
 func (p *plant) crowd(n int) {
 	p.t.Helper()
 	ch, err := p.conn.Channel()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	defer func() { _ = ch.Close() }()
 	for i := range n / 2 {
 		name := fmt.Sprintf("tenant-%04d", i)

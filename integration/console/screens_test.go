@@ -85,9 +85,7 @@ func TestScreenshots(t *testing.T) {
 			b.visit(screen.at)
 			b.gone("Asking the broker")
 			name := filepath.Join(*pictures, screen.name+look.suffix+".png")
-			if err := os.WriteFile(name, run(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			need(t, os.WriteFile(name, run(b, chromedp.CaptureScreenshot()), 0o644))
 		}
 	}
 }

@@ -34,9 +34,7 @@ var routes = regexp.MustCompile(`HandleFunc\("(GET|POST) (/[^"{]*)`)
 func TestRoutesAreKnown(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../console/routes.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, m := range routes.FindAllStringSubmatch(string(source), -1) {
 		method, path := m[1], m[2]
 		_, writes := writing[path]

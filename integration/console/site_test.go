@@ -47,9 +47,7 @@ func (l *logged) String() string {
 func (p *plant) serve(change func(*console.Options)) *site {
 	p.t.Helper()
 	store, err := rig.Dial(through(p.storeURL, p.store), p.prefix)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	p.t.Cleanup(func() { _ = store.Close() })
 	s := &site{t: p.t, log: &logged{}}
 	opts := console.Options{
@@ -61,9 +59,7 @@ func (p *plant) serve(change func(*console.Options)) *site {
 		change(&opts)
 	}
 	c, err := console.New(opts)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	need(p.t, err)
 	mux := http.NewServeMux()
 	mux.Handle(opts.Prefix+"/", c)
 	server := httptest.NewServer(mux)
@@ -97,9 +93,7 @@ func (s *site) at(page string, query ...string) string {
 func (s *site) ask(method, at string, form url.Values, change func(*http.Request)) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, at, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, err)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -111,9 +105,7 @@ func (s *site) ask(method, at string, form url.Values, change func(*http.Request
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, err)
 	s.t.Cleanup(func() { _ = res.Body.Close() })
 	return res
 }

@@ -23,9 +23,7 @@ func reachable(t *testing.T) {
 	t.Helper()
 	dir := ownTemp(t)
 	for range 2 { // the one of this test, and that of its package
-		if err := os.Chmod(dir, 0o711); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.Chmod(dir, 0o711))
 		dir = filepath.Dir(dir)
 	}
 }
@@ -37,9 +35,7 @@ func TestDatabases(t *testing.T) {
 			reachable(t)
 			d := servertest.Own(t, start, servers.DatabaseOptions{})
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", d.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			defer conn.Close()
 			_, port, _ := net.SplitHostPort(d.Addr)
 			proctest.LoopbackOnly(t, port)
@@ -69,9 +65,7 @@ func TestDatabaseThatIsNotReached(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root's databases run as another user")
 	}
-	if err := os.Chmod(ownTemp(t), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.Chmod(ownTemp(t), 0o700))
 	d, err := servers.StartMariaDB(t.Context(), servers.DatabaseOptions{})
 	if err == nil {
 		t.Fatal("it started", d.Close())

@@ -18,6 +18,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 // orphan makes the test binary start one server of each kind, say so, and wait
 // to be killed.
 const orphan = "STRIKES_TEST_ORPHAN"
@@ -61,12 +63,8 @@ func TestKilledParent(t *testing.T) {
 	parent.Env = append(os.Environ(), orphan+"=1")
 	parent.Stderr = os.Stderr
 	stdout, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, parent.Start())
 	var rabbitURL, redisURL string
 	if _, err := fmt.Fscanf(stdout, "up amqp://guest:guest@%s redis://%s\n", &rabbitURL, &redisURL); err != nil {
 		t.Errorf("the servers of the parent are not up: %v", err)

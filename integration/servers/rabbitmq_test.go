@@ -35,14 +35,10 @@ func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
 
 	// Stopped first: 3.10.8 once forgot a queue declared a moment before Kill.
 	put(t, r, "q", "kept")
-	if err := r.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Stop(t.Context()))
 	again(t, r)
 	put(t, r, "q", "kept too")
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Kill())
 	if conn, err := amqp.Dial(url); err == nil {
 		_ = conn.Close()
 		t.Error("it answers after Kill")
@@ -63,25 +59,19 @@ func TestRabbitMQSideBySide(t *testing.T) {
 	ownTemp(t)
 	a := servertest.Broker(t, servers.RabbitMQOptions{Management: true, Config: "consumer_timeout = 61000"})
 	b, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	put(t, a, "q", "of a")
 	put(t, b, "q", "of b")
 	if got := take(t, b, "q"); got != "of b" {
 		t.Errorf("b held %q", got)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, b.Close())
 	if got := take(t, a, "q"); got != "of a" {
 		t.Errorf("a held %q", got)
 	}
 
 	res, err := http.Get(a.ManagementURL + "/api/whoami")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_ = res.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
 	if res.StatusCode != http.StatusOK {
@@ -104,17 +94,13 @@ func TestRabbitMQPause(t *testing.T) {
 	servertest.Long(t)
 	ownTemp(t)
 	r := servertest.Broker(t, servers.RabbitMQOptions{})
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Pause())
 	proctest.Eventually(t, time.Minute, "the broker to stand still", func() bool { // a busy machine stops its threads late
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		return r.Probe(ctx) != nil
 	})
-	if err := r.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Resume())
 	proctest.Within(t, time.Minute, func() error { return r.Probe(t.Context()) })
 	if err := r.Pause(); err != nil { // Close must end a frozen one too
 		t.Fatal(err)
@@ -125,9 +111,7 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 	servertest.Long(t)
 	broken := t.TempDir()
 	script := "#!/bin/sh\necho out of order; exit 3\n"
-	if err := os.WriteFile(filepath.Join(broken, "rabbitmq-server"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(filepath.Join(broken, "rabbitmq-server"), []byte(script), 0o755))
 	tests := []struct {
 		name  string
 		opts  servers.RabbitMQOptions
@@ -162,17 +146,13 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 func portOf(t *testing.T, raw string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return u.Port()
 }
 
 func again(t *testing.T, r *servers.RabbitMQ) {
 	t.Helper()
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Start(t.Context()))
 	if err := r.Start(t.Context()); err == nil {
 		t.Error("a second Start succeeded")
 	}
@@ -212,15 +192,9 @@ func take(t *testing.T, r *servers.RabbitMQ, queue string) (body string) {
 func onChannel(t *testing.T, r *servers.RabbitMQ, f func(*amqp.Channel) error) {
 	t.Helper()
 	conn, err := amqp.Dial(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f(ch); err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
+	need(t, f(ch))
 }

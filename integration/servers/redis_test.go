@@ -18,50 +18,36 @@ func TestRedis(t *testing.T) {
 	ownTemp(t)
 	r := servertest.Store(t, servers.RedisOptions{Args: []string{"--maxmemory", "20mb"}})
 	opts, err := redis.ParseURL(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 
-	if err := rdb.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, rdb.Set(t.Context(), "k", "v", 0).Err())
 	if mem, err := rdb.ConfigGet(t.Context(), "maxmemory").Result(); err != nil || mem["maxmemory"] != "20971520" {
 		t.Errorf("maxmemory %v, %v", mem, err)
 	}
 
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Pause())
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := rdb.Get(ctx, "k").Err(); err == nil {
 		t.Error("it answers while paused")
 	}
-	if err := r.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Resume())
 	if v, err := rdb.Get(t.Context(), "k").Result(); v != "v" {
 		t.Errorf("after Pause and Resume: %q, %v", v, err)
 	}
 
-	if err := r.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Restart(t.Context()))
 	if n, err := rdb.DBSize(t.Context()).Result(); n != 0 || err != nil {
 		t.Errorf("after Restart: %d keys, %v", n, err)
 	}
-	if err := r.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Stop(t.Context()))
 	if err := r.Pause(); err == nil || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("Pause after Stop: %v", err)
 	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.Start(t.Context()))
 	_, port, _ := strings.Cut(opts.Addr, ":")
 	proctest.LoopbackOnly(t, port)
 }

@@ -30,9 +30,7 @@ func TestAlarms(t *testing.T) {
 			_, _ = w.Write([]byte(tt.reply))
 		}))
 		c, err := NewAPI(s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		got, err := c.Alarms(t.Context())
 		if diff := cmp.Diff(tt.want, got); (err != nil) != tt.fails || diff != "" {
 			t.Errorf("%s: %v\n%s", tt.name, err, diff)

@@ -35,9 +35,7 @@ func serve(t *testing.T, answers map[string]string) *API {
 	}))
 	t.Cleanup(s.Close)
 	m, err := NewAPI(strings.Replace(s.URL, "://", "://ops:hush%3Ahush@", 1)+"/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return m
 }
 
@@ -49,18 +47,14 @@ func TestManagementQueue(t *testing.T) {
 			"effective_policy_definition":{"delivery-limit":50}}`,
 	})
 	got, err := m.Queue(context.Background(), "/", "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	want := Queue{Name: "orders", VHost: "/", Declared: Declared{Type: "quorum", Durable: true,
 		Args: amqp.Table{"x-delivery-limit": int64(7), "x-overflow": "drop-head"}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Queue{})); diff != "" {
 		t.Error(diff)
 	}
 	got, err = m.Queue(context.Background(), "a+b", "c d/%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	want = Queue{Name: "c d/%", VHost: "a+b", PolicyKnown: true, Policy: amqp.Table{"delivery-limit": int64(50)},
 		Declared: Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Queue{})); diff != "" {

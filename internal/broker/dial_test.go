@@ -12,16 +12,17 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/setting"
 )
+
+var need = servertest.Need
 
 // listen accepts connections and sends nothing, or hangs up immediately.
 func listen(t *testing.T, hangUp bool) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		_ = listener.Close()

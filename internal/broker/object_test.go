@@ -85,9 +85,7 @@ func objectLength(t *testing.T, s string) int64 {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader([]byte(s)))
 	var object map[string]any
-	if err := decoder.Decode(&object); err != nil {
-		t.Fatal(err)
-	}
+	need(t, decoder.Decode(&object))
 	return decoder.InputOffset()
 }
 

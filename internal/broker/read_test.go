@@ -153,9 +153,7 @@ func TestLearn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := learn(tt.b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			want := Declared{Type: tt.kind, Durable: tt.b.durable, AutoDelete: tt.b.autoDelete, Args: Merge(tt.b.args)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -19,9 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func echo(t *testing.T) (*Proxy, net.Conn) {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
 		for {
@@ -36,13 +38,9 @@ func echo(t *testing.T) (*Proxy, net.Conn) {
 		}
 	})
 	p, err := New(t.Context(), server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		p.Close()
@@ -58,9 +56,7 @@ func echo(t *testing.T) (*Proxy, net.Conn) {
 // ask returns what comes back of a line, or "closed", or "silent" if nothing does in time.
 func ask(t *testing.T, conn net.Conn, within time.Duration) string {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	need(t, conn.SetDeadline(time.Now().Add(within)))
 	if _, err := conn.Write([]byte("hello\n")); err != nil {
 		return "closed"
 	}
@@ -154,9 +150,7 @@ func TestRefuse(t *testing.T) {
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

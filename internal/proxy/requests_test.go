@@ -36,9 +36,7 @@ type storeServer struct {
 func newStoreServer(t *testing.T) *storeServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	s := &storeServer{addr: listener.Addr().String()}
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
@@ -82,9 +80,7 @@ func (s *storeServer) took() string {
 func through(t *testing.T, s *storeServer, treat map[string]Treatment) (*Proxy, *storeClient) {
 	t.Helper()
 	p, err := NewStore(t.Context(), s.addr, func(words []string) Treatment { return treat[words[len(words)-1]] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(p.Close)
 	conn := dial(t, p)
 	return p, &storeClient{conn: conn, in: bufio.NewReader(conn)}
@@ -226,21 +222,15 @@ func TestStoreProxyIsAProxy(t *testing.T) {
 // TestStoreServerGone: a client that sends nothing learns that the server closed the connection.
 func TestStoreServerGone(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer listener.Close()
 	p, err := NewStore(t.Context(), listener.Addr().String(), func([]string) Treatment { return Treatment{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	c := &storeClient{conn: dial(t, p)}
 	c.in = bufio.NewReader(c.conn)
 	server, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_ = server.Close()
 	if got := c.reply(soon); got != "closed" {
 		t.Errorf("got %q, want closed", got)
@@ -348,9 +338,7 @@ func TestReplied(t *testing.T) {
 		}
 		return s
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	conn := dial(t, p)
 	defer conn.Close()
@@ -386,9 +374,7 @@ func TestWatched(t *testing.T) {
 	server := newStoreServer(t)
 	seen := make(chan string, 9)
 	p, err := NewWatched(t.Context(), server.addr, func() func() { seen <- "joined"; return func() { seen <- "left" } })
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	conn := dial(t, p)
 	if got := <-seen; got != "joined" {

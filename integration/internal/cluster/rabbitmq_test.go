@@ -16,6 +16,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRabbitMQ(t *testing.T) {
@@ -32,13 +34,9 @@ func TestRabbitMQ(t *testing.T) {
 	}
 
 	t.Run("a dead node is not missed", func(t *testing.T) {
-		if err := one.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, one.Kill())
 		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), two, "without one") })
-		if err := one.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		need(t, one.Start(t.Context()))
 		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(one, "without one") })
 	})
 	t.Run("one that is cut off comes back", func(t *testing.T) {
@@ -67,12 +65,8 @@ func comesBack(t *testing.T, node *servers.RabbitMQ, body string) {
 		return
 	}
 	t.Logf("%s did not come back by itself: it is restarted", node.Node())
-	if err := node.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, node.Kill())
+	need(t, node.Start(t.Context()))
 	proctest.Within(t, 2*time.Minute, took)
 }
 
@@ -93,9 +87,7 @@ func putReplicated(t *testing.T, r *servers.RabbitMQ, body string) {
 	if err == nil {
 		err = putOnce(t.Context(), r, body)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 }
 
 // putOnce is for a node that may not answer yet.

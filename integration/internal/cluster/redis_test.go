@@ -16,17 +16,13 @@ func TestRedis(t *testing.T) {
 	proctest.Temp(t)
 	c := servertest.Own(t, StartRedis, RedisOptions{NodeTimeout: 500 * time.Millisecond})
 	was, err := c.Master(t.Context(), "{orders}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if err := do(was, func(rdb *redis.Client) error {
 		return rdb.Set(t.Context(), "{orders}", "v", 0).Err()
 	}); err != nil {
 		t.Errorf("not the master of its slot: %v", err)
 	}
-	if err := was.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, was.Kill())
 	proctest.Within(t, time.Minute, func() error {
 		now, err := c.Master(t.Context(), "{orders}")
 		if err != nil {
@@ -45,8 +41,6 @@ func TestSentinel(t *testing.T) {
 	if err := says(t.Context(), s.Replica, "role:slave", replicationInfo); err != nil {
 		t.Error(err)
 	}
-	if err := s.Master.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, s.Master.Kill())
 	proctest.Within(t, time.Minute, func() error { return says(t.Context(), s.Replica, "role:master", replicationInfo) })
 }

@@ -7,26 +7,24 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 func TestHistoryIsReadInTheOrderOfItsTimes(t *testing.T) {
 	dir := t.TempDir()
 	for process, seconds := range [][]int{{3, 5}, {1, 4}, {2}} {
 		log, err := Append(dir, process)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, s := range seconds {
 			log.Write(Event{Kind: Began, At: time.Unix(int64(s), 0), ID: strconv.Itoa(s)})
 		}
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, log.Close())
 	}
 	events, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var got []string
 	for _, e := range events {
 		got = append(got, e.ID+" of "+strconv.Itoa(e.Process))
@@ -46,19 +44,13 @@ func TestTailWaitsForWholeLines(t *testing.T) {
 		{"", ""},
 	} {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		if _, err := f.WriteString(tc.written); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, f.Close())
 		events, err := tail.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		got := ""
 		for _, e := range events {
 			got += e.ID
@@ -67,9 +59,7 @@ func TestTailWaitsForWholeLines(t *testing.T) {
 			t.Errorf("after %q: read %q, want %q", tc.written, got, tc.want)
 		}
 	}
-	if err := os.WriteFile(name, []byte("not JSON\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(name, []byte("not JSON\n"), 0o600))
 	if _, err := Read(dir); err == nil {
 		t.Error("a line that is no event was read")
 	}

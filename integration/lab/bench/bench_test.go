@@ -17,6 +17,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
 // benchOf returns a short bench on the tests' broker.
@@ -24,9 +26,7 @@ func benchOf(t *testing.T, flags ...string) *bench {
 	t.Helper()
 	c, err := parseFlags(append([]string{"-amqp-url", servertest.BrokerURL(t), "-messages", "100", "-rounds", "1"},
 		flags...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	return newBench(c)
 }
 
@@ -36,9 +36,7 @@ func TestQuick(t *testing.T) {
 	servertest.Long(t)
 	b := benchOf(t, "-failing", "0,10")
 	r, err := b.run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if r.Messages != 100 || r.Rounds != 1 || r.Seconds <= 0 || !strings.HasPrefix(r.Broker, "RabbitMQ ") ||
 		!strings.HasPrefix(r.Store, "Redis ") {
 		t.Errorf("%+v", r)
@@ -104,9 +102,7 @@ func wantGone(t *testing.T, b *bench) {
 func TestNothingFailsForSoundRows(t *testing.T) {
 	servertest.Long(t)
 	c, err := parseFlags(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	met := map[string]int{}
 	for _, c := range cases(c) {
 		if c.sound {
@@ -126,14 +122,10 @@ func TestForeignQueuesAreLeftAlone(t *testing.T) {
 	servertest.Long(t)
 	b := benchOf(t, "-only", success)
 	conn, err := amqp.Dial(b.amqpURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	queue := b.name + "-2"
 	if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
@@ -181,9 +173,7 @@ func TestPrint(t *testing.T) {
 			{Contest: success, Name: "of servers elsewhere"},
 		},
 	}).print(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	for _, want := range []string{
 		"failing  quorum  10%", "9000", "by hand", "1.50   1.40-1.60  >= 2.00 missed\n",
 		"failing  quorum  10%      by hand     50      3      20      73\n",

@@ -30,9 +30,7 @@ func TestRatioIsTakenRoundByRound(t *testing.T) {
 func TestEveryGoalIsMeasured(t *testing.T) {
 	servertest.Long(t)
 	c, err := parseFlags(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	all := cases(c)
 	for _, c := range all {
 		c.add(sample{rate: 1})

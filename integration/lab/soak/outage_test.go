@@ -11,6 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
+var need = servertest.Need
+
 // TestMain makes this test binary a consumer process where it is started as one.
 func TestMain(m *testing.M) {
 	Worker()
@@ -25,17 +27,11 @@ func TestOutage(t *testing.T) {
 		args = append(args, "-amqp", url)
 	}
 	cfg, err := parseFlags(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	history := t.TempDir()
-	if err := runSoak(t.Context(), cfg, history); err != nil {
-		t.Fatal(err)
-	}
+	need(t, runSoak(t.Context(), cfg, history))
 	events, err := ledger.Read(history)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	r := check(cfg.promise(), events)
 	if broken := r.broken(); len(broken) > 0 {
 		t.Errorf("violated: %q", broken)
@@ -146,9 +142,7 @@ func TestOutageRules(t *testing.T) {
 
 func TestOutagePlan(t *testing.T) {
 	cfg, err := parseFlags([]string{"-outage", "10m", "-seed", "5"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	jobs, poison := plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))), 0
 	for i, j := range jobs {
 		if j.Do == ledger.Poison {

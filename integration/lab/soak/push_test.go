@@ -42,17 +42,11 @@ func TestSessionsOfAPusher(t *testing.T) {
 	} {
 		dir := filepath.Clean(t.TempDir())
 		log, err := ledger.Append(dir, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		tc.play(&pusher{log: log, number: 1})
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, log.Close())
 		events, err := ledger.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		var got []ledger.Kind
 		for _, e := range events {
 			got = append(got, e.Kind)

@@ -10,9 +10,7 @@ import (
 
 func TestPlanHasEachKind(t *testing.T) {
 	cfg, err := parseFlags([]string{"-messages", "4000", "-seed", "5", "-abandoned", "2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	count := map[string]int{}
 	for _, j := range plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))) {
 		count[j.Do]++

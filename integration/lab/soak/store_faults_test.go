@@ -79,9 +79,7 @@ func TestOddsAreForSteps(t *testing.T) {
 // TestStepsAreFoundInWhatACounterSends holds the reading of script calls to what package counter really sends.
 func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer listener.Close()
 	go accept(listener)
 	seen := make(chan stepArgs, 100)
@@ -91,14 +89,10 @@ func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 		}
 		return proxy.Treatment{}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer p.Close()
 	counts, err := counter.Dial("redis://"+p.Addr(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer counts.Close()
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: victim}, Token: "p-1", Consumer: "test"}
 	for name, tc := range map[string]struct {
@@ -157,9 +151,7 @@ func accept(listener net.Listener) {
 
 func TestDirectedPlan(t *testing.T) {
 	cfg, err := parseFlags([]string{"-store-faults", "start"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var order []string
 	for _, j := range plan(cfg, nil) {
 		order = append(order, j.Do)

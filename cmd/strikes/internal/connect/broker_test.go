@@ -11,19 +11,18 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 // TestDialStops dials something that accepts and never answers, as a broker behind a stuck proxy does.
 func TestDialStops(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer l.Close()
 	b, err := NewBroker("amqp://guest:secret@"+l.Addr().String()+"/", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -38,14 +37,10 @@ func TestDialStops(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	refusing, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_ = refusing.Close()
 	b, err := NewBroker("amqp://guest:secret@"+refusing.Addr().String()+"/", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_, err = b.Dial(t.Context())
 	if cli.ExitCode(err) != cli.ExitUnreachable || strings.Contains(err.Error(), "secret") ||
 		!strings.Contains(err.Error(), "guest:xxxxx@") {

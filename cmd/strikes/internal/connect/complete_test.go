@@ -28,9 +28,7 @@ func completed(t *testing.T, api string, words ...string) (names []string, stder
 	root.SetOut(&out)
 	root.SetErr(&err)
 	root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, words...))
-	if err := root.ExecuteContext(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, root.ExecuteContext(context.Background()))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	return lines[:len(lines)-1], strings.ReplaceAll(err.String(),
 		"Completion ended with directive: ShellCompDirectiveNoFileComp\n", "")

@@ -46,14 +46,10 @@ func TestGuessingTrustsWhatAMQPTrusts(t *testing.T) {
 	defer api.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}
-	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(ca, pem.EncodeToMemory(block), 0o600))
 	for query, trusted := range map[string]bool{"": false, "?cacertfile=" + ca: true} {
 		client, err := (&Broker{URL: "amqps://127.0.0.1/" + query}).guessing()
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		res, err := client.Get(api.URL)
 		if err == nil {
 			_ = res.Body.Close()

@@ -23,9 +23,7 @@ func TestOpenStoreThroughALostReply(t *testing.T) {
 			}
 			return proxy.Treatment{}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		defer p.Close()
 		store, err := OpenStore(t.Context(), "redis://"+p.Addr(), "")
 		if err != nil {
@@ -48,9 +46,7 @@ func TestOpenStoreThroughALostReply(t *testing.T) {
 // TestOpenStoreWithoutAStore holds that a command does not wait for a store at an address where nothing listens.
 func TestOpenStoreWithoutAStore(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	_ = listener.Close()
 	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "")
 	if cli.ExitCode(err) != cli.ExitUnreachable || replyLost(err) {

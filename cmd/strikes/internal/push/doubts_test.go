@@ -153,9 +153,7 @@ func TestEarlyResponse(t *testing.T) {
 func abrupt(t *testing.T, secure *tls.Config) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

@@ -31,9 +31,7 @@ func frames(t *testing.T, respond func(w io.Writer, stream uint32), settings ...
 	s, ca, _, _ := secure(t, status(200, ""))
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates,
 		NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

@@ -22,7 +22,10 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 // discard takes the settlements of deliveries.
 type discard struct{}
@@ -88,9 +91,7 @@ func endpoint(t *testing.T, o Options) *Endpoint {
 		o.Queue = "orders"
 	}
 	e, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -250,14 +251,10 @@ func trickle(code int) http.HandlerFunc {
 
 func TestUnreachable(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer silent.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	closed.Close()
 	for _, url := range []string{"http://" + closed.Addr().String(), "http://no-such-host.invalid/",
 		"https://" + silent.Addr().String()} {
@@ -422,9 +419,7 @@ func TestToken(t *testing.T) {
 	})
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		need(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	var sent string
 	write("hush-1\n")

@@ -14,9 +14,7 @@ import (
 func TestSecretAtTheCut(t *testing.T) {
 	const token = "hush-0123456789abcdef0123456789abcdef"
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(file, []byte(token), 0o600))
 	var body string
 	e := endpoint(t, Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 		status(500, body)(w, r)

@@ -30,9 +30,7 @@ func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
@@ -125,9 +123,7 @@ func TestTLS(t *testing.T) {
 func TestRefusedOptions(t *testing.T) {
 	_, ca, cert, key := secure(t, status(200, ""))
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.WriteFile(empty, nil, 0o600))
 	for _, tc := range []struct {
 		options Options
 		field   string

@@ -13,7 +13,10 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+var need = servertest.Need
 
 func deadLetterExample() *deadletter.Message {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -36,9 +39,7 @@ func TestDeadLetterInFull(t *testing.T) {
 	var out strings.Builder
 	m := deadLetterExample()
 	m.Returns = 3
-	if err := DeadLetter(&out, m); err != nil {
-		t.Fatal(err)
-	}
+	need(t, DeadLetter(&out, m))
 	want := strings.TrimPrefix(`
 id                    order-17
 fingerprint           fp:1
@@ -101,13 +102,9 @@ func TestDeadLetterIsSafeToShow(t *testing.T) {
 		var out strings.Builder
 		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true),
 			Groups(&out, false, 0, FromQueue), Groups(&out, true, 0, FromStore)} {
-			if err := errors.Join(list.Row(m), list.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errors.Join(list.Row(m), list.Flush()))
 		}
-		if err := errors.Join(DeadLetter(&out, m), DeadLetterJSON(&out, m)); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errors.Join(DeadLetter(&out, m), DeadLetterJSON(&out, m)))
 		if i := strings.IndexFunc(out.String(), func(r rune) bool {
 			return r != '\n' && !unicode.IsPrint(r) || r == '\ufffd'
 		}); i >= 0 {
@@ -122,9 +119,7 @@ func TestLongBodiesAreCut(t *testing.T) {
 		m := deadLetterExample()
 		m.Publishing.Body = []byte(text)
 		var out strings.Builder
-		if err := DeadLetter(&out, m); err != nil {
-			t.Fatal(err)
-		}
+		need(t, DeadLetter(&out, m))
 		_, shown, _ := strings.Cut(out.String(), "\n\n")
 		if !strings.HasSuffix(shown, "… (all of it: --body)\n") || len(shown) > bodyShown+40 {
 			t.Errorf("%s: %d bytes", name, len(shown))
@@ -139,13 +134,9 @@ func TestGroupsAreBounded(t *testing.T) {
 	for i := range most + 10 {
 		m := deadLetterExample()
 		m.Record.Reason = fmt.Sprintf("reason %c%c", 'a'+i/40, 'A'+i%40)
-		if err := list.Row(m); err != nil {
-			t.Fatal(err)
-		}
+		need(t, list.Row(m))
 	}
-	if err := list.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, list.Flush())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[1], "-         10 ") || !strings.Contains(lines[1], otherReasons) {
 		t.Errorf("%q", lines)

@@ -16,9 +16,7 @@ func TestLaneNames(t *testing.T) {
 		if err := list.Row(ops.BlockedLane{BlockedLane: counter.BlockedLane{Lane: lane}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := list.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		need(t, list.Flush())
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "base64") != strings.Contains(want,
 			"base64") {
 			t.Errorf("%q: %s", lane, &out)

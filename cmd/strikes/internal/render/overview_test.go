@@ -15,9 +15,7 @@ func TestAlarms(t *testing.T) {
 		Code: "store-few-replicas", Seen: "the store h:1 has 0 of\nthe 1 replicas", Impact: "it refuses writes",
 	}}}
 	var out bytes.Buffer
-	if err := Overview(&out, o, 0); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Overview(&out, o, 0))
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 3 ||
 		!strings.HasPrefix(lines[2], "store-few-replicas: the store h:1 has 0 of") || !strings.HasSuffix(lines[2],
 		"; it refuses writes") {

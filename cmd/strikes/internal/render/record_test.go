@@ -33,13 +33,9 @@ func TestRecordTable(t *testing.T) {
 	var out strings.Builder
 	p := Records(&out, false)
 	for _, r := range recordExamples() {
-		if err := p.Row(ops.Of(r, nil, recordNow)); err != nil {
-			t.Fatal(err)
-		}
+		need(t, p.Row(ops.Of(r, nil, recordNow)))
 	}
-	if err := p.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.Flush())
 	want := strings.TrimPrefix(`
 ID            STATE          FAILURES  CRASHES  AGE  DUE     LAST ERROR
 waits         retrying       1         0        3m   in 90s  exit status 1: no…
