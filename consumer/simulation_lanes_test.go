@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -535,48 +534,17 @@ func (w *simWorld) takeOff(m *simMessage) bool {
 // Requests to the store are lost, late and doubled, and consumers that the broker has given up go on.
 func TestSimulationLanes(t *testing.T) {
 	servertest.Long(t)
-	repeatable(t)
-	from, n := *simFrom, *simN
-	if *simSeed != 0 {
-		from, n = *simSeed, 1
-	}
-	broken, played := 0, 0
+	played := 0
 	var total laneJudge
-	for seed := from; seed < from+n && broken < 5; seed++ {
+	eachSchedule(t, simKind{stream: 7, plan: newLanePlan, lanes: true}, func(_ uint64, w *simWorld) {
 		played++
-		w := simulateLanes(t, seed)
 		total.replays += w.judge.replays
 		total.behind += w.judge.behind
 		total.releases += len(w.judge.dropped)
 		total.early += w.judge.early
 		total.stuck += w.judge.stuck
-		if len(w.judge.broken) > 0 {
-			broken++
-		}
-		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
-			t.Logf("seed %d (repeat it with -run '^TestSimulationLanes$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
-				audit.Story(w.history))
-		}
-		if len(w.judge.broken) > 0 {
-			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
-		}
-	}
+	})
 	t.Logf("%d schedules from seed %d: %d dead letters, %d replays, %d drops; %d attempts too early, %d lanes still "+
 		"held at the end",
-		played, from, total.behind, total.replays, total.releases, total.early, total.stuck)
-}
-
-func simulateLanes(t *testing.T, seed uint64) *simWorld {
-	t.Helper()
-	var w *simWorld
-	synctest.Test(t, func(*testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 7))
-		plan := newLanePlan(rng)
-		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
-			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
-		w.faults, w.store.sour = plan.faults, plan.sour
-		w.play()
-		w.judge.finish(w)
-	})
-	return w
+		played, *simFrom, total.behind, total.replays, total.releases, total.early, total.stuck)
 }

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // newSharePlan is a plan of a queue whose partitions several processes share. The lane is the routing key.
@@ -325,57 +323,20 @@ func (w *simWorld) judgeShares() {
 	}
 }
 
-func simulateShares(t *testing.T, seed uint64, plant func(*simWorld)) *simWorld {
-	t.Helper()
-	var w *simWorld
-	synctest.Test(t, func(*testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 13))
-		plan := newSharePlan(rng)
-		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
-			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
-		w.faults, w.store.sour = plan.faults, plan.sour
-		plant(w)
-		w.play()
-		w.judge.finish(w)
-		if report := audit.Check(w.history); len(report.Broken()) > 0 {
-			w.judge.broken = append(w.judge.broken, report.Broken()...)
-		}
-	})
-	return w
-}
+var simShared = simKind{stream: 13, plan: newSharePlan, lanes: true, audited: true}
 
 // TestSimulationPartitions plays schedules in which processes share the partitions of a queue while deals lie, are
 // late, lost or old, the store forgets and its clock is set back, and processes freeze. No message begins before the
 // one ahead of it is done, no two attempts at a key run at once, nothing is stuck, and the shares are even 10 s after
 // the last fault.
 func TestSimulationPartitions(t *testing.T) {
-	repeatable(t)
-	from, n := *simFrom, *simN
-	if *simSeed != 0 {
-		from, n = *simSeed, 1
-	}
-	broken, begun, lied, reads := 0, 0, 0, 0
-	for seed := from; seed < from+n && broken < 5; seed++ {
-		w := simulateShares(t, seed, func(*simWorld) {})
-		if seed < from+20 && !raceDetector { // a seed always gives the same schedule
-			repeated := simulateShares(t, seed, func(*simWorld) {})
-			if once, again := audit.Story(w.history), audit.Story(repeated.history); once != again {
-				t.Fatalf("seed %d gave\n%s\nand then\n%s", seed, once, again)
-			}
+	begun, lied, reads := 0, 0, 0
+	n := eachSchedule(t, simShared, func(seed uint64, w *simWorld) {
+		if seed < *simFrom+20 && !raceDetector {
+			wantRepeated(t, seed, simShared, w)
 		}
-		lied, reads = lied+w.shares.lied, reads+w.shares.reads
-		for _, runs := range w.runs {
-			begun += runs
-		}
-		if len(w.judge.broken) > 0 {
-			broken++
-			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
-		}
-		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
-			t.Logf("seed %d (repeat it with -run '^TestSimulationPartitions$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
-				audit.Story(w.history))
-		}
-	}
+		begun, lied, reads = begun+w.begun(), lied+w.shares.lied, reads+w.shares.reads
+	})
 	t.Logf("%d schedules: %d attempts, %d reads of the deal, %d of them with a wrong reply", n, begun, reads, lied)
 	if n > 100 && lied == 0 {
 		t.Error("no deal lied")
@@ -385,7 +346,7 @@ func TestSimulationPartitions(t *testing.T) {
 // TestSimulationPartitionsFindsFaults plants faults in the dealer, the follower and the lanes.
 func TestSimulationPartitionsFindsFaults(t *testing.T) {
 	repeatable(t)
-	const n, uneven, early = 20, "the shares are not even", "was handled"
+	const uneven, early = "the shares are not even", "was handled"
 	for name, tt := range map[string]struct {
 		plant func(*simWorld)
 		want  string
@@ -416,17 +377,13 @@ func TestSimulationPartitionsFindsFaults(t *testing.T) {
 		}, uneven},
 		"messages of a key have several lanes": {func(w *simWorld) { w.plan.astray = true }, early},
 	} {
-		found, seeds := 0, []uint64{}
-		for seed := uint64(1); seed <= n; seed++ {
-			broken := strings.Join(simulateShares(t, seed, tt.plant).judge.broken, "\n")
-			if strings.Contains(broken, tt.want) {
-				found, seeds = found+1, append(seeds, seed)
-			}
-		}
-		t.Logf("%s: found in %d of %d schedules, seeds %v", name, found, n, seeds)
-		if found < 3 {
-			t.Errorf("%s: found in %d of %d schedules, want 3 at least", name, found, n)
-		}
+		t.Run(name, func(t *testing.T) {
+			planted := simShared
+			planted.plant = tt.plant
+			caught(t, 20, 3, planted, func(w *simWorld) int {
+				return min(1, strings.Count(strings.Join(w.judge.broken, "\n"), tt.want))
+			})
+		})
 	}
 }
 

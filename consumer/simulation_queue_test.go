@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // newWholePlan is a plan of an ordered queue which an exhausted message holds.
@@ -123,45 +120,12 @@ func (w *simWorld) onMemories(what string, do func(*counter.Memory) error) (done
 // TestSimulationQueue plays schedules in which an exhausted message holds its whole queue: nothing may overtake it,
 // whatever happens to processes, connections and the store, and nothing is dead-lettered that no operator skipped.
 func TestSimulationQueue(t *testing.T) {
-	repeatable(t)
-	from, n := *simFrom, *simN
-	if *simSeed != 0 {
-		from, n = *simSeed, 1
-	}
-	broken := 0
 	var decisions, drops, begun int
-	for seed := from; seed < from+n && broken < 5; seed++ {
-		w := simulateQueue(t, seed)
-		decisions, drops = decisions+w.judge.releases, drops+len(w.judge.dropped)
-		for _, runs := range w.runs {
-			begun += runs
-		}
-		if len(w.judge.broken) > 0 {
-			broken++
-			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
-		}
-		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
-			t.Logf("seed %d (repeat it with -run '^TestSimulationQueue$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan,
-				audit.Story(w.history))
-		}
-	}
+	n := eachSchedule(t, simKind{stream: 11, plan: newWholePlan, lanes: true}, func(_ uint64, w *simWorld) {
+		decisions, drops, begun = decisions+w.judge.releases, drops+len(w.judge.dropped), begun+w.begun()
+	})
 	t.Logf("%d schedules: %d attempts, %d decisions of operators, %d dead letters", n, begun, decisions, drops)
 	if n > 100 && (decisions == 0 || drops == 0) {
 		t.Error("no message held its queue")
 	}
-}
-
-func simulateQueue(t *testing.T, seed uint64) *simWorld {
-	t.Helper()
-	var w *simWorld
-	synctest.Test(t, func(*testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 11))
-		plan := newWholePlan(rng)
-		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1),
-			store: newSimStore(newMemory), judge: newLaneJudge(plan)}
-		w.faults, w.store.sour = plan.faults, plan.sour
-		w.play()
-		w.judge.finish(w)
-	})
-	return w
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,25 +16,91 @@ import (
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays "+
 		"-sim.n of them")
-	simN     = flag.Uint64("sim.n", 500, "the number of schedules that TestSimulation plays")
+	simN     = flag.Uint64("sim.n", 150, "the number of schedules that TestSimulation plays; .ci/run plays 20,000")
 	simDelay = flag.Bool("sim.delay", false, "gives every schedule of TestSimulation that keeps no order delay queues")
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
 )
 
 func newMemory() simCounting { return counter.NewMemory(nil) }
 
+// simKind is a kind of schedules.
+type simKind struct {
+	stream  uint64 // of random numbers
+	plan    func(*rand.Rand) simPlan
+	fresh   func() simCounting // if nil, newMemory
+	plant   func(*simWorld)    // a fault of the code under test; nil: none
+	lanes   bool               // a laneJudge judges them
+	audited bool               // by package audit
+}
+
+var simPlain = simKind{plan: newSimPlan, audited: true}
+
 // simulate plays the schedule of a seed.
-func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []audit.Event) {
+func simulate(t *testing.T, seed uint64, of simKind) *simWorld {
 	t.Helper()
 	var w *simWorld
 	synctest.Test(t, func(*testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1),
-			store: newSimStore(fresh)}
+		rng := rand.New(rand.NewPCG(seed, of.stream))
+		if of.fresh == nil {
+			of.fresh = newMemory
+		}
+		w = &simWorld{rng: rng, plan: of.plan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1),
+			store: newSimStore(of.fresh)}
 		w.faults, w.toDo, w.sieges, w.store.sour = w.plan.faults, w.plan.operations, w.plan.sieges, w.plan.sour
+		if of.lanes {
+			w.judge = newLaneJudge(w.plan)
+		}
+		if of.plant != nil {
+			of.plant(w)
+		}
 		w.play()
+		if of.lanes {
+			w.judge.finish(w)
+		}
+		if of.audited {
+			w.report = audit.Check(w.history)
+			w.judge.broken = append(w.judge.broken, w.report.Broken()...)
+		}
 	})
-	return w.plan, w.history
+	return w
+}
+
+// eachSchedule plays the schedules that the flags ask for, until five of them break a promise. Those are printed, with
+// the seeds that repeat them.
+func eachSchedule(t *testing.T, of simKind, see func(seed uint64, w *simWorld)) (n uint64) {
+	t.Helper()
+	repeatable(t)
+	from, n := *simFrom, *simN
+	if *simSeed != 0 {
+		from, n = *simSeed, 1
+	}
+	for seed, broken := from, 0; seed < from+n && broken < 5; seed++ {
+		w := simulate(t, seed, of)
+		see(seed, w)
+		if len(w.judge.broken) > 0 {
+			broken++
+			t.Errorf("seed %d (repeat it with -run '^%s$' -sim.seed=%d): %s", seed, t.Name(), seed,
+				strings.Join(w.judge.broken, "\n"))
+		}
+		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
+			t.Logf("seed %d:\n%s\n%s", seed, w.plan, audit.Story(w.history))
+		}
+	}
+	return n
+}
+
+// caught plays n schedules of a kind at most, until it has seen a planted fault often enough.
+func caught(t *testing.T, n uint64, enough int, of simKind, see func(*simWorld) int) {
+	t.Helper()
+	found, seed := 0, uint64(0)
+	for seed < n && found < enough {
+		seed++
+		found += see(simulate(t, seed, of))
+	}
+	t.Logf("found %d times in %d schedules", found, seed)
+	if found < enough {
+		t.Errorf("found %d times in %d schedules, want %d at least", found, seed, enough)
+	}
 }
 
 // repeatable takes what is random out of the code under test.
@@ -51,30 +116,16 @@ func repeatable(t *testing.T) {
 // holds each history against what is promised. A schedule that breaks a promise is printed, with the seed that repeats
 // it.
 func TestSimulation(t *testing.T) {
-	repeatable(t)
-	from, n := *simFrom, *simN
-	if *simSeed != 0 {
-		from, n = *simSeed, 1
-	}
-	broken, unbegun, isolated, most := 0, 0, 0, 0
-	for seed := from; seed < from+n && broken < 5; seed++ {
-		plan, history := simulate(t, seed, newMemory)
-		report := audit.Check(history)
-		unbegun += len(report.Unbegun)
-		for _, e := range history {
+	unbegun, isolated, most := 0, 0, 0
+	eachSchedule(t, simPlain, func(_ uint64, w *simWorld) {
+		unbegun += len(w.report.Unbegun)
+		for _, e := range w.history {
 			if e.Kind == audit.Written && e.Code == audit.ReplyBegun {
 				isolated++
 			}
 		}
-		most = max(most, report.MostRuns)
-		if found := report.Broken(); len(found) > 0 {
-			broken++
-			t.Errorf("seed %d (repeat it with -run '^TestSimulation$' -sim.seed=%d):\n%s\n%s\n%s",
-				seed, seed, plan, audit.Story(history), strings.Join(found, "\n"))
-		} else if *simSeed != 0 {
-			t.Logf("seed %d:\n%s\n%s", seed, plan, audit.Story(history))
-		}
-	}
+		most = max(most, w.report.MostRuns)
+	})
 	t.Logf("%d isolated attempts; %d crashes counted of processes that were killed between BEGUN and the handler; a "+
 		"message ran %d times at most", isolated, unbegun, most)
 }
@@ -83,15 +134,9 @@ func TestSimulation(t *testing.T) {
 // to begin: with a store that counts one from START on, kills before the handler are counted.
 func TestSimulationCatchesCrashesBeforeTheHandler(t *testing.T) {
 	repeatable(t)
-	found := 0
-	for seed := uint64(1); seed <= 500; seed++ {
-		_, history := simulate(t, seed, func() simCounting { return eagerStore{counter.NewMemory(nil)} })
-		found += audit.Check(history).Violations["begun"].Count
-	}
-	t.Logf("%d crashes were counted of attempts whose handlers were not to begin", found)
-	if found < 10 {
-		t.Error("that is hardly a test of the audit")
-	}
+	eager := simPlain
+	eager.fresh = func() simCounting { return eagerStore{counter.NewMemory(nil)} }
+	caught(t, 500, 10, eager, func(w *simWorld) int { return w.report.Violations["begun"].Count })
 }
 
 // TestSimulationRepeats shows that a seed always gives the same schedule. With the race detector the scheduler of Go is
@@ -102,11 +147,15 @@ func TestSimulationRepeats(t *testing.T) {
 	}
 	repeatable(t)
 	for seed := uint64(1); seed <= 200; seed++ {
-		_, history := simulate(t, seed, newMemory)
-		_, repeated := simulate(t, seed, newMemory)
-		if once, again := audit.Story(history), audit.Story(repeated); once != again {
-			t.Fatalf("seed %d gave\n%s\nand then\n%s", seed, once, again)
-		}
+		wantRepeated(t, seed, simPlain, simulate(t, seed, simPlain))
+	}
+}
+
+// wantRepeated plays a schedule again.
+func wantRepeated(t *testing.T, seed uint64, of simKind, w *simWorld) {
+	t.Helper()
+	if once, again := audit.Story(w.history), audit.Story(simulate(t, seed, of).history); once != again {
+		t.Fatalf("seed %d gave\n%s\nand then\n%s", seed, once, again)
 	}
 }
 
@@ -114,22 +163,10 @@ func TestSimulationRepeats(t *testing.T) {
 // breaks the limit in a large share of schedules.
 func TestSimulationCatchesPlainCounting(t *testing.T) {
 	repeatable(t)
+	plain := simPlain
+	plain.fresh = newPlainCount
 	const n = 100
-	over := 0
-	rules := map[string]int{}
-	for seed := uint64(1); seed <= n; seed++ {
-		_, history := simulate(t, seed, newPlainCount)
-		broke := false
-		for rule, found := range audit.Check(history).Violations {
-			rules[rule] += found.Count
-			broke = broke || found.Count > 0 && slices.Contains([]string{"causes", "bound"}, rule)
-		}
-		if broke {
-			over++
-		}
-	}
-	t.Logf("%d of %d schedules broke their limit: %v", over, n, rules)
-	if over < n/6 {
-		t.Errorf("%d of %d schedules broke their limit; that is hardly a test of the audit", over, n)
-	}
+	caught(t, n, n/6, plain, func(w *simWorld) int {
+		return min(1, w.report.Violations["causes"].Count+w.report.Violations["bound"].Count)
+	})
 }

@@ -34,12 +34,21 @@ type simWorld struct {
 	runs     map[string]int // of each message
 	sessions int            // opened so far
 	judge    laneJudge
+	report   *audit.Report // at the end
 	operator simLaneOperator
 	shares   simShares
 
 	mu     sync.Mutex
 	parked []*simOp
 	wake   chan struct{}
+}
+
+// begun is the number of attempts.
+func (w *simWorld) begun() (n int) {
+	for _, runs := range w.runs {
+		n += runs
+	}
+	return n
 }
 
 // simOp is something that a process asks of the world and waits for.
