@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -9,26 +8,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
-
-func TestSortOut(t *testing.T) {
-	to := broker.Declared{Args: amqp.Table{broker.ArgDeadLetterExchange: "x"}}
-	got := sortOut([]broker.Queue{
-		{Name: "orders", Declared: to}, {Name: "orders.dlq"}, {Name: "bare"},
-		{Name: "mine", Exclusive: true}, {Name: "log", Declared: broker.Declared{Type: "stream"}},
-		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
-		{Name: "shared.0", Declared: to}, {Name: "shared.1", Declared: to}, {Name: "shared.2", Declared: to},
-		{Name: "strikes.delay.1h", Declared: to}, {Name: "strikes.delay.lost"}, {Name: "strikes.delay.7h", Declared: to},
-	}, map[string][]string{"orders.dlq": {"orders", "shared.1", "shared.0"}, "delayed": {"bare"}},
-		map[string][]string{"shared": {"shared.0", "shared.1"}})
-	if sources := strings.Join(got.DeadLetters["orders.dlq"], " "); sources != "orders shared" {
-		t.Errorf("the sources of orders.dlq: %s", sources)
-	}
-	q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " ")
-	if q != "bare delayed orders shared shared.2 strikes.delay.7h" ||
-		p != "log mine orders.dlq strikes.delay.1h strikes.delay.lost" {
-		t.Errorf("got %q, passed over %q", q, p)
-	}
-}
 
 // A bucket expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheDelayQueues(t *testing.T) {

@@ -8,18 +8,18 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// TestDelayQueuesAreNotSummarised: the delay queues are not summarised, and hide no queue to which they return
-// messages.
+// TestDelayQueuesAreNotSummarised: the delay queues are not summarised, and neither is a queue that is gone.
 func TestDelayQueuesAreNotSummarised(t *testing.T) {
 	listed := map[string]broker.Listed{}
 	for name, ready := range map[string]int{"strikes.delay.lost": 2, "strikes.delay.1m": 3, "orders": 4,
 		"strikes.delay.of.mine": 5} {
-		listed[name] = broker.Listed{Load: broker.Load{Ready: ready}}
+		listed[name] = broker.Listed{Queue: broker.Queue{Name: name}, Load: broker.Load{Ready: ready}}
 	}
-	seen := sight{listed: listed, routes: map[string]DeadLetterQueue{"strikes.delay.1m": {Name: "orders"}}}
-	if diff := cmp.Diff([]string{"orders", "strikes.delay.of.mine"}, (&Queues{}).wanted(seen)); diff != "" {
+	gone := Queues{listing: inspect.Listing{Queues: []string{"gone"}}}
+	if diff := cmp.Diff([]string{"orders", "strikes.delay.of.mine"}, gone.wanted(sight{listed: listed})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]DelayQueue{{"strikes.delay.1m", 3}, {"strikes.delay.lost", 2}}, delayOf(listed)); diff != "" {

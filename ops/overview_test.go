@@ -155,8 +155,8 @@ func TestDeadLetterQueues(t *testing.T) {
 		queue("astray", amqp.Table{"x-dead-letter-exchange": "on"}),
 		queue("none", nil), fresh, queue("dead", nil), queue("direct.dlq", nil), queue("broken.dlq", nil),
 	})
-	at := deadLetterQueues(g)
-	found := survey(g, at, "RabbitMQ")
+	listing := g.List()
+	at, found := deadLetterQueues(g, listing), survey(g, listing, "RabbitMQ")
 	for name, code := range map[string]string{
 		"fanned": "", "direct": "", "both": "", "dead": "", "fresh": "", "none": inspect.CodeNoDeadLetterExchange,
 		"broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,

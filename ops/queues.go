@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -51,9 +50,8 @@ type Queues struct {
 	Names []string
 
 	conn       *amqp.Connection
-	names      []string            // of the last list
-	partitions map[string][]string // of partitioned queues
-	known      map[string]bool     // the queues when the exchanges were read
+	names      []string        // of the last list
+	listing    inspect.Listing // when the exchanges were read
 	routes     map[string]DeadLetterQueue
 	found      map[string][]inspect.Finding
 	unsettled  bool // a policy is not known
@@ -76,7 +74,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	names := q.wanted(seen)
 	all := slices.Clone(names)
 	for _, name := range names {
-		all = append(all, q.partitions[name]...)
+		all = append(all, q.listing.Partitions[name]...)
 	}
 	kept, err := q.askStore(ctx, all)
 	if err != nil {
@@ -86,7 +84,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	lanes := kept[len(names):]
 	for i, name := range names {
 		s := Summary{VHost: q.VHost, Queue: name}
-		s.ofBroker(seen, name, q.partitions[name])
+		s.ofBroker(seen, name, q.listing.Partitions[name])
 		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
 		lanes = lanes[len(s.Partitions):]
@@ -189,7 +187,8 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	}
 	err = asking.Wait()
 	if err == nil && !stale && slices.ContainsFunc(all, func(l broker.Listed) bool {
-		return l.SingleActive() && !q.known[l.Name]
+		_, known := q.listing.Routes[l.Name]
+		return l.SingleActive() && !known
 	}) {
 		stale, err = true, exchanges()
 	}
@@ -203,13 +202,10 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 			all[i].Version = version
 		}
 		known = withQueues(known, all)
-		q.known = map[string]bool{}
-		for name := range known.Queues {
-			q.known[name] = true
-		}
-		q.routes = deadLetterQueues(known)
+		q.listing = known.List()
+		q.routes = deadLetterQueues(known, q.listing)
 		q.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
-		q.found = survey(known, q.routes, product)
+		q.found = survey(known, q.listing, product)
 		q.judgePartitions(known)
 		q.routesRead = time.Now()
 	}
@@ -222,8 +218,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 
 // judgePartitions adds the facts about its partitions to those of a queue.
 func (q *Queues) judgePartitions(known inspect.Graph) {
-	q.partitions = known.Partitioned()
-	for name, of := range q.partitions {
+	for name, of := range q.listing.Partitions {
 		each := make([][]inspect.Finding, len(of))
 		for i, partition := range of {
 			if known.Queues[partition] == nil {
@@ -247,7 +242,7 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 	var mu sync.Mutex
 	var asking panics.Group
 	asking.SetLimit(asked)
-	q.partitions = map[string][]string{}
+	q.listing.Partitions = map[string][]string{}
 	ask := func(name string) (bool, error) {
 		have, exists, err := declarePassively(ctx, conn, name)
 		mu.Lock()
@@ -272,7 +267,7 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			q.partitions[name] = names
+			q.listing.Partitions[name] = names
 			return err
 		})
 	}
@@ -287,23 +282,12 @@ func (q *Queues) wanted(s sight) []string {
 	if s.listed == nil {
 		return q.names
 	}
-	takes := map[string]bool{} // dead letters of others
-	for source, at := range s.routes {
-		if isDelayQueue(source) {
-			continue
-		}
-		takes[at.Name] = takes[at.Name] || source != at.Name
-	}
-	q.names = slices.Collect(maps.Keys(q.partitions))
-	part := map[string]bool{}
-	for _, of := range q.partitions {
-		for _, name := range of {
-			part[name] = true
-		}
-	}
-	for name, l := range s.listed {
-		_, deadLetters := l.DeadLetterExchange()
-		if !part[name] && !l.Exclusive && !isDelayQueue(name) && l.Type != broker.Stream && (!takes[name] || deadLetters) {
+	q.names = slices.DeleteFunc(slices.Clone(q.listing.Queues), func(name string) bool {
+		_, exists := s.listed[name]
+		return !exists && q.listing.Partitions[name] == nil
+	})
+	for name, l := range s.listed { // a queue that is newer than the listing is no dead-letter queue as far as is known
+		if _, known := q.listing.Routes[name]; !known && l.Retried() {
 			q.names = append(q.names, name)
 		}
 	}
@@ -321,10 +305,10 @@ func withQueues(known inspect.Graph, all []broker.Listed) inspect.Graph {
 }
 
 // deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
-func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
+func deadLetterQueues(known inspect.Graph, listing inspect.Listing) map[string]DeadLetterQueue {
 	at := map[string]DeadLetterQueue{}
-	for name, q := range known.Queues {
-		to := doctor.Landing{Queues: known.Trace(*q).Landings, Unseen: "its route reaches no queue"}
+	for name, route := range listing.Routes {
+		to := doctor.Landing{Queues: route.Landings, Unseen: "its route reaches no queue"}
 		found, err := chooseLanding(name, to)
 		if err != nil {
 			found = DeadLetterQueue{Assumed: err}
@@ -339,18 +323,14 @@ func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
 
 // survey finds the errors of each queue that lists show. A queue that only takes the dead letters of others is judged
 // with them.
-func survey(known inspect.Graph, routes map[string]DeadLetterQueue, product string) map[string][]inspect.Finding {
-	takes := map[string]bool{}
-	for source, at := range routes {
-		takes[at.Name] = takes[at.Name] || source != at.Name
-	}
+func survey(known inspect.Graph, listing inspect.Listing, product string) map[string][]inspect.Finding {
 	found := map[string][]inspect.Finding{}
 	for name, q := range known.Queues {
-		_, deadLetters := q.DeadLetterExchange()
-		if q.Exclusive || q.Type == broker.Stream || takes[name] && !deadLetters {
+		if listing.PassesOver(name) {
 			continue
 		}
-		if errors := known.Survey(*q, product, inspect.Need{Queue: name, MaxRetries: inspect.UsualRetries}); len(errors) > 0 {
+		need := inspect.Need{Queue: name, MaxRetries: inspect.UsualRetries}
+		if errors := known.Survey(*q, listing.Routes[name], product, need); len(errors) > 0 {
 			found[name] = errors
 		}
 	}

@@ -150,6 +150,9 @@ func (q Queue) SingleActive() bool {
 	return on
 }
 
+// Retried reports whether consumers may retry from such a queue.
+func (q Queue) Retried() bool { return !q.Exclusive && q.Type != Stream && !IsDelayQueue(q.Name) }
+
 // DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a
 // negative one means none, and the larger one applies if either is negative. Measured on 3.10.8, 4.0.5 and 4.3.6.
 func (q Queue) DeliveryLimit() (int64, bool) {

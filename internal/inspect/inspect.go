@@ -62,10 +62,10 @@ func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Fin
 const UsualRetries = 3
 
 // Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
-// itself. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
+// itself, whose route is known. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
 // fix that the API does not show yet.
-func (g Graph) Survey(of broker.Queue, product string, need Need) []Finding {
-	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: g.Trace(of)}
+func (g Graph) Survey(of broker.Queue, route Route, product string, need Need) []Finding {
+	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: route}
 	f.conclude()
 	f.Vitals = &Vitals{Targets: f.targets()}
 	return slices.DeleteFunc(Judge(RulesFor(of.Name), f, need), func(x Finding) bool {

@@ -1,0 +1,71 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/strikesmq/strikes/internal/broker"
+)
+
+// Listing sorts out the queues of a virtual host by their dead-letter routes.
+type Listing struct {
+	Queues     []string // that consumers may retry from, by name; a partitioned queue is one
+	PassedOver []string // by name: exclusive ones, streams, delay queues, and the dead-letter queues of others
+
+	// DeadLetters maps a dead-letter queue that is passed over to the queues that dead-letter to it. If the dead letters
+	// of a queue reach none, QUEUE + ".dlq" counts as their dead-letter queue.
+	DeadLetters map[string][]string
+
+	Routes     map[string]Route    // of each queue
+	Partitions map[string][]string // of each partitioned queue
+}
+
+// List sorts out the queues of a graph that has all exchanges and queues. It passes over a queue that takes the dead
+// letters of another one and has no dead-letter exchange itself: it is judged with the other one. What a delay queue
+// returns are no dead letters.
+func (g Graph) List() Listing {
+	out := Listing{DeadLetters: map[string][]string{}, Routes: map[string]Route{}, Partitions: g.Partitioned()}
+	of, taken := map[string]string{}, map[string][]string{}
+	for queue, partitions := range out.Partitions {
+		out.Queues = append(out.Queues, queue)
+		for _, name := range partitions {
+			of[name] = queue
+		}
+	}
+	for name, q := range g.Queues {
+		route := g.Trace(*q)
+		if out.Routes[name] = route; broker.IsDelayQueue(name) {
+			continue
+		}
+		ends := route.Landings
+		if usual := broker.DeadLetterQueueFor(name); len(ends) == 0 && g.Queues[usual] != nil {
+			ends = []Landing{{Name: usual}}
+		}
+		for _, end := range ends {
+			taken[end.Name] = append(taken[end.Name], cmp.Or(of[name], name))
+		}
+	}
+	for name, q := range g.Queues {
+		_, deadLetters := q.DeadLetterExchange()
+		takes := len(taken[name]) > 0 && !deadLetters
+		if takes {
+			slices.Sort(taken[name])
+			out.DeadLetters[name] = slices.Compact(taken[name])
+		}
+		switch {
+		case takes || !q.Retried():
+			out.PassedOver = append(out.PassedOver, name)
+		case of[name] == "":
+			out.Queues = append(out.Queues, name)
+		}
+	}
+	slices.Sort(out.Queues)
+	slices.Sort(out.PassedOver)
+	return out
+}
+
+// PassesOver reports whether a queue is passed over.
+func (l Listing) PassesOver(queue string) bool {
+	_, found := slices.BinarySearch(l.PassedOver, queue)
+	return found
+}
