@@ -43,7 +43,7 @@ type deadLetters interface {
 // dialled is a broker behind Options.Dial.
 type dialled struct {
 	opts Options
-	all  ops.Queues
+	all  *ops.Collector
 
 	mu         sync.Mutex
 	collectors map[string]*collector
@@ -52,14 +52,19 @@ type dialled struct {
 // collector collects the status of one queue with a connection of its own.
 type collector struct {
 	mu   sync.Mutex
-	c    ops.Collector
+	c    *ops.Collector
 	used time.Time
 }
 
 func newBroker(o Options) *dialled {
 	d := &dialled{opts: o, collectors: map[string]*collector{}}
-	d.all = ops.Queues{VHost: o.VHost, Store: o.Store.Admin(), Dial: d.dial, API: d.need(""), Names: o.Queues}
+	d.all = d.collector()
 	return d
+}
+
+func (d *dialled) collector() *ops.Collector {
+	return &ops.Collector{VHost: d.opts.VHost, Store: d.opts.Store.Admin(), Dial: d.dial, API: d.need(""),
+		Names: d.opts.Queues}
 }
 
 func (d *dialled) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -91,18 +96,14 @@ func (d *dialled) Collect(ctx context.Context, queue string) (ops.Status, error)
 	d.mu.Lock()
 	c := d.collectors[queue]
 	if c == nil {
-		c = &collector{c: ops.Collector{
-			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking,
-			NoReasons: true,
-			Dial:      d.dial,
-		}}
+		c = &collector{c: d.collector()}
 		d.collectors[queue] = c
 	}
 	c.used = time.Now()
 	d.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out, err := c.c.Collect(ctx)
+	out, err := c.c.Collect(ctx, ops.Question{Queue: queue, Most: mostBlocking, NoReasons: true})
 	if errors.Is(err, broker.ErrNotFound) { // else each name in an address would keep a connection
 		c.c.Close()
 		d.mu.Lock()

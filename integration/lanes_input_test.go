@@ -174,11 +174,11 @@ func TestLanesOfALostStore(t *testing.T) {
 		}
 		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
 		l.wantRan(t, "2")
-		c := ops.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
+		c := ops.Collector{VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
 			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
 		proctest.Eventually(t, time.Minute, "a status that says that the store does not know the dead letters", func() bool {
-			s, err := c.Collect(t.Context())
+			s, err := c.Collect(t.Context(), ops.Question{Queue: l.name})
 			return err == nil && s.Dead.Unrecorded == 2 // a busy machine's store may be late
 		})
 		if during && !l.logged("the store has lost its memory of blocked lanes") {

@@ -354,7 +354,7 @@ func TestReplayLanesEnds(t *testing.T) {
 // inOneRow returns the partition with a blocked lane, by an overview of all queues, or by AMQP of this one.
 func (s *shared) inOneRow(management string) (blocked string) {
 	s.t.Helper()
-	q := ops.Queues{VHost: "/", Store: s.store.Admin(), Dial: dialer(s.t), API: inspect.Need{Management: management}}
+	q := ops.Collector{VHost: "/", Store: s.store.Admin(), Dial: dialer(s.t), API: inspect.Need{Management: management}}
 	defer q.Close()
 	if management == "" {
 		q.Names = []string{s.queue}

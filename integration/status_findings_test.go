@@ -20,7 +20,7 @@ func TestStatusShowsErrors(t *testing.T) {
 	b.queue(whole, classic(whole))
 	b.way(whole, "fanout", "")
 	store := dialStore(t, patientURL(t))
-	all := ops.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t),
+	all := ops.Collector{VHost: "/", Store: store.Admin(), Dial: dialer(t),
 		API: inspect.Need{Management: managementURL(t)}}
 	defer all.Close()
 	codes := func(found []inspect.Finding) (out []string) {
@@ -45,10 +45,7 @@ func TestStatusShowsErrors(t *testing.T) {
 		return slices.Equal(codes(seen[bare].Findings), want) && seen[bare].Trouble == ops.TroubleRoute
 	})
 	for queue, want := range map[string][]string{bare: want, whole: nil} {
-		c := ops.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t),
-			API: inspect.Need{Management: managementURL(t)}}
-		defer c.Close()
-		s, err := c.Collect(t.Context())
+		s, err := all.Collect(t.Context(), ops.Question{Queue: queue})
 		if err != nil || !slices.Equal(codes(s.Findings), want) {
 			t.Errorf("%s: %v, %v; want %v", queue, codes(s.Findings), err, want)
 		}

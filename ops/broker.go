@@ -19,18 +19,13 @@ import (
 // collectTimeout.
 const findTimeout = 4 * time.Second
 
-func (c *Collector) askBroker(ctx context.Context, s *Status) error {
-	if c.conn == nil || c.conn.IsClosed() {
-		conn, err := c.Dial(ctx)
-		if err != nil {
-			return err
-		}
-		c.conn = conn
+func (c *question) askBroker(ctx context.Context, s *Status) error {
+	release, err := c.connect(ctx)
+	if err != nil {
+		return err
 	}
-	conn := c.conn
-	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
 	defer release()
-	if err := c.findAPI(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	q, found, err := c.depth(ctx, c.Queue)
@@ -60,17 +55,8 @@ func (c *Collector) askBroker(ctx context.Context, s *Status) error {
 	return c.askDelayQueues(ctx, s)
 }
 
-func (c *Collector) findAPI(ctx context.Context) error {
-	if c.searched || c.API.Management != "" || c.FindAPI == nil {
-		return nil
-	}
-	c.searched = true
-	c.API, c.noAPI = c.FindAPI(ctx, c.conn, c.API)
-	return ctx.Err()
-}
-
 // findDeadLetterQueue keeps a certain answer.
-func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
+func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	if c.DeadLetterQueue != "" {
 		s.Dead.Queue = c.DeadLetterQueue
 		return nil
@@ -94,7 +80,7 @@ func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
 }
 
 // api asks the management API about a queue.
-func (c *Collector) api(queue string) inspect.Need {
+func (c *question) api(queue string) inspect.Need {
 	need := c.API
 	need.Queue = queue
 	return need
@@ -102,7 +88,7 @@ func (c *Collector) api(queue string) inspect.Need {
 
 // depth returns the ready messages and the consumers of a queue, if it exists.
 // It asks the management API if the user may not ask over AMQP.
-func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, error) {
+func (c *question) depth(ctx context.Context, queue string) (amqp.Queue, bool, error) {
 	q, found, err := declarePassively(ctx, c.conn, queue)
 	if c.API.Management == "" || !accessRefused(err) {
 		return q, found, err
@@ -118,7 +104,7 @@ func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, 
 }
 
 // lost distinguishes a lost connection from a reply of the broker.
-func (c *Collector) lost(err error) error {
+func (c *question) lost(err error) error {
 	if c.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
 		return &LostError{err}
 	}
@@ -141,7 +127,7 @@ func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) 
 
 // askManagement adds rates, unacked messages and other facts that AMQP does not report. If the API does not answer, the
 // status shows all else.
-func (c *Collector) askManagement(ctx context.Context, s *Status) {
+func (c *question) askManagement(ctx context.Context, s *Status) {
 	if c.API.Management == "" {
 		if c.noAPI != nil {
 			why := "the management API does not answer at its usual address (--management-url names another)"
@@ -195,7 +181,7 @@ func delayNames() (names []string) {
 func isDelayQueue(queue string) bool { return slices.Contains(delayNames(), queue) }
 
 // askDelayQueues asks for the depths of the delay queues. A user who may not see a queue sees the others.
-func (c *Collector) askDelayQueues(ctx context.Context, s *Status) error {
+func (c *question) askDelayQueues(ctx context.Context, s *Status) error {
 	for _, name := range delayNames() {
 		if time.Now().Before(c.noDelay[name]) {
 			continue

@@ -4,36 +4,34 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Cache keeps the last Overview for a while, so that readers cannot overload broker and store. It is safe for
 // concurrent use.
 type Cache struct {
-	Queues *Queues
-	Keep   time.Duration // an Overview is given out for this long; zero: it is collected each time
+	Collector *Collector
+	Keep      time.Duration // an Overview is given out for this long; zero: it is collected each time
+
+	collecting singleflight.Group
 
 	mu   sync.Mutex
 	last Overview
-	at   time.Time     // when last was complete
-	now  chan struct{} // closed at the end of the call of All that readers wait for; nil: there is none
+	at   time.Time // when last was complete
 }
 
 // All returns an Overview that is at most Keep old. If broker or store hang, it returns the last one when ctx is done,
 // with the error of ctx. The zero Overview says that there is none yet.
 func (c *Cache) All(ctx context.Context) (Overview, error) {
 	c.mu.Lock()
-	if !c.at.IsZero() && time.Since(c.at) < c.Keep {
-		defer c.mu.Unlock()
-		return c.last, nil
-	}
-	if c.now == nil {
-		c.now = make(chan struct{})
-		go c.collect(context.WithoutCancel(ctx), c.now) // All bounds it; a reader that leaves must not end it for the others
-	}
-	now := c.now
+	last, fresh := c.last, !c.at.IsZero() && time.Since(c.at) < c.Keep
 	c.mu.Unlock()
-	select {
-	case <-now:
+	if fresh {
+		return last, nil
+	}
+	select { // All bounds the collection; a reader that leaves must not end it for the others
+	case <-c.collecting.DoChan("", func() (any, error) { return nil, c.collect(context.WithoutCancel(ctx)) }):
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
@@ -41,24 +39,18 @@ func (c *Cache) All(ctx context.Context) (Overview, error) {
 	return c.last, ctx.Err()
 }
 
-func (c *Cache) collect(ctx context.Context, now chan struct{}) {
-	all, err := c.Queues.All(ctx)
+func (c *Cache) collect(ctx context.Context) error {
+	all, err := c.Collector.All(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
 		c.last, c.at = all, time.Now()
 	}
-	c.now = nil
-	close(now)
+	return err
 }
 
-// Close waits for a collection under way, and closes the Queues. Nothing may call All any more.
+// Close waits for a collection under way, and closes the Collector. Nothing may call All any more.
 func (c *Cache) Close() {
-	c.mu.Lock()
-	now := c.now
-	c.mu.Unlock()
-	if now != nil {
-		<-now
-	}
-	c.Queues.Close()
+	_, _, _ = c.collecting.Do("", func() (any, error) { return nil, nil })
+	c.Collector.Close()
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,38 +25,47 @@ type LostError struct{ Err error }
 func (e *LostError) Error() string { return e.Err.Error() }
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Collector collects the status of a queue, as often as it is asked to. It is
-// not safe for concurrent use.
+// Collector collects the status of queues of a virtual host, as often as it is asked to: Collect that of one queue,
+// and All a summary of each. It is not safe for concurrent use.
 type Collector struct {
-	Queue string
 	VHost string
 	Store *counter.Admin
 
-	// Dial opens a connection to the broker. Collect dials again when it is
-	// lost.
+	// Dial opens a connection to the broker. The Collector dials again when it is lost.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// DeadLetterQueue is where dead letters land; empty: it is found.
-	DeadLetterQueue string
-
-	// API is the management API. If it has none, FindAPI looks for it once; nil
-	// looks nowhere.
+	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks
+	// nowhere.
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
-	// NoReasons leaves Dead.Reasons empty, for a caller that groups the dead letters itself.
-	NoReasons bool
+	// Names are the queues that All summarises. Empty means all that the management API lists, except for exclusive
+	// queues, streams, dead-letter queues and delay queues.
+	Names []string
 
-	// Most is how many blocking messages are listed; 0: all.
-	Most int
+	conn  *amqp.Connection
+	noAPI error // why there is none
 
-	conn     *amqp.Connection
-	searched bool                 // for the API
-	noAPI    error                // why there is none
-	noDelay  map[string]time.Time // until when a delay queue is not asked for
+	lists     lists
+	questions map[string]*question // by queue
+}
 
-	examined   time.Time // the last time
-	found      []inspect.Finding
+// Question asks for the status of a queue.
+type Question struct {
+	Queue           string
+	DeadLetterQueue string // where dead letters land; empty: it is found
+	NoReasons       bool   // leaves Dead.Reasons empty, for a caller that groups the dead letters itself
+	Most            int    // how many blocking messages are listed; 0: all
+}
+
+// question is a Question, with what is kept of its answers for the next time.
+type question struct {
+	*Collector
+	Question
+
+	noDelay    map[string]time.Time // until when a delay queue is not asked for
+	examined   time.Time            // the last time
+	findings   []inspect.Finding
 	unexamined error
 }
 
@@ -66,24 +76,49 @@ func (c *Collector) Close() {
 	}
 }
 
-// Collect asks broker, store and management API. After an error nothing is
-// known; a later call may succeed. It returns a *LostError when the connection
-// was lost, and queueinfo.ErrNotFound.
-func (c *Collector) Collect(ctx context.Context) (Status, error) {
+// connect dials unless there is a connection, and looks for the management API. The connection closes if ctx ends before
+// release is called, because a request knows no context.
+func (c *Collector) connect(ctx context.Context) (release func() bool, err error) {
+	if c.conn == nil || c.conn.IsClosed() {
+		if c.conn, err = c.Dial(ctx); err != nil {
+			return nil, err
+		}
+	}
+	conn := c.conn
+	release = context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) })
+	if c.API.Management == "" && c.FindAPI != nil {
+		c.API, c.noAPI = c.FindAPI(ctx, conn, c.API)
+	}
+	return release, nil
+}
+
+// Collect asks broker, store and management API about a queue. After an error nothing is known; a later call may
+// succeed. It returns a *LostError when the connection was lost, and broker.ErrNotFound.
+func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	s := Status{VHost: c.VHost, Queue: c.Queue, Blocking: []Message{}}
-	if err := c.askBroker(ctx, &s); err != nil {
+	if c.questions == nil {
+		c.questions = map[string]*question{}
+	}
+	q := c.questions[about.Queue]
+	if q == nil {
+		q = &question{Collector: c}
+		c.questions[about.Queue] = q
+	}
+	about.DeadLetterQueue = cmp.Or(about.DeadLetterQueue, q.DeadLetterQueue)
+	q.Question = about
+	s := Status{VHost: c.VHost, Queue: q.Queue, Blocking: []Message{}}
+	if err := q.askBroker(ctx, &s); err != nil {
 		return s, err
 	}
-	if err := c.askStore(ctx, &s); err != nil {
+	if err := q.askStore(ctx, &s); err != nil {
 		return s, fmt.Errorf("store: %w", err)
 	}
-	c.askManagement(ctx, &s)
-	s.block(c.Most)
+	q.askManagement(ctx, &s)
+	s.block(q.Most)
 	s.Dead.judge()
 	s.Dead.countUnrecorded()
-	c.examine(ctx, &s)
+	q.examine(ctx, &s)
 	s.Dead.suppose(s.Findings, s.Consumers, s.Unacked)
 	s.Dead.sum()
 	return s, nil

@@ -18,7 +18,7 @@ func TestDelayQueuesAreNotSummarised(t *testing.T) {
 		"strikes.delay.of.mine": 5} {
 		listed[name] = broker.Listed{Queue: broker.Queue{Name: name}, Load: broker.Load{Ready: ready}}
 	}
-	gone := Queues{listing: inspect.Listing{Queues: []string{"gone"}}}
+	gone := Collector{lists: lists{listing: inspect.Listing{Queues: []string{"gone"}}}}
 	if diff := cmp.Diff([]string{"orders", "strikes.delay.of.mine"}, gone.wanted(sight{listed: listed})); diff != "" {
 		t.Error(diff)
 	}

@@ -26,15 +26,15 @@ const unexamined = "the queue could not be examined: %v"
 
 // examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever
 // looks healthy.
-func (c *Collector) examine(ctx context.Context, s *Status) {
+func (c *question) examine(ctx context.Context, s *Status) {
 	if time.Since(c.examined) >= examineEvery {
 		c.examined = time.Now()
-		c.found, c.unexamined = c.ask(ctx)
+		c.findings, c.unexamined = c.ask(ctx)
 	}
 	if c.unexamined != nil {
 		s.note(unexamined, c.unexamined)
 	}
-	for _, f := range c.found {
+	for _, f := range c.findings {
 		switch {
 		case f.Code == inspect.CodeUnknown || f.Code == inspect.CodeDenied:
 			s.note(unexamined, f.Seen)
@@ -45,7 +45,7 @@ func (c *Collector) examine(ctx context.Context, s *Status) {
 }
 
 // ask has the doctor examine the queue. The store is asked by the Collector itself.
-func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error) {
+func (c *question) ask(ctx context.Context) (found []inspect.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	need := c.api("")

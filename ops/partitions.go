@@ -31,7 +31,7 @@ type Partition struct {
 }
 
 // askPartitions asks for the partitions of a queue that does not exist itself.
-func (c *Collector) askPartitions(ctx context.Context, s *Status) error {
+func (c *question) askPartitions(ctx context.Context, s *Status) error {
 	n, err := broker.PartitionsOf(ctx, c.conn, c.Queue)
 	switch {
 	case err != nil:
@@ -71,7 +71,7 @@ func (s *Status) dealt(d counter.Deal) {
 }
 
 // load returns the load of the queue, or that of its partitions together.
-func (c *Collector) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
+func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
 	if len(s.Partitions) == 0 {
 		return doctor.Measure(ctx, c.conn, c.api(c.Queue))
 	}
@@ -89,7 +89,7 @@ func (c *Collector) load(ctx context.Context, s *Status) (sum broker.Load, err e
 }
 
 // blocked returns the blocked lanes of the queue. Each partition has its own.
-func (c *Collector) blocked(ctx context.Context, s *Status) (sum counter.Blocked, err error) {
+func (c *question) blocked(ctx context.Context, s *Status) (sum counter.Blocked, err error) {
 	if len(s.Partitions) == 0 {
 		return c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving)
 	}

@@ -32,24 +32,8 @@ const (
 	asked = 16
 )
 
-// Queues summarises the queues of a virtual host, as often as it is asked to. It is not safe for concurrent use.
-type Queues struct {
-	VHost string
-	Store *counter.Admin
-
-	// Dial opens a connection to the broker. All dials again when it is lost.
-	Dial func(context.Context) (*amqp.Connection, error)
-
-	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks
-	// nowhere.
-	API     inspect.Need
-	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
-
-	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues,
-	// streams, dead-letter queues and delay queues.
-	Names []string
-
-	conn       *amqp.Connection
+// lists are what All keeps of the lists of the management API.
+type lists struct {
 	names      []string        // of the last list
 	listing    inspect.Listing // when the exchanges were read
 	routes     map[string]DeadLetterQueue
@@ -58,33 +42,26 @@ type Queues struct {
 	routesRead time.Time
 }
 
-// Close closes the connection to the broker. The store is the caller's.
-func (q *Queues) Close() {
-	if q.conn != nil {
-		_ = q.conn.CloseDeadline(time.Now().Add(closeTimeout))
-	}
-}
-
 // All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is
 // still there. All itself fails only if ctx is done. It takes 7 s at most.
-func (q *Queues) All(ctx context.Context) (Overview, error) {
-	o := Overview{VHost: q.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
-	seen, err := q.askBroker(ctx)
+func (c *Collector) All(ctx context.Context) (Overview, error) {
+	o := Overview{VHost: c.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
+	seen, err := c.askBroker(ctx)
 	o.Broker = err
-	names := q.wanted(seen)
+	names := c.wanted(seen)
 	all := slices.Clone(names)
 	for _, name := range names {
-		all = append(all, q.listing.Partitions[name]...)
+		all = append(all, c.lists.listing.Partitions[name]...)
 	}
-	kept, err := q.askStore(ctx, all)
+	kept, err := c.askStore(ctx, all)
 	if err != nil {
 		o.Store = fmt.Errorf("store: %w", err)
 		kept = make([]counter.Summary, len(all))
 	}
 	lanes := kept[len(names):]
 	for i, name := range names {
-		s := Summary{VHost: q.VHost, Queue: name}
-		s.ofBroker(seen, name, q.listing.Partitions[name])
+		s := Summary{VHost: c.VHost, Queue: name}
+		s.ofBroker(seen, name, c.lists.listing.Partitions[name])
 		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
 		lanes = lanes[len(s.Partitions):]
@@ -93,19 +70,19 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	if len(kept) > 0 && o.Store == nil {
 		o.Time = kept[0].Time
 	}
-	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, q.Store))
+	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, c.Store))
 	o.judge(seen)
 	return o, ctx.Err()
 }
 
-func (q *Queues) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
+func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if len(names) == 0 { // it may be out of reach all the same
-		_, err := q.Store.Now(ctx)
+		_, err := c.Store.Now(ctx)
 		return nil, err
 	}
-	return q.Store.Summaries(ctx, q.VHost, names, Arriving)
+	return c.Store.Summaries(ctx, c.VHost, names, Arriving)
 }
 
 // sight is what the broker said.
@@ -126,43 +103,37 @@ func (s sight) load(name string) (broker.Load, bool) {
 	return l, ok
 }
 
-func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
+func (c *Collector) askBroker(ctx context.Context) (s sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	if q.conn == nil || q.conn.IsClosed() {
-		if q.conn, err = q.Dial(ctx); err != nil {
-			return s, err
-		}
+	release, err := c.connect(ctx)
+	if err != nil {
+		return s, err
 	}
-	conn := q.conn
-	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
 	defer release()
-	if q.API.Management == "" && q.FindAPI != nil {
-		q.API, err = q.FindAPI(ctx, conn, q.API)
-	}
 	switch {
-	case q.API.Management != "":
-		return q.list(ctx, conn)
-	case len(q.Names) > 0:
-		return q.depthsOf(ctx, conn)
-	case err != nil:
-		return s, fmt.Errorf("%w: %w", ErrNoList, err)
+	case c.API.Management != "":
+		return c.list(ctx, c.conn)
+	case len(c.Names) > 0:
+		return c.depthsOf(ctx, c.conn)
+	case c.noAPI != nil:
+		return s, fmt.Errorf("%w: %w", ErrNoList, c.noAPI)
 	}
 	return s, ErrNoList
 }
 
 // list asks the management API about all queues, and now and then, or if there may be new partitions, about exchanges.
-func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
-	api, err := q.API.API()
+func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	api, err := c.API.API()
 	if err != nil {
 		return sight{}, err
 	}
 	var all []broker.Listed
 	every := routesEvery
-	if len(q.found) > 0 || q.unsettled {
+	if len(c.lists.found) > 0 || c.lists.unsettled {
 		every = brokenEvery
 	}
-	stale := time.Since(q.routesRead) >= every
+	stale := time.Since(c.lists.routesRead) >= every
 	var known inspect.Graph
 	var alarms []broker.Alarm
 	var asking panics.Group
@@ -175,11 +146,11 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 			return err
 		}
 		var err error
-		all, err = api.List(ctx, q.VHost)
+		all, err = api.List(ctx, c.VHost)
 		return err
 	})
 	exchanges := func() (err error) {
-		known.Exchanges, err = inspect.ListExchanges(ctx, api, q.VHost)
+		known.Exchanges, err = inspect.ListExchanges(ctx, api, c.VHost)
 		return err
 	}
 	if stale {
@@ -187,7 +158,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	}
 	err = asking.Wait()
 	if err == nil && !stale && slices.ContainsFunc(all, func(l broker.Listed) bool {
-		_, known := q.listing.Routes[l.Name]
+		_, known := c.lists.listing.Routes[l.Name]
 		return l.SingleActive() && !known
 	}) {
 		stale, err = true, exchanges()
@@ -202,14 +173,14 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 			all[i].Version = version
 		}
 		known = withQueues(known, all)
-		q.listing = known.List()
-		q.routes = deadLetterQueues(known, q.listing)
-		q.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
-		q.found = survey(known, q.listing, product)
-		q.judgePartitions(known)
-		q.routesRead = time.Now()
+		c.lists.listing = known.List()
+		c.lists.routes = deadLetterQueues(known, c.lists.listing)
+		c.lists.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
+		c.lists.found = survey(known, c.lists.listing, product)
+		c.judgePartitions(known)
+		c.lists.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]broker.Listed{}, routes: q.routes, found: q.found, alarms: inspect.OfAlarms(alarms)}
+	s := sight{listed: map[string]broker.Listed{}, routes: c.lists.routes, found: c.lists.found, alarms: inspect.OfAlarms(alarms)}
 	for _, l := range all {
 		s.listed[l.Name] = l
 	}
@@ -217,32 +188,32 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 }
 
 // judgePartitions adds the facts about its partitions to those of a queue.
-func (q *Queues) judgePartitions(known inspect.Graph) {
-	for name, of := range q.listing.Partitions {
+func (c *Collector) judgePartitions(known inspect.Graph) {
+	for name, of := range c.lists.listing.Partitions {
 		each := make([][]inspect.Finding, len(of))
 		for i, partition := range of {
 			if known.Queues[partition] == nil {
 				each[i] = []inspect.Finding{inspect.MissingPartition(partition)}
 				continue
 			}
-			each[i] = q.found[partition]
-			if at, found := q.routes[partition]; found {
-				q.routes[name] = at
+			each[i] = c.lists.found[partition]
+			if at, found := c.lists.routes[partition]; found {
+				c.lists.routes[name] = at
 			}
 		}
 		if all := inspect.Merged(name, each); len(all) > 0 {
-			q.found[name] = all
+			c.lists.found[name] = all
 		}
 	}
 }
 
 // depthsOf asks AMQP, which knows ready messages and consumers.
-func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
+func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
 	s := sight{depths: map[string]broker.Load{}}
 	var mu sync.Mutex
 	var asking panics.Group
 	asking.SetLimit(asked)
-	q.listing.Partitions = map[string][]string{}
+	c.lists.listing.Partitions = map[string][]string{}
 	ask := func(name string) (bool, error) {
 		have, exists, err := declarePassively(ctx, conn, name)
 		mu.Lock()
@@ -252,7 +223,7 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 		}
 		return exists, broker.UnlessRefused(err)
 	}
-	for _, name := range q.Names {
+	for _, name := range c.Names {
 		asking.Go(func() error {
 			exists, err := ask(name)
 			if exists || err != nil {
@@ -267,7 +238,7 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			q.listing.Partitions[name] = names
+			c.lists.listing.Partitions[name] = names
 			return err
 		})
 	}
@@ -275,24 +246,24 @@ func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, er
 }
 
 // wanted returns the queues to summarise: those of the last list if there is none now.
-func (q *Queues) wanted(s sight) []string {
-	if len(q.Names) > 0 {
-		return q.Names
+func (c *Collector) wanted(s sight) []string {
+	if len(c.Names) > 0 {
+		return c.Names
 	}
 	if s.listed == nil {
-		return q.names
+		return c.lists.names
 	}
-	q.names = slices.DeleteFunc(slices.Clone(q.listing.Queues), func(name string) bool {
+	c.lists.names = slices.DeleteFunc(slices.Clone(c.lists.listing.Queues), func(name string) bool {
 		_, exists := s.listed[name]
-		return !exists && q.listing.Partitions[name] == nil
+		return !exists && c.lists.listing.Partitions[name] == nil
 	})
 	for name, l := range s.listed { // a queue that is newer than the listing is no dead-letter queue as far as is known
-		if _, known := q.listing.Routes[name]; !known && l.Retried() {
-			q.names = append(q.names, name)
+		if _, known := c.lists.listing.Routes[name]; !known && l.Retried() {
+			c.lists.names = append(c.lists.names, name)
 		}
 	}
-	slices.Sort(q.names)
-	return q.names
+	slices.Sort(c.lists.names)
+	return c.lists.names
 }
 
 // withQueues adds all queues to the exchanges and bindings.

@@ -21,7 +21,7 @@ const (
 	frontScanned = 200
 )
 
-func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
+func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	var f facts
 	var denied *counter.StoreError
 	if f.now, err = c.Store.Now(ctx); err != nil {
@@ -85,7 +85,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	return nil
 }
 
-func (c *Collector) askPause(ctx context.Context, s *Status) error {
+func (c *question) askPause(ctx context.Context, s *Status) error {
 	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
 	if err != nil || paused == nil {
 		return err
@@ -101,7 +101,7 @@ func (c *Collector) askPause(ctx context.Context, s *Status) error {
 // records reads what was written last. A record that is written while the
 // others are read moves to the front and is missed there, so the front is read
 // again. A message may die meanwhile, so the dead letters are read last.
-func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
+func (c *question) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
 	all := map[counter.Message]counter.Record{}
 	for _, most := range []int{maxScanned, frontScanned} {
 		n := 0
@@ -125,7 +125,7 @@ func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message
 }
 
 // deadRecords reads the dead letters that may be on their way.
-func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
+func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
 	n, old := 0, 0
 	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
 		if err != nil {
@@ -143,7 +143,7 @@ func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.
 }
 
 // reasons counts the reasons of the newest dead letters.
-func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
+func (c *question) reasons(ctx context.Context, s *Status) (tally, error) {
 	counted, n := tally{}, 0
 	var names reason.Normaliser
 	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue) {

@@ -92,8 +92,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	defer store.Close()
-	q := queuesOf(b, store)
-	q.Names = o.queues
+	figures := collector(b, store)
+	figures.Names = o.queues
 	need := inspect.Need{Management: o.ManagementURL}
 	if need.Management == "" { // else the broker may be away
 		err = b.With(ctx, func(conn *amqp.Connection) error {
@@ -115,7 +115,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misuse(err)
 	}
 	defer c.Close()
-	cache := &ops.Cache{Queues: q, Keep: exportKeep}
+	cache := &ops.Cache{Collector: figures, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/", c)

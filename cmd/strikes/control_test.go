@@ -303,11 +303,10 @@ func TestStatusWithManagement(t *testing.T) {
 			b, err := connect.NewBroker(tc.amqp, "test")
 			need(t, err)
 			c := &ops.Collector{
-				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
-				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
+				VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
 			}
 			defer c.Close()
-			s, err := c.Collect(t.Context())
+			s, err := c.Collect(t.Context(), ops.Question{Queue: queue, DeadLetterQueue: queue + ".dlq"})
 			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
 				t.Fatalf("%+v, %v", s, err)
 			}

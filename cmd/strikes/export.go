@@ -63,9 +63,9 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	q := queuesOf(b, store)
-	q.Names = o.queues
-	cache := &ops.Cache{Queues: q, Keep: exportKeep}
+	c := collector(b, store)
+	c.Names = o.queues
+	cache := &ops.Cache{Collector: c, Keep: exportKeep}
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metricsOf(cache))

@@ -96,10 +96,9 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 		return err
 	}
 	defer store.Close()
-	c := &ops.Collector{Queue: queue, VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management,
-		DeadLetterQueue: o.deadLetterQueue, Most: o.limit}
+	c := collector(b, store)
 	defer c.Close()
-	s, err := c.Collect(ctx)
+	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
 	if errors.As(err, new(*ops.LostError)) {
 		err = b.Explain(err)
 	}
@@ -136,9 +135,9 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 		return err
 	}
 	defer store.Close()
-	q := queuesOf(b, store)
-	defer q.Close()
-	all, err := q.All(ctx)
+	c := collector(b, store)
+	defer c.Close()
+	all, err := c.All(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -152,7 +151,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	return render.Overview(a.Out, all, o.limit)
 }
 
-// queuesOf are the queues of the broker's virtual host.
-func queuesOf(b *connect.Broker, store *counter.Counter) *ops.Queues {
-	return &ops.Queues{VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management}
+// collector collects the status of queues of the broker's virtual host.
+func collector(b *connect.Broker, store *counter.Counter) *ops.Collector {
+	return &ops.Collector{VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management}
 }
