@@ -1,4 +1,6 @@
-"""Throughput of strikes beside a bare loop, as a ratio. The rounds are interleaved; the result is the median of the paired ratios.
+"""Throughput of strikes beside a bare loop, as a ratio.
+
+The rounds are interleaved; the result is the median of the paired ratios.
 
     make client-python-bench
 
@@ -76,7 +78,9 @@ def strikes_pika(queue: Queue, amqp: str, redis: str) -> None:
 
     counter = Counter.from_url(redis, prefix="bench:" + uuid.uuid4().hex)
     work = Work(lambda: consumer.stop())
-    consumer = Consumer(queue.name, lambda d: work(d.id), amqp=amqp, counter=counter, prefetch=PREFETCH, backoff=lambda n: 0)
+    consumer = Consumer(
+        queue.name, lambda d: work(d.id), amqp=amqp, counter=counter, prefetch=PREFETCH, backoff=lambda n: 0
+    )
     consumer.run()
     counter.close()
 
@@ -129,7 +133,9 @@ def timed(run, queue: Queue, amqp: str, redis: str, percent: int) -> float:
 
 
 def measure(amqp: str, redis: str) -> None:
-    print(f"{MESSAGES} messages of 100 bytes, quorum queue, prefetch {PREFETCH}, one handler, median of {ROUNDS} rounds")
+    print(
+        f"{MESSAGES} messages of 100 bytes, quorum queue, prefetch {PREFETCH}, one handler, median of {ROUNDS} rounds"
+    )
     print(f"{'client':8} {'failing':>8} {'bare/s':>8} {'strikes/s':>10} {'ratio':>6}")
     for name, pair in PAIRS.items():
         for percent in (0, 10):

@@ -1,4 +1,7 @@
-"""Copies the scripts of counter/scripts into the package that it builds. In a checkout, the package reads the originals."""
+"""Copies the scripts of counter/scripts into the package that it builds.
+
+In a checkout, the package reads the originals.
+"""
 
 from pathlib import Path
 from shutil import copy

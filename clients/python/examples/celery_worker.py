@@ -2,9 +2,9 @@
 
     AMQP_URL=… REDIS_URL=… celery -A celery_worker worker --pool threads
 
-Celery settles the messages of its own tasks, so their retries are new messages at the tail and its acks_late keeps no count. This worker
-therefore runs a strikes consumer beside Celery's, on a connection of its own, for a queue of plain messages. Its handler calls the task's
-function in the same process.
+Celery settles the messages of its own tasks, so their retries are new messages at the tail and its acks_late keeps no
+count. This worker therefore runs a strikes consumer beside Celery's, on a connection of its own, for a queue of plain
+messages. Its handler calls the task's function in the same process.
 """
 
 import os

@@ -28,8 +28,11 @@ def once(work):
             message_id = attempt.id if isinstance(attempt.id, bytes) else attempt.id.encode()
             with connection, connection.cursor() as tx:  # it commits, or an exception rolls back
                 tx.execute("SET LOCAL idle_in_transaction_session_timeout = '5min'")  # the handler timeout
-                tx.execute("INSERT INTO strikes_inbox (queue, id, generation, fence) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                           (queue.encode(), message_id, attempt.generation.encode(), attempt.fence))
+                tx.execute(
+                    "INSERT INTO strikes_inbox (queue, id, generation, fence) VALUES (%s, %s, %s, %s) "
+                    "ON CONFLICT DO NOTHING",
+                    (queue.encode(), message_id, attempt.generation.encode(), attempt.fence),
+                )
                 if tx.rowcount == 1:  # otherwise the work is done already
                     work(tx, delivery)
         finally:

@@ -17,7 +17,10 @@ from strikes.settler import Settler
 
 
 def book(delivery: Delivery) -> None:
-    print(f"attempt {delivery.attempt.number} of {delivery.attempt.last} at {delivery.id}: {delivery.body.decode()}", flush=True)
+    print(
+        f"attempt {delivery.attempt.number} of {delivery.attempt.last} at {delivery.id}: {delivery.body.decode()}",
+        flush=True,
+    )
     if b"4" in delivery.body:
         raise ValueError("no stock")
 
@@ -36,7 +39,9 @@ def main(queue: str) -> None:
                 requeue = outcome is Outcome.REQUEUE
                 connection.add_callback_threadsafe(lambda: channel.basic_nack(method.delivery_tag, requeue=requeue))
 
-        delivery = Delivery(body, properties.message_id or "", properties.headers or {}, method.redelivered, properties=properties)
+        delivery = Delivery(
+            body, properties.message_id or "", properties.headers or {}, method.redelivered, properties=properties
+        )
         print(f"{delivery.id}: {settler.handle(delivery, book, settle).value}", flush=True)
 
     def on_message(_channel, method, properties, body):

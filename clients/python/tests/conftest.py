@@ -38,7 +38,10 @@ class RedisServer:
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        args = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory), "--save", "", "--appendonly", "yes"]
+        args = [
+            "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory), "--save", "",
+            "--appendonly", "yes",
+        ]
         self.process = subprocess.Popen(["redis-server", *args], stdout=subprocess.DEVNULL)
         until(self.answers, "redis-server")
 
@@ -105,7 +108,9 @@ class Queue:
             arguments["x-delivery-limit"] = 1000
         self.channel.queue_declare(self.name, durable=True, arguments=arguments)
 
-    def publish(self, body: bytes = b"", message_id: object = None, headers: dict | None = None, properties: object = None) -> None:
+    def publish(
+        self, body: bytes = b"", message_id: object = None, headers: dict | None = None, properties: object = None
+    ) -> None:
         import pika
 
         properties = properties or pika.BasicProperties(message_id=message_id, headers=headers, delivery_mode=2)

@@ -1,4 +1,7 @@
-"""Compare this client with schedules that Go has played: make client-schedules. Each line of the file is a case of conduct.json."""
+"""Compare this client with schedules that Go has played: make client-schedules.
+
+Each line of the file is a case of conduct.json.
+"""
 
 from __future__ import annotations
 

@@ -44,11 +44,13 @@ class World:
         self.sent, self.calls = defaultdict(int), defaultdict(int)
         self.last_send: dict[str, tuple] = {}
         self.settings = Settings(
-            "orders", max_retries=s.get("max_retries", 3), retry=s.get("retry", "requeue"), isolation=s.get("isolation", "suspects"),
-            backoff=lambda failed: s.get("backoff", 1000) / 1000, handler_timeout=s.get("handler_timeout", 300000) / 1000,
+            "orders", max_retries=s.get("max_retries", 3), retry=s.get("retry", "requeue"),
+            isolation=s.get("isolation", "suspects"), backoff=lambda failed: s.get("backoff", 1000) / 1000,
+            handler_timeout=s.get("handler_timeout", 300000) / 1000,
             consumer_timeout=s.get("consumer_timeout", 1800000) / 1000, max_age=s.get("max_age", 0) / 1000,
         )
-        self.breaker, self.state, self.permits = None, {}, [e["at"] for e in case.get("events", []) if e["event"] == "permit"]
+        self.breaker, self.state = None, {}
+        self.permits = [e["at"] for e in case.get("events", []) if e["event"] == "permit"]
         if size := s.get("breaker", 0):
             self.breaker = Breaker(size, s.get("patience", 0) / 1000, self.settings, Options(), now=self.clock)
             self.spawn(self.breaker.run())
@@ -74,7 +76,8 @@ class World:
             do(*args)
             self.check()
             events += 1
-            assert events < MOST_EVENTS, f"it spins at {self.now * 1000:.0f} ms: {self.trace[-3:]}"  # else it takes all memory
+            # Else it takes all memory.
+            assert events < MOST_EVENTS, f"it spins at {self.now * 1000:.0f} ms: {self.trace[-3:]}"
         return self.trace
 
     # The session's beginning and end, as the adapters do them.
@@ -89,7 +92,10 @@ class World:
             return
         s = self.case.get("settings", {})
         self.ended, self.stopping, self.open = False, False, True
-        self.session = Session(self.settings, Options(), self, self.late, s.get("concurrency", 1), self.view, self.isolation, self.clock, self.breaker)
+        self.session = Session(
+            self.settings, Options(), self, self.late, s.get("concurrency", 1), self.view, self.isolation, self.clock,
+            self.breaker,
+        )
         self.fetched, self.beyond = False, []
         if self.breaker:
             self.breaker.attach(self.fetch)
@@ -197,7 +203,10 @@ class World:
         message_id = "" if d.get("no_id") else d["id"]
         self.names[tag] = d["id"]
         properties = SimpleNamespace(timestamp=d.get("timestamp"))
-        delivery = Delivery(d.get("body", "").encode(), message_id, header(d.get("headers")) or {}, d.get("redelivered", False), properties=properties)
+        delivery = Delivery(
+            d.get("body", "").encode(), message_id, header(d.get("headers")) or {}, d.get("redelivered", False),
+            properties=properties,
+        )
         progress = self.session.take(delivery, tag)
         self.tasks += 1
         self.session.admit(progress, lambda: self.spawn(carry(self.session, progress)))
@@ -267,7 +276,10 @@ class World:
                 d.ran = self.now - began
                 self.resume(steps, Failed(Abandoned("abandoned"), cause, "abandoned"))
 
-        self.at(began + does.get("takes", 0) / 1000, lambda: end(result_of(does, self.now >= began + s.settings.handler_timeout)))
+        self.at(
+            began + does.get("takes", 0) / 1000,
+            lambda: end(result_of(does, self.now >= began + s.settings.handler_timeout)),
+        )
         self.at(began + s.settings.handler_timeout, cancel, Cause.TIMED_OUT)
         s.live.add(lambda: self.at(self.now, cancel, Cause.FAILED))
 
@@ -279,7 +291,14 @@ class World:
             return self.ask(effect)
         step, args = call.name.upper(), call.args
         name = next(n for n in self.names.values() if n == args[2].decode())
-        outage = next((o for o in self.case.get("outages", []) if o["from"] <= self.now * 1000 < o["to"] and step in o.get("steps", [step])), None)
+        outage = next(
+            (
+                o
+                for o in self.case.get("outages", [])
+                if o["from"] <= self.now * 1000 < o["to"] and step in o.get("steps", [step])
+            ),
+            None,
+        )
         said = outage["kind"] if outage else self.scripted(name, step)
         self.note_send(name, step, args, said)
         if said == "lost":
@@ -289,13 +308,21 @@ class World:
         if said == "refused":
             return 0, ForeignError("WRONGTYPE")
         return 0, Reply(
-            ReplyCode(said["code"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0), int(said.get("fence", 0)),
-            said.get("wait", 0) / 1000, said.get("cause") or "", text(said.get("reason")), said.get("double", False),
+            ReplyCode(said["code"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0),
+            int(said.get("fence", 0)), said.get("wait", 0) / 1000, said.get("cause") or "", text(said.get("reason")),
+            said.get("double", False),
         )
 
     def ask(self, effect: Send) -> tuple[float, object]:
         now = self.now * 1000
-        if kind := next((o["kind"] for o in self.case.get("outages", []) if o["from"] <= now < o["to"] and "ASK" in o.get("steps", ["ASK"])), None):
+        if kind := next(
+            (
+                o["kind"]
+                for o in self.case.get("outages", [])
+                if o["from"] <= now < o["to"] and "ASK" in o.get("steps", ["ASK"])
+            ),
+            None,
+        ):
             return effect.timeout if kind == "lost" else 0, StoreError(Fault.UNREACHABLE, kind)
         permitted = bool(effect.call.args[2] and self.state.get("open") and self.permits and self.permits[0] <= now)
         while permitted and self.permits and self.permits[0] <= now:
@@ -327,7 +354,9 @@ class World:
         if step == "START":
             entry |= {"mode": rest[0], "fence": rest[1], "max_age": rest[2]} | self.carried(rest[3:])
         elif step == "FAIL":
-            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5]} | self.carried(rest[6:])
+            entry |= {
+                "wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5],
+            } | self.carried(rest[6:])
         elif step == "END":
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))
@@ -349,7 +378,9 @@ class World:
                 continue
             size, patience, *ages, failing = map(int, numbers)
             out["progress"] = {"breaker": size, "patience": patience, "failing": bool(failing)}
-            out["progress"] |= {k: self.now * 1000 - age for k, age in zip(("began", "ended", "attempt"), ages, strict=True) if age >= 0}
+            out["progress"] |= {
+                k: self.now * 1000 - age for k, age in zip(("began", "ended", "attempt"), ages, strict=True) if age >= 0
+            }
         return out
 
     def note(self, entry: dict) -> None:
@@ -371,7 +402,8 @@ def result_of(does: dict, timed_out: bool) -> Failed | None:
 
 
 BREAKER = {
-    "doubt": {"doubt": True}, "opened": {"open": True}, "closed": {"doubt": False, "open": False}, "others": {"success": True}, "permit": {},
+    "doubt": {"doubt": True}, "opened": {"open": True}, "closed": {"doubt": False, "open": False},
+    "others": {"success": True}, "permit": {},
 }
 """Events that are not in the trace, and what ASK reports then."""
 
@@ -381,7 +413,9 @@ def like(want: dict | None, got: dict | None) -> bool:
     if want is None or got is None:
         return want is got
     flags = all(want.get(name, 0) == got.get(name, 0) for name in ("breaker", "patience", "failing"))
-    return flags and all(abs(want[name] - got.get(name, -1000)) <= 200 for name in ("began", "ended", "attempt") if name in want)
+    return flags and all(
+        abs(want[name] - got.get(name, -1000)) <= 200 for name in ("began", "ended", "attempt") if name in want
+    )
 
 
 ABSENT = (None, 0, False, "")

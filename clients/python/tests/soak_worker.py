@@ -50,7 +50,9 @@ isolated: set[str] = set()  # those whose handlers run, and are within their dea
 def write(kind: str, **fields: Any) -> None:
     """Append an event to the history, in one write."""
     now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-    event = {"kind": kind, "at": now, "process": spec["Number"], **{name: value for name, value in fields.items() if value}}
+    event = {
+        "kind": kind, "at": now, "process": spec["Number"], **{name: value for name, value in fields.items() if value},
+    }
     os.write(log, json.dumps(event).encode() + b"\n")
 
 
@@ -61,7 +63,11 @@ class Watching(Counter):
         if call.name == "begun":  # the process may die before the handler begins
             write("asked", id=text(call.args[2]), token=str(call.args[1]))
         reply = super().run(call)
-        if call.name == "start" and reply.code is ReplyCode.RUN and Mode(call.args[7]) in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
+        if (
+            call.name == "start"
+            and reply.code is ReplyCode.RUN
+            and Mode(call.args[7]) in (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
+        ):
             isolating.add(str(call.args[1]))
         return reply
 
@@ -192,9 +198,11 @@ def main() -> None:
     first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND
     nodes = Nodes(spec["AMQP"], spec["Number"] + random.randrange(len(spec["AMQP"])))
     consumer = strikes.pika.Consumer(
-        spec["Queue"], handle, amqp=nodes.parameters(), counter=Watching.from_url(spec["Redis"]), max_retries=spec["MaxRetries"],
-        concurrency=spec["Concurrency"], prefetch=spec["Prefetch"], backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
-        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe,
+        spec["Queue"], handle, amqp=nodes.parameters(), counter=Watching.from_url(spec["Redis"]),
+        max_retries=spec["MaxRetries"], concurrency=spec["Concurrency"], prefetch=spec["Prefetch"],
+        backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
+        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND,
+        drain_timeout=5, observer=observe,
     )
 
     def stop(*_: Any) -> None:

@@ -33,7 +33,9 @@ GOOD = header(b"a", b"t\x01")
 
 
 async def why_it_closed(received: bytes, lost: Exception | None) -> BaseException | None:
-    """Have aiormq's connection read what the broker sent before the socket was lost, and return the error with which it closes."""
+    """Have aiormq's connection read what the broker sent before the socket was lost,
+    and return the error with which it closes.
+    """
     reader = asyncio.StreamReader()
     reader.feed_data(received)
     if lost:
@@ -48,19 +50,27 @@ async def why_it_closed(received: bytes, lost: Exception | None) -> BaseExceptio
     return c.closing.exception()
 
 
-@pytest.mark.parametrize(("received", "lost", "undecodable"), [
-    pytest.param(HEARTBEAT, None, False, id="cut between frames"),
-    pytest.param(DELIVER + GOOD, None, False, id="cut within a message"),
-    pytest.param(HEARTBEAT + DELIVER[:10], None, False, id="cut within a frame"),
-    pytest.param(DELIVER[:3], None, False, id="cut within the head of a frame"),
-    pytest.param(b"", ConnectionResetError(104, "Connection reset by peer"), False, id="reset"),
-    pytest.param(b"", OSError(75, "Value too large"), False, id="an error of the socket that a time could raise, too"),
-    pytest.param(pamqp.frame.marshal(pamqp.commands.Connection.Close(320, "CONNECTION_FORCED", 0, 0), 0), None, False, id="the broker stops"),
-    pytest.param(DELIVER + header(b"t", b"T\x7f" + b"\xff" * 7), None, True, id="a time after the year 9999"),
-    pytest.param(DELIVER + header(b"t", b"T" + b"\0" * 3), None, True, id="a header that ends too soon"),
-    pytest.param(DELIVER + header(b"t", b"?"), None, True, id="a header of a type that does not exist"),
-    pytest.param(HEARTBEAT + DELIVER[:-1] + b"x", None, True, id="a frame without its end"),
-])
+@pytest.mark.parametrize(
+    ("received", "lost", "undecodable"),
+    [
+        pytest.param(HEARTBEAT, None, False, id="cut between frames"),
+        pytest.param(DELIVER + GOOD, None, False, id="cut within a message"),
+        pytest.param(HEARTBEAT + DELIVER[:10], None, False, id="cut within a frame"),
+        pytest.param(DELIVER[:3], None, False, id="cut within the head of a frame"),
+        pytest.param(b"", ConnectionResetError(104, "Connection reset by peer"), False, id="reset"),
+        pytest.param(
+            b"", OSError(75, "Value too large"), False, id="an error of the socket that a time could raise, too"
+        ),
+        pytest.param(
+            pamqp.frame.marshal(pamqp.commands.Connection.Close(320, "CONNECTION_FORCED", 0, 0), 0), None, False,
+            id="the broker stops",
+        ),
+        pytest.param(DELIVER + header(b"t", b"T\x7f" + b"\xff" * 7), None, True, id="a time after the year 9999"),
+        pytest.param(DELIVER + header(b"t", b"T" + b"\0" * 3), None, True, id="a header that ends too soon"),
+        pytest.param(DELIVER + header(b"t", b"?"), None, True, id="a header of a type that does not exist"),
+        pytest.param(HEARTBEAT + DELIVER[:-1] + b"x", None, True, id="a frame without its end"),
+    ],
+)
 def test_a_cut_is_told_from_a_message_that_cannot_be_decoded(received, lost, undecodable):
     error = asyncio.run(why_it_closed(received, lost))
     assert is_undecodable(error) is undecodable, repr(error)

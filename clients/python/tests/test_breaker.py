@@ -36,7 +36,10 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
         queue.publish(message_id=f"poison{i}")
     for i in range(GOOD):
         queue.publish(message_id=f"good{i}")
-    fleet = [Running(adapter, queue.name, handle, amqp_url, redis_url, prefix, breaker=8, prefetch=5, concurrency=2) for _ in range(2)]
+    fleet = [
+        Running(adapter, queue.name, handle, amqp_url, redis_url, prefix, breaker=8, prefetch=5, concurrency=2)
+        for _ in range(2)
+    ]
     client = redis.Redis.from_url(redis_url)
     try:
         breaker = k.queue_key("/", queue.name, prefix) + b"breaker"
@@ -44,7 +47,10 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
         until(lambda: int(client.get(breaker).split(b" ")[5]) >= 2, "two permits")
         assert not done and queue.depth(queue.dead) == 0
         consumers = k.queue_key("/", queue.name, prefix) + b"consumers"
-        until(lambda: [r[:2] for r in client.zrange(consumers, 0, -1)] == [b"2 "] * 2, "operators see that both have a breaker")
+        until(
+            lambda: [r[:2] for r in client.zrange(consumers, 0, -1)] == [b"2 "] * 2,
+            "operators see that both have a breaker",
+        )
         back.set()
         until(lambda: len(done) == GOOD, "all good messages are handled")
         published = itertools.count(GOOD)
@@ -81,7 +87,8 @@ def test_handlers_that_could_not_work(classic, amqp_url, redis_url, prefix):
         opened = until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "the breaker opens")
         until(lambda: int(client.get(breaker).split(b" ")[5]), "a permit: the process knows that it is open")
         client.delete(breaker)
-        assert until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "an emptied store gets it back") == opened
+        again = until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "an emptied store gets it back")
+        assert again == opened
         back.set()
         until(lambda: running.outcomes().count("ack") == 4, "all are handled")
         assert all(e.failures == 0 for e in running.events) and "not-counted" in running.outcomes()
@@ -89,7 +96,9 @@ def test_handlers_that_could_not_work(classic, amqp_url, redis_url, prefix):
         running.stop()
 
 
-@pytest.mark.parametrize(("breaker", "patience"), [(1, 0), (-2, 0), (101, 0), ("8", 0), (8, -1), (8, float("inf")), (0, 5)])
+@pytest.mark.parametrize(
+    ("breaker", "patience"), [(1, 0), (-2, 0), (101, 0), ("8", 0), (8, -1), (8, float("inf")), (0, 5)]
+)
 def test_refused_settings(breaker, patience):
     with pytest.raises(SettingError, match="breaker|patience"):
         check(breaker, patience)

@@ -48,7 +48,9 @@ def start(request, amqp_url, redis_url, prefix):
 @pytest.fixture
 def record(redis_url, prefix):
     client = redis.Redis.from_url(redis_url)
-    yield lambda queue, message_id: parse_record(client.get(k.keys(Message(queue.name, message_id), prefix).record) or b"")
+    yield lambda queue, message_id: parse_record(
+        client.get(k.keys(Message(queue.name, message_id), prefix).record) or b""
+    )
     client.close()
 
 
@@ -169,9 +171,11 @@ def test_kinds_of_failures_and_ages(start, queue, record):
     until(lambda: consumer.outcomes().count("dead-letter") == 2)
     consumer.stop()
     assert calls.count("kind") == 2 and 3 <= calls.count("old") < 10
-    assert (record(queue, "kind").cause, record(queue, "kind").limit, record(queue, "kind").reason) == ("failed", 2, b"gone")
+    kind = record(queue, "kind")
+    assert (kind.cause, kind.limit, kind.reason) == ("failed", 2, b"gone")
     assert (record(queue, "old").cause, record(queue, "old").limit) == ("too-old", 10)
-    assert {e.id: e.cause for e in consumer.events if e.outcome == "dead-letter"} == {"kind": "failed", "old": "too-old"}
+    causes = {e.id: e.cause for e in consumer.events if e.outcome == "dead-letter"}
+    assert causes == {"kind": "failed", "old": "too-old"}
 
 
 def test_a_message_without_an_id_gets_one_attempt(start, queue):
@@ -191,7 +195,9 @@ def test_a_key_names_messages_without_an_id(start, classic):
     assert len(calls.seen) == 2
 
 
-@pytest.mark.parametrize("message_id", [b"x" * 255, b"\xff\xfe\x00", "ü" * 100, b"caf\xe9"], ids=["255", "binary", "unicode", "latin"])
+@pytest.mark.parametrize(
+    "message_id", [b"x" * 255, b"\xff\xfe\x00", "ü" * 100, b"caf\xe9"], ids=["255", "binary", "unicode", "latin"]
+)
 def test_ids_of_any_bytes(start, classic, record, message_id):
     calls = Calls(failures=1)
     classic.publish(b"", message_id)
@@ -215,9 +221,10 @@ class Raw(pika.BasicProperties):
 
 
 FIELDS = {
-    "t": b"\x01", "b": b"\xff", "B": b"\xff", "s": b"\xff\xff", "u": b"\xff\xff", "I": b"\xff" * 4, "i": b"\xff" * 4, "l": b"\xff" * 8,
-    "f": struct.pack(">f", 1.5), "d": struct.pack(">d", 1.5), "D": b"\x01\0\0\0\x0f", "S": b"\0\0\0\2\xc3\xbc", "x": b"\0\0\0\1\xff",
-    "A": b"\0\0\0\2t\x01", "T": struct.pack(">Q", 1777863721), "F": b"\0\0\0\4\1at\x01", "V": b"",
+    "t": b"\x01", "b": b"\xff", "B": b"\xff", "s": b"\xff\xff", "u": b"\xff\xff", "I": b"\xff" * 4, "i": b"\xff" * 4,
+    "l": b"\xff" * 8, "f": struct.pack(">f", 1.5), "d": struct.pack(">d", 1.5), "D": b"\x01\0\0\0\x0f",
+    "S": b"\0\0\0\2\xc3\xbc", "x": b"\0\0\0\1\xff", "A": b"\0\0\0\2t\x01", "T": struct.pack(">Q", 1777863721),
+    "F": b"\0\0\0\4\1at\x01", "V": b"",
 }
 
 
@@ -320,7 +327,9 @@ def test_a_deleted_queue_ends_the_session_and_not_the_consumer(start, amqp_url, 
     classic.channel.queue_delete(classic.name)
     time.sleep(1)
     assert not consumer.ended
-    classic.channel.queue_declare(classic.name, durable=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": classic.dead})
+    classic.channel.queue_declare(
+        classic.name, durable=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": classic.dead}
+    )
     classic.publish(b"", "2")
     until(lambda: len(calls.seen) == 2)
 
@@ -384,7 +393,10 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
 
 
 def test_blocked_lanes(start, classic, redis_url, prefix):
-    """A queue with blocked lanes is refused. A session ends once a lane is blocked, and another follows once it is released."""
+    """A queue with blocked lanes is refused.
+
+    A session ends once a lane is blocked, and another follows once it is released.
+    """
     client = redis.Redis.from_url(redis_url)
     lanes = k.lanes_key("/", classic.name, prefix)
     calls, states = Calls(), []
@@ -451,7 +463,10 @@ def test_blocked_lanes_drain_stop(start, classic, redis_url, prefix):
 
 
 def test_unreadable_lanes(start, classic, redis_url, caplog):
-    """A store that may not read the blocked lanes is refused before the first session. Later the last number stands, and one warning tells it."""
+    """A store that may not read the blocked lanes is refused before the first session.
+
+    Later the last number stands, and one warning tells it.
+    """
     client = redis.Redis.from_url(redis_url)
     user = f"lanes-{classic.name}"
     host = redis_url.partition("://")[2]
@@ -464,7 +479,11 @@ def test_unreadable_lanes(start, classic, redis_url, caplog):
                 client.execute_command("CLIENT", "PAUSE", late, "WRITE")
             refused = start(classic.name, calls, redis=limited)
             until(lambda refused=refused: refused.ended)
-            assert isinstance(refused.error, StoreError) and refused.error.fault is Fault.DENIED and "ZCARD" in str(refused.error)
+            assert (
+                isinstance(refused.error, StoreError)
+                and refused.error.fault is Fault.DENIED
+                and "ZCARD" in str(refused.error)
+            )
             refused.error = None
         client.execute_command("CLIENT", "UNPAUSE")
         client.execute_command("ACL", "SETUSER", user, "+zcard")
@@ -502,7 +521,9 @@ def test_refused_queues(start, amqp_url, classic):
 
 def test_partitions_are_refused(start, strikes, amqp_url):
     name = "py-" + uuid.uuid4().hex[:12]
-    subprocess.run([strikes, "declare", name, "--partitions", "3", "--amqp-url", amqp_url], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [strikes, "declare", name, "--partitions", "3", "--amqp-url", amqp_url], check=True, stdout=subprocess.DEVNULL
+    )
     connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
     channel = connection.channel()
     try:
@@ -510,7 +531,11 @@ def test_partitions_are_refused(start, strikes, amqp_url):
             refused = start(queue, Calls())
             until(lambda: refused.ended)
             assert isinstance(refused.error, QueueRefused)
-            assert f"{name!r} has 3 partitions" in str(refused.error) and "strikes consume" in str(refused.error) and "push mode" in str(refused.error)
+            assert (
+                f"{name!r} has 3 partitions" in str(refused.error)
+                and "strikes consume" in str(refused.error)
+                and "push mode" in str(refused.error)
+            )
             refused.error = None
         channel.queue_declare(f"{name}.7", durable=True)  # its name is like that of a partition
         start(f"{name}.7", Calls(), allow_drop=True).stop()
@@ -529,7 +554,9 @@ from clients import Running
 def handler(delivery):
     if delivery.id == "killer":
         os.kill(os.getpid(), signal.SIGKILL)
-running = Running({adapter!r}, {queue!r}, handler, {amqp!r}, {redis!r}, {prefix!r}, max_retries={retries}, concurrency=2)
+running = Running(
+    {adapter!r}, {queue!r}, handler, {amqp!r}, {redis!r}, {prefix!r}, max_retries={retries}, concurrency=2
+)
 running._thread.join()
 """
 
@@ -539,7 +566,9 @@ def test_a_message_that_kills_every_process(start, queue, amqp_url, redis_url, p
     for i in range(30):
         queue.publish(b"", str(i))
     path = [str(ROOT / "src"), str(ROOT / "tests")]
-    program = KILLER.format(path=path, adapter=start.adapter, queue=queue.name, amqp=amqp_url, redis=redis_url, prefix=prefix, retries=2)
+    program = KILLER.format(
+        path=path, adapter=start.adapter, queue=queue.name, amqp=amqp_url, redis=redis_url, prefix=prefix, retries=2
+    )
     deaths = 0
     while not (dead := queue.depth(queue.dead)):
         child = subprocess.Popen([sys.executable, "-c", program])
@@ -566,8 +595,12 @@ def test_two_consumers_and_a_go_consumer_share_one_count(start, queue, amqp_url,
     log = tmp_path / "calls"
     program = f'echo "$STRIKES_MESSAGE_ID" >>{log}; case "$STRIKES_MESSAGE_ID" in f*) exit 1;; esac'
     theirs = subprocess.Popen(
-        [strikes, "consume", queue.name, "--max-retries", "3", "--backoff", "20ms", "--concurrency", "2", "--", "sh", "-c", program],
-        env={"PATH": "/usr/bin:/bin", "STRIKES_AMQP_URL": amqp_url, "STRIKES_STORE_URL": redis_url}, stderr=subprocess.PIPE,
+        [
+            strikes, "consume", queue.name, "--max-retries", "3", "--backoff", "20ms", "--concurrency", "2", "--",
+            "sh", "-c", program,
+        ],
+        env={"PATH": "/usr/bin:/bin", "STRIKES_AMQP_URL": amqp_url, "STRIKES_STORE_URL": redis_url},
+        stderr=subprocess.PIPE,
     )
     calls = [Calls(failures=0), Calls(failures=0)]
 

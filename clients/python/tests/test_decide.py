@@ -16,8 +16,12 @@ def test_received(has_id, first, want):
 
 
 def test_verdicts():
-    assert [decide.started(v) for v in ReplyCode] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, None, Step.SUPERSEDED]
-    assert [decide.failed(v) for v in ReplyCode] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.UNCOUNTED, Step.SUPERSEDED]
+    assert [decide.started(v) for v in ReplyCode] == [
+        Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, None, Step.SUPERSEDED,
+    ]
+    assert [decide.failed(v) for v in ReplyCode] == [
+        None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.UNCOUNTED, Step.SUPERSEDED,
+    ]
     assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.UNTRACKED]
     assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
 
@@ -29,8 +33,10 @@ def test_verdicts():
         (Ended(True, has_id=False), Step.ACK), (Ended(False), Step.FAIL), (Ended(False, open=True), Step.FAIL),
         (Ended(False, stopped=True), Step.LEAVE), (Ended(False, rejected=True, stopped=True), Step.FAIL),
         (Ended(False, has_id=False), Step.DEAD_LETTER), (Ended(False, stopped=True, has_id=False), Step.LEAVE),
-        (Ended(False, rejected=True, has_id=False), Step.DEAD_LETTER), (Ended(False, uncounted=True, has_id=False), Step.UNCOUNT),
-        (Ended(False, uncounted=True, stopped=True), Step.LEAVE), (Ended(False, uncounted=True, rejected=True), Step.FAIL),
+        (Ended(False, rejected=True, has_id=False), Step.DEAD_LETTER),
+        (Ended(False, uncounted=True, has_id=False), Step.UNCOUNT),
+        (Ended(False, uncounted=True, stopped=True), Step.LEAVE),
+        (Ended(False, uncounted=True, rejected=True), Step.FAIL),
     ],
 )
 def test_ended(ended, want):
@@ -40,9 +46,11 @@ def test_ended(ended, want):
 @pytest.mark.parametrize(
     ("sending", "rejected", "wait", "left", "want"),
     [
-        (Step.START, False, 1, 2, Step.START), (Step.START, False, 2, 1, Step.GIVE_UP), (Step.FAIL, False, 2, 1, Step.GIVE_UP),
-        (Step.FAIL, True, 1, 2, Step.DEAD_LETTER), (Step.FAIL, True, 2, 1, Step.DEAD_LETTER), (Step.END, False, 1, 1, Step.END),
-        (Step.END, False, 2, 1, Step.ACK), (Step.RETRACT, False, 2, 1, Step.GIVE_UP), (Step.ISOLATE, False, 1, 2, Step.ISOLATE),
+        (Step.START, False, 1, 2, Step.START), (Step.START, False, 2, 1, Step.GIVE_UP),
+        (Step.FAIL, False, 2, 1, Step.GIVE_UP), (Step.FAIL, True, 1, 2, Step.DEAD_LETTER),
+        (Step.FAIL, True, 2, 1, Step.DEAD_LETTER), (Step.END, False, 1, 1, Step.END),
+        (Step.END, False, 2, 1, Step.ACK), (Step.RETRACT, False, 2, 1, Step.GIVE_UP),
+        (Step.ISOLATE, False, 1, 2, Step.ISOLATE),
     ],
 )
 def test_outage(sending, rejected, wait, left, want):
@@ -55,7 +63,9 @@ def test_waits():
     assert decide.wait(-1, 2, Step.REQUEUE) == (0, Step.REQUEUE)
     assert decide.wait(1, -2, Step.START) == (0, Step.OVERDUE)
     assert decide.stopped(Step.END) is Step.ACK and decide.stopped(Step.START) is Step.LEAVE
-    assert decide.unstarted(Step.ISOLATE, True) is Step.RETRACT and decide.unstarted(Step.ISOLATE, False) is Step.ISOLATE
+    assert (
+        decide.unstarted(Step.ISOLATE, True) is Step.RETRACT and decide.unstarted(Step.ISOLATE, False) is Step.ISOLATE
+    )
     assert decide.unstarted(Step.START, True) is Step.START
     assert decide.retry(Retry.IN_PLACE) is Step.AGAIN and decide.retry(Retry.REQUEUE) is Step.REQUEUE
     assert decide.overdue(True) is Step.GIVE_UP and decide.overdue(False) is Step.REQUEUE

@@ -1,4 +1,7 @@
-"""Faults of the user's code and of the drivers: no delivery hangs, and none keeps the isolation lock. They need no servers."""
+"""Faults of the user's code and of the drivers: no delivery hangs, and none keeps the isolation lock.
+
+They need no servers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
 from strikes.steps import Cause, Options, Reply, ReplyCode
 
-REPLIES = {"start": Reply(ReplyCode.RUN), "begun": Reply(ReplyCode.BEGUN), "fail": Reply(ReplyCode.REQUEUE, failures=1, limit=4), "end": Reply(ReplyCode.ENDED)}
+REPLIES = {
+    "start": Reply(ReplyCode.RUN), "begun": Reply(ReplyCode.BEGUN),
+    "fail": Reply(ReplyCode.REQUEUE, failures=1, limit=4), "end": Reply(ReplyCode.ENDED),
+}
 
 
 class Stub:
@@ -81,7 +87,9 @@ def with_asyncio(stub, delivery, handler, **settings):
 
     async def main():
         try:
-            return await asyncio.wait_for(AsyncSettler("orders", other, **settings).handle(delivery, call, lambda outcome: None), PATIENCE)
+            return await asyncio.wait_for(
+                AsyncSettler("orders", other, **settings).handle(delivery, call, lambda outcome: None), PATIENCE
+            )
         except TimeoutError:
             pytest.fail("handle hangs")
         except Exception as error:
@@ -102,7 +110,9 @@ def free():
     """Check that nothing of the process is held, and release what is, for the tests that follow."""
     isolation = PROCESS.isolation
     try:
-        assert isolation.lock.try_take(EVERYTHING) and isolation.undecided.try_take() and isolation.gate.opened() is None
+        assert (
+            isolation.lock.try_take(EVERYTHING) and isolation.undecided.try_take() and isolation.gate.opened() is None
+        )
     finally:
         PROCESS.renew()
 
@@ -120,21 +130,28 @@ def test_a_reason_that_is_no_text(handle, new, delivery):
     assert stub.args("fail")[2].startswith(b"ValueError: a??b")
 
 
-@pytest.mark.parametrize(("seconds", "millis"), [("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000)])
+@pytest.mark.parametrize(
+    ("seconds", "millis"), [("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000)]
+)
 def test_a_wait_that_is_no_number(handle, seconds, millis):
     stub = suspect()
     assert handle(stub, SUSPECT, failing(RetryAfter(seconds)), backoff=lambda n: 5) is Outcome.REQUEUE
     assert stub.args("fail")[0] == millis
 
 
-@pytest.mark.parametrize(("retries", "at_most"), [(0, 1), (-3, 1), (2, 3), (1.5, 2), (10**400, 1001), (None, 0), ("two", 0), (float("nan"), 0)])
+@pytest.mark.parametrize(
+    ("retries", "at_most"),
+    [(0, 1), (-3, 1), (2, 3), (1.5, 2), (10**400, 1001), (None, 0), ("two", 0), (float("nan"), 0)],
+)
 def test_retries_that_are_no_number(handle, retries, at_most):
     stub = suspect()
     assert handle(stub, SUSPECT, failing(RetryAtMost(retries, after=2))) is Outcome.REQUEUE
     assert stub.args("fail")[0] == 2000 and stub.args("fail")[5] == at_most
 
 
-@pytest.mark.parametrize(("key", "want"), [(7, b"7"), (b"\xff", b"\xff"), (None, b""), (True, b""), (object(), b""), ("\ud800", b"")])
+@pytest.mark.parametrize(
+    ("key", "want"), [(7, b"7"), (b"\xff", b"\xff"), (None, b""), (True, b""), (object(), b""), ("\ud800", b"")]
+)
 def test_a_key_that_is_no_text(handle, key, want):
     stub = Stub()
     outcome = handle(stub, Delivery(b"", "1"), failing(ValueError("x")), key=lambda delivery: key)
@@ -153,10 +170,12 @@ def test_a_store_that_raises_anything(handle):
 def test_a_fault_within_a_delivery(monkeypatch, isolated):
     """The virtual clock: the delivery is left, its attempt closed, and the session ends."""
     monkeypatch.setattr(simulated, "result_of", lambda *_: Failed(ValueError("x"), Cause.FAILED, 5))
-    world = simulated.World({
-        "settings": {}, "until": 60000, "deliveries": [{"at": 0, "id": "1", "redelivered": isolated}], "handlers": {"1": [{"fail": "x"}]},
-        "replies": {"1": {"START": [{"code": "SUSPECT"}, {"code": "RUN"}]}},
-    })
+    world = simulated.World(
+        {
+            "settings": {}, "until": 60000, "deliveries": [{"at": 0, "id": "1", "redelivered": isolated}],
+            "handlers": {"1": [{"fail": "x"}]}, "replies": {"1": {"START": [{"code": "SUSPECT"}, {"code": "RUN"}]}},
+        }
+    )
     done = [entry["do"] for entry in world.play()]
     assert done == (["START", "START", "BEGUN", "handler", "close", "END"] if isolated else ["handler", "close"])
     assert world.tasks == 0 and isinstance(world.session.error, AttributeError)
@@ -189,7 +208,11 @@ def cancelled(again):
             await asyncio.wait_for(task, PATIENCE)
         if again:
             await asyncio.sleep(0.5)
-        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "start", "begun", "end"] and stub.args("end")[0] == 0
+        assert (
+            seen == ["cancelled"]
+            and [call.name for call in stub.sent] == ["start", "start", "begun", "end"]
+            and stub.args("end")[0] == 0
+        )
 
     try:
         asyncio.run(main())
@@ -210,7 +233,8 @@ def receiving(cls):
     session.c = SimpleNamespace(_stopping=False)
     session.control = SimpleNamespace(view=ControlView())
     session.session = SimpleNamespace(error=ValueError("a fault"))
-    session.careful, session.fetches, session._check_lost, session._turn = False, False, lambda: None, lambda seconds: None
+    session.careful, session.fetches = False, False
+    session._check_lost, session._turn = lambda: None, lambda seconds: None
     return session
 
 

@@ -20,8 +20,10 @@ from strikes.handler import Delivery
     ],
 )
 def test_as_in_go(message_id, correlation, kind, body, want):
-    assert fingerprint_of(Delivery(body, message_id, properties=SimpleNamespace(correlation_id=correlation, type=kind))) == want
-    assert fingerprint_of(Delivery(body, message_id, properties=SimpleNamespace(correlation_id=correlation, message_type=kind))) == want
+    of_pika = SimpleNamespace(correlation_id=correlation, type=kind)
+    assert fingerprint_of(Delivery(body, message_id, properties=of_pika)) == want
+    of_aio_pika = SimpleNamespace(correlation_id=correlation, message_type=kind)
+    assert fingerprint_of(Delivery(body, message_id, properties=of_aio_pika)) == want
 
 
 def test_properties_that_are_none():

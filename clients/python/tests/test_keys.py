@@ -35,7 +35,10 @@ def test_ids_are_bytes():
 
 @pytest.mark.parametrize(
     ("text", "most", "want"),
-    [("abc", 3, b"abc"), ("abcd", 3, b"abc"), ("aé", 2, b"a"), ("é", 1, b""), (b"\xff\xff", 1, b"\xff"), (b"\x80\x80\x80", 2, b"")],
+    [
+        ("abc", 3, b"abc"), ("abcd", 3, b"abc"), ("aé", 2, b"a"), ("é", 1, b""), (b"\xff\xff", 1, b"\xff"),
+        (b"\x80\x80\x80", 2, b""),
+    ],
 )
 def test_cut_keeps_characters_whole(text, most, want):
     assert cut(text, most) == want
@@ -43,7 +46,10 @@ def test_cut_keeps_characters_whole(text, most, want):
 
 @pytest.mark.parametrize(
     ("seconds", "want"),
-    [(0, 0), (-1, 0), (0.001, 1), (0.0010001, 2), (0.1 + 0.2, 300), (float("inf"), 9223372036854), (float("nan"), 0), (30, 30000)],
+    [
+        (0, 0), (-1, 0), (0.001, 1), (0.0010001, 2), (0.1 + 0.2, 300), (float("inf"), 9223372036854),
+        (float("nan"), 0), (30, 30000),
+    ],
 )
 def test_ceil_millis(seconds, want):
     assert ceil_millis(seconds) == want

@@ -24,7 +24,9 @@ def handle(request, redis_url, prefix):
 
     def with_threads(delivery, handler, settle=None, **settings):
         sent = []
-        settler = Settler("orders", Counter.from_url(redis_url, prefix=prefix), **{"backoff": lambda n: 0.01, **settings})
+        settler = Settler(
+            "orders", Counter.from_url(redis_url, prefix=prefix), **{"backoff": lambda n: 0.01, **settings}
+        )
         return settler.handle(delivery, handler, settle or sent.append), sent
 
     def with_asyncio(delivery, handler, settle=None, **settings):
@@ -52,7 +54,9 @@ def test_outcomes(handle):
     assert handle(Delivery(b"", "4"), failing(Reject("x")))[0] is Outcome.DEAD_LETTER
     assert handle(Delivery(b""), failing(ValueError("x")))[0] is Outcome.DEAD_LETTER
     assert handle(Delivery(b"", redelivered=True), ok)[0] is Outcome.DEAD_LETTER
-    assert handle(Delivery(b"", "5"), failing(ValueError("x")), retry="in-place", max_retries=2)[0] is Outcome.DEAD_LETTER
+    assert (
+        handle(Delivery(b"", "5"), failing(ValueError("x")), retry="in-place", max_retries=2)[0] is Outcome.DEAD_LETTER
+    )
 
 
 def test_attempts_that_are_not_counted(handle, redis_url, prefix):
@@ -71,7 +75,12 @@ def test_attempts_that_are_not_counted(handle, redis_url, prefix):
     assert [(e.outcome.value, e.failures, e.wait) for e in events[:3]] == [
         ("not-counted", 0, 0.5 + 1 / 64), ("not-counted", 0, 0.5 + 2 / 64), ("not-counted", 0, 0.2)
     ]
-    assert events[3].outcome is Outcome.RETRY and events[3].failures == 1 and asked == [1, 2, 1] and str(events[0].error) == "away"
+    assert (
+        events[3].outcome is Outcome.RETRY
+        and events[3].failures == 1
+        and asked == [1, 2, 1]
+        and str(events[0].error) == "away"
+    )
 
 
 def test_a_settlement_that_cannot_be_sent(handle):
@@ -90,7 +99,10 @@ def test_a_stop_leaves_the_delivery(redis_url, prefix):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"max_retries": -1}, {"max_retries": 1001}, {"max_age": -1}, {"max_age": float("nan")}, {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}],
+    [
+        {"max_retries": -1}, {"max_retries": 1001}, {"max_age": -1}, {"max_age": float("nan")},
+        {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901},
+    ],
 )
 def test_refused_settings(redis_url, wrong):
     with pytest.raises(SettingError):

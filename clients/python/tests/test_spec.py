@@ -15,8 +15,9 @@ def test_keys(case):
     at = k.keys(k.Message(queue, text(case["id"]), text(case["generation"]), vhost), case["prefix"])
     pause, consumers, skips = k.control_keys(vhost, queue, case["prefix"])
     got = {
-        "index": at.index, "limit": at.override, "tombstones": at.tombstones, "dead": at.dead, "record": at.record, "pause": pause,
-        "consumers": consumers, "skips": skips, "undecodable": k.undecodable_key(vhost, queue, case["prefix"]),
+        "index": at.index, "limit": at.override, "tombstones": at.tombstones, "dead": at.dead, "record": at.record,
+        "pause": pause, "consumers": consumers, "skips": skips,
+        "undecodable": k.undecodable_key(vhost, queue, case["prefix"]),
     }
     assert {name: key.decode() for name, key in got.items()} == case["keys"]
     assert k.member(text(case["id"]), text(case["generation"])).decode() == case["member"]

@@ -27,8 +27,13 @@ BREAKER = ("success", "doubt", "open", "closed", "next", "permits", "count", "aw
 def breaker(fields, begin):
     """Write the breaker of a queue."""
     known(fields, *BREAKER, "alike", "streak", "reason")
-    numbers = [fields.get(name, 0) if name == "permits" else 0 if fields.get(name) is None else fields[name] + begin for name in BREAKER]
-    streak = "".join(f";{f['at'] + begin}={hashlib.sha256(f['id'].encode()).hexdigest()[:16]}" for f in fields.get("streak", []))
+    numbers = [
+        fields.get(name, 0) if name == "permits" else 0 if fields.get(name) is None else fields[name] + begin
+        for name in BREAKER
+    ]
+    streak = "".join(
+        f";{f['at'] + begin}={hashlib.sha256(f['id'].encode()).hexdigest()[:16]}" for f in fields.get("streak", [])
+    )
     line = " ".join(map(str, [*numbers, fields.get("alike", 0)]))
     return f"{line} .{streak}\n{fields.get('reason', '')}".encode()
 
@@ -62,7 +67,9 @@ class Run:
         for name, value in given.get("tombstones", {}).items():
             self.store.hset(self.queue_key("tombstones"), name, value + self.begin if name == "since" else value)
         if pause := given.get("pause"):
-            fields = {"paused": int(pause["paused"]), "by": pause["by"], "why": pause["why"], "at": pause["at"] + self.begin}
+            fields = {
+                "paused": int(pause["paused"]), "by": pause["by"], "why": pause["why"], "at": pause["at"] + self.begin,
+            }
             self.store.hset(self.queue_key("pause"), mapping=fields)
         for skip in given.get("skips", []):
             m = message(skip)
@@ -89,15 +96,20 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("consumer", ""), s.get("age", -1), s.get("fence", 0), s.get("max_age", 0) / 1000,
-                    s.get("progress", ""), s.get("delay", ""))
+        a = Attempt(
+            m, s.get("token", ""), s.get("consumer", ""), s.get("age", -1), s.get("fence", 0),
+            s.get("max_age", 0) / 1000, s.get("progress", ""), s.get("delay", ""),
+        )
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
             case "BEGUN":
                 return self.counter.begun(a)
             case "FAIL":
-                failure = Failure(s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000, s.get("at_most", 0))
+                failure = Failure(
+                    s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000,
+                    s.get("at_most", 0),
+                )
                 return self.counter.fail(a, failure)
             case "END":
                 assert s["keep"] == steps.KEEP_DONE * 1000
@@ -110,8 +122,11 @@ class Run:
         pytest.fail(f"unknown step {s['step']}")
 
     def compare(self, s):
-        known(s, "step", "id", "generation", "together", "token", "consumer", "limit", "age", "mode", "fence", "wait", "cause", "reason", "ran",
-              "max_age", "at_most", "progress", "wants", "delay", "succeeded", "keep", "reader", "state", "reply")
+        known(
+            s, "step", "id", "generation", "together", "token", "consumer", "limit", "age", "mode", "fence", "wait",
+            "cause", "reason", "ran", "max_age", "at_most", "progress", "wants", "delay", "succeeded", "keep",
+            "reader", "state", "reply",
+        )
         want = s["reply"]
         if isinstance(want, dict) and "error" in want:
             with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):
@@ -123,12 +138,20 @@ class Run:
             return
         if s["step"] == "CONTROL":
             skips = frozenset(k.member(m.id, m.generation) for m in map(message, want["skips"]))
-            assert (reply.paused, reply.by, reply.why, reply.skipped) == (want["paused"], text(want["by"]), text(want["why"]), skips)
+            assert (reply.paused, reply.by, reply.why, reply.skipped) == (
+                want["paused"], text(want["by"]), text(want["why"]), skips,
+            )
             assert reply.at == 0 if want["at"] is None else self.within(want["at"], reply.at)
             return
         known(want, "code", "failures", "crashes", "limit", "fence", "wait", "cause", "reason", "double")
-        got = (reply.code.value, reply.failures, reply.crashes, reply.limit, reply.cause, reply.reason, reply.possible_duplicate)
-        assert got == (want["code"], want["failures"], want["crashes"], want["limit"], want["cause"] or "", text(want["reason"]), want["double"])
+        got = (
+            reply.code.value, reply.failures, reply.crashes, reply.limit, reply.cause, reply.reason,
+            reply.possible_duplicate,
+        )
+        assert got == (
+            want["code"], want["failures"], want["crashes"], want["limit"], want["cause"] or "", text(want["reason"]),
+            want["double"],
+        )
         assert self.fence(message(s), want["fence"], reply.fence)
         wait = round(reply.wait * 1000)
         assert wait == want["wait"] or want["wait"] > 0 and want["wait"] - self.passed() <= wait <= want["wait"]
@@ -146,13 +169,18 @@ class Run:
 
     def check_records(self):
         after = {message(r): r for r in self.case["after"].get("records", [])}
-        named = {message(r) for r in [*self.case["given"].get("records", []), *self.case["steps"]] if r.get("step") not in ("CONTROL", "ASK")}
+        named = {
+            message(r)
+            for r in [*self.case["given"].get("records", []), *self.case["steps"]]
+            if r.get("step") not in ("CONTROL", "ASK")
+        }
         assert after.keys() <= named
         for m in named:
             self.check_record(m, after.get(m))
         if want := self.case["after"].get("tombstones"):
             got = self.store.hgetall(self.queue_key("tombstones"))
-            assert {name: int(got.get(name.encode(), 0)) for name in ("count", "removed")} == {"count": 0, "removed": 0, **want}
+            counted = {name: int(got.get(name.encode(), 0)) for name in ("count", "removed")}
+            assert counted == {"count": 0, "removed": 0, **want}
 
         if want := self.case["after"].get("breaker"):
             self.check_breaker(want)
@@ -162,7 +190,8 @@ class Run:
         fields, at = dict(want), dict(zip(BREAKER, got.split(b" ")[:8], strict=True))
         for name in set(BREAKER) - {"permits"}:
             early = 100 if name == "success" else 0
-            assert int(at[name]) == 0 if fields.get(name) is None else self.within(fields[name], int(at[name]), early), name
+            wanted, seen = fields.get(name), int(at[name])
+            assert seen == 0 if wanted is None else self.within(wanted, seen, early), name
             fields[name] = int(at[name]) - self.begin if int(at[name]) else None
         times = [int(entry.split(b"=")[0]) for entry in got.split(b"\n")[0].split(b";")[1:]]
         fields["streak"] = [dict(f) for f in fields.get("streak", [])]
@@ -185,7 +214,11 @@ class Run:
         ttl, where = fields.pop("ttl"), fields.pop("set", None)
         left = self.store.pttl(key)
         assert ttl - self.passed() <= left <= ttl
-        sets = [name for name in ("index", "dead") if self.store.zscore(self.queue_key(name), k.member(m.id, m.generation)) is not None]
+        sets = [
+            name
+            for name in ("index", "dead")
+            if self.store.zscore(self.queue_key(name), k.member(m.id, m.generation)) is not None
+        ]
         assert sets == ([where] if where else [])
         text_of = self.store.get(key)
         record = parse_record(text_of)

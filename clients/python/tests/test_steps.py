@@ -161,7 +161,9 @@ def test_a_store_that_is_away(own_redis):
     assert gone.value.fault is Fault.UNREACHABLE and not gone.value.not_taken
 
 
-@pytest.mark.parametrize("reply", [None, [], [b"RUN"], [b"NEW", 0, 0, 0, 0, 0, None, None, 0], [b"RUN", -1, 0, 0, 0, 0, None, None, 0]])
+@pytest.mark.parametrize(
+    "reply", [None, [], [b"RUN"], [b"NEW", 0, 0, 0, 0, 0, None, None, 0], [b"RUN", -1, 0, 0, 0, 0, None, None, 0]]
+)
 def test_replies_that_are_none(reply):
     with pytest.raises(ReplyError):
         steps.parse_reply(reply)
@@ -179,6 +181,8 @@ def test_fault_of(text, want):
     assert fault_of(text) is want
 
 
-@pytest.mark.parametrize("text", [b"", b"x", b"1 2\n", b"0 " * 24 + b"x\n", b" ".join([b"0"] * 20 + [b"9"] * 5) + b"\nshort"])
+@pytest.mark.parametrize(
+    "text", [b"", b"x", b"1 2\n", b"0 " * 24 + b"x\n", b" ".join([b"0"] * 20 + [b"9"] * 5) + b"\nshort"]
+)
 def test_texts_that_are_no_record(text):
     assert parse_record(text) is None

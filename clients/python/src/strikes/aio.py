@@ -94,7 +94,9 @@ class _Run:
 class AsyncDriver:
     """Drives the deliveries of one session, each in a task of its own."""
 
-    def __init__(self, counter: AsyncCounter, handler: AsyncHandler, session: Session, stuck: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, counter: AsyncCounter, handler: AsyncHandler, session: Session, stuck: Callable[[], None] = lambda: None
+    ) -> None:
         self._counter, self._handler, self._session, self._stuck = counter, handler, session, stuck
         self._runs: set[_Run] = set()
         self._tasks = Tasks()
@@ -184,7 +186,9 @@ class AsyncDriver:
                     run.task.cancel()
 
     def _due(self, run: _Run, now: float) -> bool:
-        return self._late(run.began, now) or self._cancelled_at is not None and now >= max(run.began, self._cancelled_at)
+        return (
+            self._late(run.began, now) or self._cancelled_at is not None and now >= max(run.began, self._cancelled_at)
+        )
 
 
 class AsyncControl:

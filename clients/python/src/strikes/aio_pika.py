@@ -27,8 +27,8 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
+    Sequence, SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -45,7 +45,10 @@ _LOST = (ax.AMQPError, pamqp.exceptions.PAMQPException, OSError, EOFError, Runti
 
 
 def _any_short_string() -> None:
-    """Have pamqp read ids that are not UTF-8, with surrogateescape. Else each such message ends the connection, again and again."""
+    """Have pamqp read ids that are not UTF-8, with surrogateescape.
+
+    Else each such message ends the connection, again and again.
+    """
     strict: Any = pamqp.decode.METHODS["shortstr"]
 
     def lenient(value: bytes) -> tuple[int, str]:
@@ -69,8 +72,8 @@ def is_unconverted(error: Any) -> bool:
 def is_undecodable(error: Any) -> bool:
     """Whether a connection was lost because pamqp could not decode a frame: the error was raised while pamqp read one.
 
-    Its type does not tell, because aiormq passes on every error of pamqp's, such as OSError for a time after the year 9999. For a connection
-    that was cut between two frames, aiormq raises a bare Exception.
+    Its type does not tell, because aiormq passes on every error of pamqp's, such as OSError for a time after the year
+    9999. For a connection that was cut between two frames, aiormq raises a bare Exception.
     """
     if not isinstance(error, Exception):
         return False
@@ -88,15 +91,17 @@ def message_id_of(properties: Any) -> str | bytes:
 
 
 class Consumer:
-    """Gives the messages of one queue to a handler, retries the failed ones, and dead-letters those that fail too often.
+    """Gives the messages of one queue to a handler,
+    retries the failed ones, and dead-letters those that fail too often.
 
-    The handler is a coroutine function. It returns: the message is acked. It raises an exception: the attempt is counted; see Reject and
-    RetryAfter. At its deadline it is cancelled. The further arguments are the fields of Settings and Flow.
+    The handler is a coroutine function. It returns: the message is acked. It raises an exception: the attempt is
+    counted; see Reject and RetryAfter. At its deadline it is cancelled. The further arguments are the fields of
+    Settings and Flow.
     """
 
     def __init__(
-        self, queue: str, handler: AsyncHandler, *, amqp: str, counter: AsyncCounter, consuming: Callable[[bool], None] | None = None,
-        **settings: Any,
+        self, queue: str, handler: AsyncHandler, *, amqp: str, counter: AsyncCounter,
+        consuming: Callable[[bool], None] | None = None, **settings: Any,
     ) -> None:
         vhost = unquote(urlsplit(amqp).path[1:]) or "/"
         self._amqp = amqp
@@ -108,15 +113,18 @@ class Consumer:
         self._stopping = False
 
     def stop(self) -> None:
-        """Have run end: it takes no more messages and waits for handlers. Any thread may call it, and a signal handler."""
+        """Have run end: it takes no more messages and waits for handlers.
+
+        Any thread may call it, and a signal handler.
+        """
         self._stopping = True
 
     async def run(self) -> None:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
-        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, Stuck, and
-        UncleanStop if the session was lost during a stop. If it is cancelled, handlers are cancelled, nothing is counted, and messages return
-        to the queue.
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help,
+        Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are cancelled,
+        nothing is counted, and messages return to the queue.
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
@@ -132,9 +140,13 @@ class Consumer:
                 try:
                     await self._connection(sequence, late, control, breaker)
                 except (StrikesError, *_LOST) as error:
-                    denied = isinstance(error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed))
+                    denied = isinstance(
+                        error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed)
+                    )
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
-                    self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
+                    self._settings.logger.warning(
+                        "session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error
+                    )
                     end = time.monotonic() + delay
                     while not self._stopping and time.monotonic() < end:
                         await asyncio.sleep(min(TICK, max(end - time.monotonic(), 0)))
@@ -176,11 +188,15 @@ class Consumer:
             await _ask(channel.queue_declare(s.queue, passive=True))
         except ax.AMQPChannelError as refusal:
             await _refuse_partitions(connection, s.queue, exists=False)
-            raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {_text(refusal)}; declare it with strikes declare {s.queue}") from None
+            raise Refused(
+                f"queue {s.queue!r} in vhost {s.vhost!r}: {_text(refusal)}; declare it with strikes declare {s.queue}"
+            ) from None
         await _close(channel)
         await _refuse_partitions(connection, s.queue, exists=True)
         version = queues.parse_version(_text(connection.server_properties.get("version")))
-        for warning in queues.judge(await _declared(connection, s), version, s.max_retries, f.allow_drop, f.dead_letter_policy):
+        for warning in queues.judge(
+            await _declared(connection, s), version, s.max_retries, f.allow_drop, f.dead_letter_policy
+        ):
             s.logger.warning(warning)
 
     async def _await_resume(self, connection: Any, control: AsyncControl) -> bool:
@@ -249,14 +265,22 @@ async def _refuse_partitions(connection: Any, queue: str, exists: bool) -> None:
 async def _declared(connection: Any, s: Settings) -> Declared:
     """Learn how a queue was declared from the refusals of declarations that differ."""
     d = Declared(s.queue, s.vhost)
-    codes: dict[type, int] = {ax.ChannelAccessRefused: 403, ax.ChannelLockedResource: 405, ax.ChannelPreconditionFailed: 406}
+    codes: dict[type, int] = {
+        ax.ChannelAccessRefused: 403,
+        ax.ChannelLockedResource: 405,
+        ax.ChannelPreconditionFailed: 406,
+    }
     for _ in range(MOST_PROBES):
         if any(isinstance(v, int) and -128 <= v < 0 for v in d.args.values()):
             d.unread = "the client cannot write small negative integers"  # pamqp writes them as unsigned bytes
             return d
         channel = await _channel(connection)
         try:
-            await _ask(channel.queue_declare(s.queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}))
+            await _ask(
+                channel.queue_declare(
+                    s.queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}
+                )
+            )
         except ax.AMQPChannelError as refusal:
             if d.learn(codes.get(type(refusal), 0), _text(refusal)):
                 continue
@@ -270,11 +294,17 @@ async def _declared(connection: Any, s: Settings) -> Declared:
 class _Session:
     """One channel of a Consumer: the Port of its Session."""
 
-    def __init__(self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
+    def __init__(
+        self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl,
+        breaker: Breaker | None,
+    ) -> None:
         self.c, self.connection, self.sequence, self.control = consumer, connection, sequence, control
         self.careful, self.began = sequence.careful, time.monotonic()
         self.prefetch = 1 if self.careful else consumer._flow.prefetch
-        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view, breaker=breaker)
+        self.session = Session(
+            consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view,
+            breaker=breaker,
+        )
         self.breaker, self.fetches, self.fetched = breaker, False, False
         if breaker:
             breaker.attach(self._fetch)
@@ -320,7 +350,9 @@ class _Session:
             await self._note(unconverted)
             raise unconverted from None
         self.sequence.consumed = True
-        s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
+        s.logger.info(
+            "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
+        )
         self.driver.watch()
         flusher = self._tasks.spawn(self._flush())
         self._tell(True)
@@ -372,14 +404,21 @@ class _Session:
 
     def _check_lost(self) -> None:
         if self._connection_lost:
-            error = self.connection.closing.exception() if self.connection.closing.done() and not self.connection.closing.cancelled() else None
+            error = (
+                self.connection.closing.exception()
+                if self.connection.closing.done() and not self.connection.closing.cancelled()
+                else None
+            )
             if is_unconverted(error) or is_undecodable(error):
                 raise Undecodable(f"{error!r}; {self._position()}", is_unconverted(error))
             raise SessionLost(f"the connection was lost: {error!r}")
         if self.channel.is_closed:
             raise SessionLost(f"the broker closed the channel: {self.channel.closing.exception()!r}")
         if self.tag not in self.channel.consumers:
-            raise SessionLost("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
+            raise SessionLost(
+                "the broker cancelled the consumer: "
+                "the queue was deleted or moved, or a delivery was held beyond the consumer timeout"
+            )
 
     @property
     def _connection_lost(self) -> bool:
@@ -387,15 +426,27 @@ class _Session:
 
     def _position(self) -> str:
         if self.session.received == 0:
-            return "it is at the head of the queue" if self.prefetch == 1 else f"it is among the first {self.prefetch} of the queue"
-        return f"it came after message {self.session.last!r}" if self.session.last else "it came after a message without an id"
+            return (
+                "it is at the head of the queue"
+                if self.prefetch == 1
+                else f"it is among the first {self.prefetch} of the queue"
+            )
+        return (
+            f"it came after message {self.session.last!r}"
+            if self.session.last
+            else "it came after a message without an id"
+        )
 
     async def _on_message(self, m: Any) -> None:
         if self.session.stop.fired:
             return  # it returns with the channel
         p, at = m.header.properties, m.delivery
-        headers = {k: bytes(v) if isinstance(v, bytearray) else v for k, v in (p.headers or {}).items()} if p.headers else {}
-        d = self.session.take(Delivery(m.body, message_id_of(p), headers, at.redelivered, at.exchange, at.routing_key, p), at.delivery_tag)
+        headers = (
+            {k: bytes(v) if isinstance(v, bytearray) else v for k, v in (p.headers or {}).items()} if p.headers else {}
+        )
+        d = self.session.take(
+            Delivery(m.body, message_id_of(p), headers, at.redelivered, at.exchange, at.routing_key, p), at.delivery_tag
+        )
         self.acks.open(d.tag)
         self._under_way += 1
         self._idle.clear()
@@ -433,7 +484,12 @@ class _Session:
     def _check_stuck(self) -> None:
         n = self.session.isolation.abandoned
         if n >= MOST_STUCK * self.c._flow.concurrency:
-            self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
+            self.session.fail(
+                Stuck(
+                    f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; "
+                    "restart the process"
+                )
+            )
 
     async def _end(self, error: BaseException | None) -> None:
         """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
@@ -442,7 +498,10 @@ class _Session:
         if error is None:
             await self._finish_by(self.c._flow.drain_timeout)
             if self._under_way:
-                self.c._settings.logger.warning("handlers are cancelled: they did not end within the drain timeout, queue %s", self.c._settings.queue)
+                self.c._settings.logger.warning(
+                    "handlers are cancelled: they did not end within the drain timeout, queue %s",
+                    self.c._settings.queue,
+                )
         else:
             self.error = SessionLost(repr(error))
             await _close(self.channel)
@@ -467,9 +526,14 @@ class _Session:
             await sleep_until(self._idle, TICK)
 
     async def _close_channel(self) -> None:
-        """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
+        """Close the channel so that the acks have arrived:
+        with more than 30 under way, a plain close loses some of them.
+        """
         if self.channel.is_closed or self._connection_lost:
-            raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
+            raise SessionLost(
+                "the session was lost while it was being stopped: "
+                "the last acks may be lost, and their messages handled again"
+            )
         if self.prefetch > PENDING_ACKS or self.fetched:
             await _ask(self.channel.basic_cancel(self.tag), CLOSE_TIMEOUT)
         await _close(self.channel)
@@ -481,7 +545,8 @@ class _Session:
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if observer := s.observer:
-            self.session.guard("observer", lambda: observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))  # type: ignore[misc]
+            event = Event(Outcome.UNDECODABLE, s.queue, error=error)
+            self.session.guard("observer", lambda: observer(event))  # type: ignore[misc]
         note = steps.undecodable(s.vhost, s.queue, str(error), self.c._counter.options)
         result = await run(self.c._counter, note, 1.0)
         if isinstance(result, StoreError):

@@ -36,7 +36,8 @@ def begin(s: Session, d: Progress) -> Steps:
 def start(s: Session, d: Progress) -> Steps:
     """Ask the store whether the attempt may begin."""
     while True:
-        if not (yield from _take_slot(s, d)) or not (yield from pass_gate(s, d)):  # the gate comes last: the slot may have taken long
+        # The gate comes last: the slot may have taken long.
+        if not (yield from _take_slot(s, d)) or not (yield from pass_gate(s, d)):
             return (yield from give_back(s, d))
         step, error = yield from _send_start(s, d)
         if step is Step.RUN:
@@ -54,9 +55,9 @@ def start(s: Session, d: Progress) -> Steps:
 def start_isolated(s: Session, d: Progress) -> Steps:
     """Begin an attempt with no other handler beside it.
 
-    START, BEGUN and the step that closes the attempt are sent under the isolation lock. START only reserves the attempt. From BEGUN on
-    a death of this process counts against this message, so BEGUN is the last thing before the handler: it goes out only to a store
-    that has just replied.
+    START, BEGUN and the step that closes the attempt are sent under the isolation lock. START only reserves the
+    attempt. From BEGUN on a death of this process counts against this message, so BEGUN is the last thing before the
+    handler: it goes out only to a store that has just replied.
     """
     while True:
         if not (yield from _lock_all(s, d)):
@@ -85,9 +86,15 @@ def start_isolated(s: Session, d: Progress) -> Steps:
 
 
 def _send_start(s: Session, d: Progress) -> Steps:
-    """Send START; return the step for its reply and the error. Unless that is RUN, no attempt is open and d holds no slot."""
+    """Send START; return the step for its reply and the error.
+
+    Unless that is RUN, no attempt is open and d holds no slot.
+    """
     d.open = True
-    reply = yield from send(s, d, lambda: steps.start(s.attempt(d), d.mode, s.limit, s.options), lambda v: decide.started(v) is not None, True)
+    reply = yield from send(
+        s, d, lambda: steps.start(s.attempt(d), d.mode, s.limit, s.options), lambda v: decide.started(v) is not None,
+        True,
+    )
     if isinstance(reply, StoreError):
         _leave_slot(s, d)
         if not d.doubt:  # nothing was opened
@@ -104,7 +111,8 @@ def _send_start(s: Session, d: Progress) -> Steps:
     if step is Step.DEAD_LETTER:
         d.cause = reply.cause
         d.failure = RuntimeError(
-            f"{reply.failures} failures and {reply.crashes} crashes reached the limit of {reply.limit} attempts; the last: "
+            f"{reply.failures} failures and {reply.crashes} crashes reached the limit of {reply.limit} attempts; "
+            f"the last: "
             + reply.reason.decode("utf-8", "replace")
         )
     elif step is Step.ISOLATE:
@@ -112,11 +120,17 @@ def _send_start(s: Session, d: Progress) -> Steps:
     return step, None
 
 
-_GONE = "the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it"
+_GONE = (
+    "the attempt is not open any more: "
+    "the store lost it, another consumer has the message, or an operator decided about it"
+)
 
 
 def _send_begun(s: Session, d: Progress) -> Steps:
-    """Tell the store that the handler of an isolated attempt is called now. If it returns an error, the handler must not be called."""
+    """Tell the store that the handler of an isolated attempt is called now.
+
+    If it returns an error, the handler must not be called.
+    """
     codes = (steps.ReplyCode.BEGUN, steps.ReplyCode.GONE)
     reply = yield from send(s, d, lambda: steps.begun(s.attempt(d), s.options), lambda v: v in codes, True)
     if isinstance(reply, StoreError):
@@ -125,7 +139,9 @@ def _send_begun(s: Session, d: Progress) -> Steps:
 
 
 def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:  # type: ignore[no-untyped-def]
-    """Send a step and return its Reply or a StoreError. A stop does not interrupt it: to wait is faster than to clear up.
+    """Send a step and return its Reply or a StoreError.
+
+    A stop does not interrupt it: to wait is faster than to clear up.
 
     Under the isolation lock it is sent again for LOCKED_PATIENCE; but a START or BEGUN is not once the session stops.
     """
@@ -163,7 +179,9 @@ def enter(s: Session, d: Progress) -> Steps:
 
 
 def _lock_all(s: Session, d: Progress) -> Steps:
-    """Wait until no other isolated attempt of the process is undecided, then for a worker and the whole isolation lock."""
+    """Wait until no other isolated attempt of the process is undecided,
+    then for a worker and the whole isolation lock.
+    """
     if not (yield from _ask(s, s.isolation.undecided, 1, d.held_until)):
         return False
     d.undecided = True
@@ -207,7 +225,9 @@ def _wait_worker(s: Session, d: Progress) -> Steps:
 
 
 def _take_slot(s: Session, d: Progress) -> Steps:
-    """Wait until one more attempt may be open, so that no more are open than soon run: each is a suspect if the process dies."""
+    """Wait until one more attempt may be open, so that no more are open than soon run:
+    each is a suspect if the process dies.
+    """
     if s.stop.fired:
         return False
     if not d.slot:
@@ -256,7 +276,9 @@ def decided(s: Session, d: Progress) -> None:
 
 
 def hand_over(s: Session, d: Progress):  # type: ignore[no-untyped-def]
-    """Return what to call instead of decided, once a step that outlives the delivery was taken; None if d is not undecided."""
+    """Return what to call instead of decided, once a step that outlives the delivery was taken;
+    None if d is not undecided.
+    """
     if not d.undecided:
         return None
     d.undecided = False
@@ -278,7 +300,10 @@ def give_back(s: Session, d: Progress) -> Steps:
 
 
 def overdue(s: Session, d: Progress) -> Steps:
-    """Return what becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first."""
+    """Return what becomes of a delivery that was held for as long as it may be.
+
+    An attempt that may be open is closed first.
+    """
     if not d.open:
         decided(s, d)
     if d.open or d.doubt:
@@ -302,7 +327,9 @@ def retract(s: Session, d: Progress) -> Steps:
 
 def send_end(s: Session, d: Progress, succeeded: bool) -> Steps:
     """Send END, and return the error."""
-    reply = yield from send(s, d, lambda: steps.end(s.attempt(d), succeeded, s.options), lambda v: v is steps.ReplyCode.ENDED)
+    reply = yield from send(
+        s, d, lambda: steps.end(s.attempt(d), succeeded, s.options), lambda v: v is steps.ReplyCode.ENDED
+    )
     return closed(s, d, reply)
 
 
@@ -358,7 +385,10 @@ def wait(s: Session, d: Progress, seconds: float, after: Step) -> Steps:
 
 
 def hold(s: Session, d: Progress, sending: Step, error: StoreError) -> Steps:
-    """Hold a delivery after the store did not take a step. It returns that step when it is to be sent again, or what comes instead."""
+    """Hold a delivery after the store did not take a step.
+
+    It returns that step when it is to be sent again, or what comes instead.
+    """
     d.unanswered += 1
     seconds, left = store_backoff(d.unanswered), d.held_until - s.now()
     if sending is Step.RETRACT:  # it begins when the delivery is overdue, and the broker waits for twice as long

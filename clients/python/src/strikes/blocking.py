@@ -92,7 +92,9 @@ class _Run:
 class Driver:
     """Drives the deliveries of one session, each in a thread of its own while it is under way."""
 
-    def __init__(self, counter: Counter, handler: Handler, session: Session, stuck: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, counter: Counter, handler: Handler, session: Session, stuck: Callable[[], None] = lambda: None
+    ) -> None:
         self._counter, self._handler, self._session, self._stuck = counter, handler, session, stuck
         self._runs: dict[_Run, None] = {}
         self._over = threading.Event()
@@ -219,7 +221,10 @@ class Control:
     def _run(self) -> None:
         reached = True
         while True:
-            error = read(self.view, self._settings, reached, self._counter.run, self._reader, self._state(), self._counter.options)
+            error = read(
+                self.view, self._settings, reached, self._counter.run, self._reader, self._state(),
+                self._counter.options,
+            )
             reached = error is None
             if not self.first.is_set():
                 self.first_error = error
@@ -228,7 +233,10 @@ class Control:
             self._again.clear()
             if self._over.is_set():
                 if reached:
-                    read(self.view, self._settings, reached, self._counter.run, self._reader, "left", self._counter.options)
+                    read(
+                        self.view, self._settings, reached, self._counter.run, self._reader, "left",
+                        self._counter.options,
+                    )
                 return
 
     def _state(self) -> str:

@@ -1,7 +1,7 @@
 """The breaker: while no message of a queue succeeds, no attempt begins but for probes, and no failure is counted.
 
-The rules are those of the store's scripts. This module holds deliveries back in one process. It does no I/O. Without it the core works:
-a session without a Breaker calls nothing here.
+The rules are those of the store's scripts. This module holds deliveries back in one process.
+It does no I/O. Without it the core works: a session without a Breaker calls nothing here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Breaker:
     One belongs to each consumer, for all its sessions. Any thread may call it.
     """
 
-    def __init__(self, size: int, patience: float, settings: Settings, options: Options, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, size: int, patience: float, settings: Settings, options: Options,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.size, self.patience, self.settings, self.options, self.now = size, patience, settings, options, now
         self.shut = False
         self.over = Signal()  # ends `run`
@@ -83,7 +86,10 @@ class Breaker:
     # The core calls these.
 
     def progress(self, began: float | None) -> str:
-        """Return the argument of a step that is sent now. Ages are rounded up, so that no success seems later than it was."""
+        """Return the argument of a step that is sent now.
+
+        Ages are rounded up, so that no success seems later than it was.
+        """
         with self._lock:
             now, failing = self.now(), self._alone is not None
             ages = [-1 if at is None else max(0, ceil((now - at) * 1000)) for at in (self._began, self._ended, began)]
@@ -95,7 +101,9 @@ class Breaker:
             return None
         release(s, d)
         if not d.probes and not d.uncounted:
-            s.observe(d, Outcome.HOLD, error=RuntimeError("no message succeeds, so its attempt waits; see strikes status"))
+            s.observe(
+                d, Outcome.HOLD, error=RuntimeError("no message succeeds, so its attempt waits; see strikes status")
+            )
         waiting = Waiting(d.probes, d.counted + d.uncounted, d.first)
         self._join(waiting)
         yield Sleep(max(d.held_until - self.now(), 0), (waiting.over, s.stop))
@@ -108,7 +116,9 @@ class Breaker:
         """Is called before the ack of a delivery whose handler returned."""
         with self._lock:
             if self._stopped is not None:
-                self.settings.logger.info("a message succeeded in this process: it goes on, queue %s", self.settings.queue)
+                self.settings.logger.info(
+                    "a message succeeded in this process: it goes on, queue %s", self.settings.queue
+                )
             assert d.began is not None
             self._began, self._ended = max(self._began or 0, d.began), max(self._ended or 0, d.began + d.ran)
             self._failed = 0
@@ -158,7 +168,9 @@ class Breaker:
                 until = self.now() + self._pause()
             while not self.over.fired and not self._again.fired and (left := until - self.now()) > 0:
                 settles = self._settles
-                yield Sleep(left if settles is None else max(min(left, settles - self.now()), 0), (self._again, self.over))
+                yield Sleep(
+                    left if settles is None else max(min(left, settles - self.now()), 0), (self._again, self.over)
+                )
                 with self._lock:
                     if self._settles is not None and self.now() >= self._settles:
                         self._settles = None
@@ -211,10 +223,15 @@ class Breaker:
             before, queue = self._state, self.settings.queue
             self._state, self._heard, self._missed, self._blind = state, self.now(), False, False
             if state.open and not before.open:
-                text = "no message succeeds: only probes begin, and no failure is counted, queue %s: %d failed, the last: %s"
+                text = (
+                    "no message succeeds: only probes begin, and no failure is counted, "
+                    "queue %s: %d failed, the last: %s"
+                )
                 self.settings.logger.warning(text, queue, state.failed, state.reason)
             elif before.open and not state.open:
-                self.settings.logger.info("attempts begin again, queue %s, after %d s", queue, (state.now - before.open) // 1000)
+                self.settings.logger.info(
+                    "attempts begin again, queue %s, after %d s", queue, (state.now - before.open) // 1000
+                )
                 self._failed, self._alone, self._stopped = 0, None, None
             elif state.success > before.success:
                 self._others = self._heard
@@ -227,13 +244,17 @@ class Breaker:
         now, queue = self.now(), self.settings.queue
         if self._alone is None or self._state.doubt:
             return
-        lonely = not self._missed and now - self._alone > IDLE and now - self._others > IDLE  # perhaps only poison is left
+        # Perhaps only poison is left.
+        lonely = not self._missed and now - self._alone > IDLE and now - self._others > IDLE
         if self._state.count > self._state.now or lonely:
             self._failed, self._alone, self._stopped = 0, None, None
             self._update()
         elif self._stopped is None and now - self._alone >= DOUBT_LASTS:
             self._stopped, self._next = now, now + FIRST_PERMIT
-            text = "no message succeeds in this process, while others succeed: it begins only probes, and counts nothing, queue %s"
+            text = (
+                "no message succeeds in this process, while others succeed: "
+                "it begins only probes, and counts nothing, queue %s"
+            )
             self.settings.logger.warning(text, queue)
             self._update()
         elif self._stopped is not None and now >= self._next and self._waiting:
@@ -273,7 +294,8 @@ class Breaker:
         """
         self._waiting.sort(key=lambda w: (w.probes, w.failures))
         if not self.shut:
-            # Those that have failed often go between those that have not: many failures in a row would look like an outage.
+            # Those that have failed often go between those that have not:
+            # many failures in a row would look like an outage.
             going, self._waiting = self._waiting, []
             while going:
                 going.pop(0).over.fire()

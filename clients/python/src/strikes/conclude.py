@@ -16,9 +16,12 @@ LEAST_POSTPONED = 0.1
 
 
 def carry(s: Session, d: Progress) -> Steps:
-    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it. It ends with Session.done.
+    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it.
 
-    A driver throws into it what it cannot do. Then, and after a fault of this package, the session ends and the delivery is left.
+    It ends with Session.done.
+
+    A driver throws into it what it cannot do.
+    Then, and after a fault of this package, the session ends and the delivery is left.
     """
     try:
         yield from _carry(s, d)
@@ -53,7 +56,10 @@ def _carry(s: Session, d: Progress) -> Steps:
 
 
 def _abort(s: Session, d: Progress, error: Exception) -> None:
-    """Leave a delivery after a fault. Its attempt is not counted, and it keeps nothing that others of the process wait for."""
+    """Leave a delivery after a fault.
+
+    Its attempt is not counted, and it keeps nothing that others of the process wait for.
+    """
     if not isinstance(error, StrikesError):
         s.settings.logger.error("a delivery failed, queue %s", s.settings.queue, exc_info=error)
     try:
@@ -74,7 +80,8 @@ def _abort(s: Session, d: Progress, error: Exception) -> None:
 def settled(s: Session, d: Progress, error: Exception | None) -> None:
     """Is called after the ack or nack of d was sent, or could not be."""
     assert d.settled_as
-    outcome = {Step.ACK: Outcome.ACK, Step.REQUEUE: Outcome.REQUEUE, Step.DEAD_LETTER: Outcome.DEAD_LETTER}[d.settled_as]
+    outcomes = {Step.ACK: Outcome.ACK, Step.REQUEUE: Outcome.REQUEUE, Step.DEAD_LETTER: Outcome.DEAD_LETTER}
+    outcome = outcomes[d.settled_as]
     if d.superseded:
         outcome = Outcome.SUPERSEDED
     if error is not None:
@@ -104,7 +111,9 @@ def conclude(s: Session, d: Progress) -> Steps:
     if d.failed:
         d.failure, d.cause = d.failed.error, d.failed.cause
     uncounted = d.failed is not None and d.failed.uncounted
-    step = decide.ended(Ended(d.failed is None, d.cause is Cause.REJECTED, uncounted, s.stop.fired, bool(d.message.id), d.open))
+    step = decide.ended(
+        Ended(d.failed is None, d.cause is Cause.REJECTED, uncounted, s.stop.fired, bool(d.message.id), d.open)
+    )
     if step is Step.ACK:
         unlock(s, d)
         return step
@@ -125,7 +134,9 @@ def conclude(s: Session, d: Progress) -> Steps:
 
 
 def _end(s: Session, d: Progress) -> Steps:
-    """Close an attempt that succeeded, before its ack, even if the session has ended: an open attempt must not look like a crash."""
+    """Close an attempt that succeeded, before its ack, even if the session has ended:
+    an open attempt must not look like a crash.
+    """
     while True:
         error = yield from send_end(s, d, True)
         release(s, d)
@@ -187,7 +198,9 @@ def _postpone(s: Session, d: Progress) -> Steps:
 
 
 def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
-    reply = yield from send(s, d, lambda: steps.fail(s.attempt(d), failure, s.options), lambda v: decide.failed(v) is not None)
+    reply = yield from send(
+        s, d, lambda: steps.fail(s.attempt(d), failure, s.options), lambda v: decide.failed(v) is not None
+    )
     error = closed(s, d, reply)
     if error:
         return None, error
@@ -197,7 +210,11 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
     if reply.cause in (Cause.TOO_OLD.value, Cause.SKIPPED.value):  # the attempt's own cause did not end the retries
         d.cause = reply.cause
     if reply.possible_duplicate:
-        s.settings.logger.warning("two messages with id %r may be in queue %s: they share one limit of attempts", d.message.id, s.settings.queue)
+        s.settings.logger.warning(
+            "two messages with id %r may be in queue %s: they share one limit of attempts",
+            d.message.id,
+            s.settings.queue,
+        )
     return decide.failed(reply.code), None
 
 

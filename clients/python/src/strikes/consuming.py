@@ -14,7 +14,10 @@ CLOSE_TIMEOUT = 5.0
 OPEN_TIMEOUT = 10.0
 SETTLE_TIMEOUT = 2.0 + 2 * 1.0 + CLOSE_TIMEOUT
 PENDING_ACKS = 30
-"""How many acks a clean close of the channel keeps on a quorum queue. With a larger prefetch the consumer is cancelled before."""
+"""How many acks a clean close of the channel keeps on a quorum queue.
+
+With a larger prefetch the consumer is cancelled before.
+"""
 
 STEADY = 10.0
 """How long a session has to last before the next one is tried without delay."""
@@ -34,20 +37,30 @@ class SessionLost(StrikesError):
 
 
 UNCONVERTED = 541
-"""The code with which RabbitMQ 4 closes a connection when it cannot convert a message to AMQP 0.9.1, and after its other internal errors."""
+"""The code with which RabbitMQ 4 closes a connection when it cannot convert a message to AMQP 0.9.1,
+and after its other internal errors.
+"""
 
 
 class Undecodable(SessionLost):
-    """A message ended the session: the AMQP client cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1."""
+    """A message ended the session: the AMQP client cannot decode it,
+    or (unconverted) the broker cannot convert it to AMQP 0.9.1.
+    """
 
     def __init__(self, text: str, unconverted: bool = False) -> None:
         if unconverted:
-            text += "; the broker closes with 541 when it cannot convert a message published over AMQP 1.0, for example one with a property of type uuid"
+            text += (
+                "; the broker closes with 541 when it cannot convert a message published over AMQP 1.0, "
+                "for example one with a property of type uuid"
+            )
         super().__init__(text)
         self.unconverted = unconverted
 
     def certain(self, prefetch: int) -> bool:
-        """Whether a message is to blame. A 541 proves that only in a session that prefetches one, so the next session reports it."""
+        """Whether a message is to blame.
+
+        A 541 proves that only in a session that prefetches one, so the next session reports it.
+        """
         return not self.unconverted or prefetch == 1
 
 
@@ -60,7 +73,10 @@ class UncleanStop(StrikesError):
 
 
 class Stuck(StrikesError):
-    """Too many handlers passed their deadline and still run. Restart the process: their resources cannot be reclaimed."""
+    """Too many handlers passed their deadline and still run.
+
+    Restart the process: their resources cannot be reclaimed.
+    """
 
 
 class Refused(StrikesError):
@@ -126,13 +142,20 @@ class Sequence:
                 raise error
 
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
-        """Take the error of a session, and return the wait before the next one. It raises the error if that would not help.
+        """Take the error of a session, and return the wait before the next one.
 
-        Credentials count as refused after two sessions in a row: a socket that is closed in the handshake looks the same.
+        It raises the error if that would not help.
+
+        Credentials count as refused after two sessions in a row:
+        a socket that is closed in the handshake looks the same.
         """
         if stopping and self.consumed and not isinstance(error, (Stuck, Refused)):
             raise UncleanStop(str(error)) from error
-        refused = isinstance(error, (Refused, QueueRefused, SettingError)) or isinstance(error, StoreError) and error.not_taken
+        refused = (
+            isinstance(error, (Refused, QueueRefused, SettingError))
+            or isinstance(error, StoreError)
+            and error.not_taken
+        )
         if isinstance(error, Stuck) or not self.consumed and (refused or denied and self.denied):
             raise error
         self.denied = denied

@@ -19,7 +19,10 @@ def call(settings: Settings, options: Options, reader: str, state: str) -> Call:
 
 
 def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> StoreError | None:
-    """Take a reply or an error, and log whether the store replies if that has changed. After an error the last reply stands."""
+    """Take a reply or an error, and log whether the store replies if that has changed.
+
+    After an error the last reply stands.
+    """
     if not isinstance(reply, StoreError):
         try:
             view.take(steps.parse_control(reply))
@@ -27,7 +30,11 @@ def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> St
             reply = err
     if isinstance(reply, StoreError):
         if reached:
-            settings.logger.warning("reading whether queue %s is paused: the store does not reply; its last reply stands: %s", settings.queue, reply)
+            settings.logger.warning(
+                "reading whether queue %s is paused: the store does not reply; its last reply stands: %s",
+                settings.queue,
+                reply,
+            )
         return reply
     if not reached:
         settings.logger.info("the store replies again, queue %s", settings.queue)
@@ -39,7 +46,10 @@ def lanes_call(settings: Settings, options: Options) -> Call:
 
 
 def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
-    """Take how many lanes are blocked, or an error. After an error the last number stands; the first one in a row is logged."""
+    """Take how many lanes are blocked, or an error.
+
+    After an error the last number stands; the first one in a row is logged.
+    """
     unknown, view.lanes_error = view.lanes_error, None
     try:
         if isinstance(reply, StoreError):
@@ -48,7 +58,10 @@ def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
     except StoreError as err:
         view.lanes_error = err
         if not unknown:
-            settings.logger.warning("reading how many lanes of queue %s are blocked: %s; the last number stands: %d", settings.queue, err, view.lanes)
+            settings.logger.warning(
+                "reading how many lanes of queue %s are blocked: %s; the last number stands: %d", settings.queue, err,
+                view.lanes,
+            )
 
 
 def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,

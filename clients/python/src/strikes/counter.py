@@ -1,7 +1,8 @@
 """Counters take the steps on Redis: Counter blocks, AsyncCounter is for asyncio.
 
-Both send a script by its hash. If the server does not know it (NOSCRIPT: nothing was run), they send its source with EVAL, which the
-server keeps. They never send a step twice on their own account: the settler repeats steps, as it knows for how long.
+Both send a script by its hash. If the server does not know it (NOSCRIPT: nothing was run), they send its source with
+EVAL, which the server keeps. They never send a step twice on their own account: the settler repeats steps, as it knows
+for how long.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ def _check_client(client: Any) -> None:
     if kwargs.get("decode_responses"):
         raise SettingError("decode_responses", True, "False: ids need not be UTF-8")
     if pool is not None and not kwargs.get("socket_timeout"):
-        raise SettingError("socket_timeout", kwargs.get("socket_timeout"), "set, to 0.25 for example: a silent store would block the consumer")
+        raise SettingError(
+            "socket_timeout",
+            kwargs.get("socket_timeout"),
+            "set, to 0.25 for example: a silent store would block the consumer",
+        )
     if kwargs.get("retry_on_timeout") or kwargs.get("retry_on_error"):
         raise SettingError("retry_on_timeout", True, "False: the consumer repeats steps itself")
 
@@ -48,7 +53,10 @@ def _secrets(client: Any) -> list[str]:
 
 def _check_url(url: str) -> None:
     if urlsplit(url).scheme not in ("redis", "rediss", "unix"):
-        want = "redis, rediss or unix, because this package counts in Redis only (with another store use strikes consume, with --http for example)"
+        want = (
+            "redis, rediss or unix, because this package counts in Redis only "
+            "(with another store use strikes consume, with --http for example)"
+        )
         raise SettingError("the scheme of the store's URL", urlsplit(url).scheme[:20], want)
 
 
@@ -68,7 +76,10 @@ class _Base:
         where = f"{call.name}, {steps.queue_of(call)}"
         if isinstance(err, rx.ResponseError) and is_foreign(text):
             names = ", ".join(key.decode("ascii", "replace") for key in call.keys)
-            return ForeignError(f"{where}: another program wrote to one of {names}; inspect each with redis-cli TYPE and remove that one with DEL: {text}")
+            return ForeignError(
+                f"{where}: another program wrote to one of {names}; "
+                f"inspect each with redis-cli TYPE and remove that one with DEL: {text}"
+            )
         return StoreError(_fault(err, text), f"{where}: {text}")
 
     def _result(self, call: Call, reply: Any) -> Any:
@@ -118,8 +129,9 @@ def _by_name(call: Call) -> list[Any]:
 class Counter(_Base):
     """Counts on Redis for programs with threads. It is safe for concurrent use.
 
-    The client must not decode replies and must have a socket_timeout. prefix begins every key (`strikes:1` if not set): two brokers
-    that share a Redis need one each. ttl is how many seconds a record outlives its last write (7 days if not set).
+    The client must not decode replies and must have a socket_timeout. prefix begins every key (`strikes:1` if not
+    set): two brokers that share a Redis need one each. ttl is how many seconds a record outlives its last write (7
+    days if not set).
     """
 
     def __init__(self, client: redis.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
@@ -148,7 +160,9 @@ class Counter(_Base):
         return self._result(call, reply)
 
     def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
-        """Ask whether an attempt may run, and open it. After an error it may be open: repeat it with the same token, or send END.
+        """Ask whether an attempt may run, and open it.
+
+        After an error it may be open: repeat it with the same token, or send END.
 
         Mode.ISOLATED only reserves the attempt: call begun before its handler.
         """
@@ -156,7 +170,10 @@ class Counter(_Base):
         return reply
 
     def begun(self, attempt: Attempt) -> Reply:
-        """Make an isolated attempt countable. Call its handler only after BEGUN. After an error repeat it, or send END."""
+        """Make an isolated attempt countable.
+
+        Call its handler only after BEGUN. After an error repeat it, or send END.
+        """
         reply: Reply = self.run(steps.begun(attempt, self.options))
         return reply
 
@@ -170,7 +187,9 @@ class Counter(_Base):
         reply: Reply = self.run(steps.end(attempt, succeeded, self.options))
         return reply
 
-    def control(self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming") -> Control:
+    def control(
+        self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming"
+    ) -> Control:
         """Read what operators want of the consumers of a queue. After an error the last Control stands."""
         return steps.parse_control(self.run(steps.control(vhost, queue, reader, consumer, state, self.options)))
 
@@ -178,8 +197,8 @@ class Counter(_Base):
 class AsyncCounter(_Base):
     """Counts on Redis for programs with asyncio. It belongs to the event loop in which it is first used.
 
-    Its settings are those of Counter. A cancelled caller does not cancel its command: the reply of one command would be read as
-    that of the next.
+    Its settings are those of Counter. A cancelled caller does not cancel its command:
+    the reply of one command would be read as that of the next.
     """
 
     def __init__(self, client: redis.asyncio.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
@@ -229,6 +248,8 @@ class AsyncCounter(_Base):
         reply: Reply = await self.run(steps.end(attempt, succeeded, self.options))
         return reply
 
-    async def control(self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming") -> Control:
+    async def control(
+        self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming"
+    ) -> Control:
         """As Counter.control."""
         return steps.parse_control(await self.run(steps.control(vhost, queue, reader, consumer, state, self.options)))

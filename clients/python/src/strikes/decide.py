@@ -1,7 +1,7 @@
 """What to do next with a delivery. Pure functions.
 
-Each takes what just happened and returns the step that follows. Together they are the whole state table; begin.py and conclude.py take
-the steps.
+Each takes what just happened and returns the step that follows.
+Together they are the whole state table; begin.py and conclude.py take the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from .steps import Mode, ReplyCode
 class Retry(str, Enum):
     """Where a failed message waits for its next attempt."""
 
-    REQUEUE = "requeue"  # held unacked for the backoff, then returned to its original position: any consumer may take it
+    # Held unacked for the backoff, then returned to its original position: any consumer may take it.
+    REQUEUE = "requeue"
     IN_PLACE = "in-place"  # kept unacked by this process, which runs it again after the backoff
 
 
@@ -65,8 +66,14 @@ def received(has_id: bool, first: bool) -> Step:
     return Step.RUN if first else Step.START
 
 
-_STARTED = {ReplyCode.RUN: Step.RUN, ReplyCode.SUSPECT: Step.ISOLATE, ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.WAIT: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
-_FAILED = {ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.REQUEUE: Step.WAIT, ReplyCode.UNCOUNTED: Step.UNCOUNTED, ReplyCode.SUPERSEDED: Step.SUPERSEDED}
+_STARTED = {
+    ReplyCode.RUN: Step.RUN, ReplyCode.SUSPECT: Step.ISOLATE, ReplyCode.EXHAUSTED: Step.DEAD_LETTER,
+    ReplyCode.WAIT: Step.WAIT, ReplyCode.SUPERSEDED: Step.SUPERSEDED,
+}
+_FAILED = {
+    ReplyCode.EXHAUSTED: Step.DEAD_LETTER, ReplyCode.REQUEUE: Step.WAIT, ReplyCode.UNCOUNTED: Step.UNCOUNTED,
+    ReplyCode.SUPERSEDED: Step.SUPERSEDED,
+}
 _MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.OFF: Mode.UNTRACKED}
 
 
@@ -99,7 +106,10 @@ def unstarted(sending: Step, is_open: bool) -> Step:
 
 
 def ended(e: Ended) -> Step:
-    """The step after the handler ended. A success or a reject counts even while stopping: it is the handler's own decision."""
+    """The step after the handler ended.
+
+    A success or a reject counts even while stopping: it is the handler's own decision.
+    """
     if e.ok:
         return Step.END if e.open else Step.ACK
     if e.stopped and not e.rejected:
@@ -129,7 +139,8 @@ def overdue(awaited: bool) -> Step:
 def outage(sending: Step, rejected: bool, seconds: float, left: float) -> Step:
     """The step after the store did not take one: the same after a wait, or what ends the hold.
 
-    A delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+    A delivery that was handled is acked anyway, and a rejected one is dead-lettered.
+    Nothing else is decided on a guess.
     """
     if sending is Step.FAIL and rejected:
         return Step.DEAD_LETTER

@@ -33,7 +33,10 @@ class Fault(str, Enum):
 
 
 class StoreError(StrikesError):
-    """The store did not take a step, or did not say so. After DENIED and NOT_REDIS it was not taken; otherwise it may have been."""
+    """The store did not take a step, or did not say so.
+
+    After DENIED and NOT_REDIS it was not taken; otherwise it may have been.
+    """
 
     def __init__(self, fault: Fault, text: str) -> None:
         super().__init__(f"store {fault.value}: {text}")
@@ -65,9 +68,9 @@ class ReplyError(StoreError):
 
 # The error codes in the replies of servers.
 _CODES = (
-    ("READONLY", Fault.READ_ONLY), ("OOM", Fault.OUT_OF_MEMORY), ("MISCONF", Fault.OUT_OF_MEMORY), ("LOADING", Fault.LOADING),
-    ("BUSY", Fault.BUSY), ("MASTERDOWN", Fault.FAILOVER), ("CLUSTERDOWN", Fault.FAILOVER), ("TRYAGAIN", Fault.FAILOVER),
-    ("MOVED", Fault.FAILOVER), ("ASK", Fault.FAILOVER), ("NOREPLICAS", Fault.FAILOVER),
+    ("READONLY", Fault.READ_ONLY), ("OOM", Fault.OUT_OF_MEMORY), ("MISCONF", Fault.OUT_OF_MEMORY),
+    ("LOADING", Fault.LOADING), ("BUSY", Fault.BUSY), ("MASTERDOWN", Fault.FAILOVER), ("CLUSTERDOWN", Fault.FAILOVER),
+    ("TRYAGAIN", Fault.FAILOVER), ("MOVED", Fault.FAILOVER), ("ASK", Fault.FAILOVER), ("NOREPLICAS", Fault.FAILOVER),
     ("NOAUTH", Fault.DENIED), ("WRONGPASS", Fault.DENIED), ("NOPERM", Fault.DENIED), ("ERR AUTH", Fault.DENIED),
     ("ERR invalid password", Fault.DENIED), ("ERR Protocol error: unauthenticated", Fault.DENIED),
     ("ERR The user executing the script can't", Fault.DENIED), ("ERR ACL failure in script", Fault.DENIED),

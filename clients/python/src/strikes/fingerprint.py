@@ -20,14 +20,20 @@ def fingerprint_of(delivery: Delivery) -> str:
     """
     p = delivery.properties
     kind = getattr(p, "type", None) or getattr(p, "message_type", None)
-    head = json.dumps([_text(part) for part in (delivery.id, getattr(p, "correlation_id", None), kind)], ensure_ascii=False, separators=(",", ":"))
+    head = json.dumps(
+        [_text(part) for part in (delivery.id, getattr(p, "correlation_id", None), kind)],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
     head = re.sub("[<>&\u2028\u2029]", lambda m: _AS_GO[m[0]], head)  # as Go writes JSON
     head = re.sub("[\udc80-\udcff]", lambda m: "\\ufffd", head)  # a byte that is not UTF-8
     return "fp:" + hashlib.sha256(head.encode("utf-8", "replace") + body_of(delivery)).hexdigest()[:12]
 
 
 def mark_of(delivery: Delivery) -> str:
-    """Distinguish messages with the same id, by their bodies and the seconds of their timestamps, for a copy from a delay queue."""
+    """Distinguish messages with the same id,
+    by their bodies and the seconds of their timestamps, for a copy from a delay queue.
+    """
     at = getattr(delivery.properties, "timestamp", None)
     seconds = unix(at) if isinstance(at, datetime) else at if isinstance(at, int) else 0
     return hashlib.sha256(b"%d\n" % seconds + body_of(delivery)).hexdigest()[:16]

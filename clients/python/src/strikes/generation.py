@@ -50,7 +50,8 @@ class Death:
 def text_of(value: Any) -> bytes | None:
     """Return a header's string as bytes; None if it is no string.
 
-    A client gives bytes for a string that is not UTF-8. pika gives bytes for a byte array too: one that is UTF-8 was no string.
+    A client gives bytes for a string that is not UTF-8. pika gives bytes for a byte array too:
+    one that is UTF-8 was no string.
     """
     if isinstance(value, str):
         return raw(value)
@@ -91,7 +92,10 @@ def deaths(headers: Mapping[Any, Any] | None) -> list[Death]:
 
 
 def newest_death(headers: Mapping[Any, Any] | None, queue: str | bytes) -> Death | None:
-    """Return the newest death in this queue by a consumer. One without a time is not the broker's and does not count."""
+    """Return the newest death in this queue by a consumer.
+
+    One without a time is not the broker's and does not count.
+    """
     for death in deaths(headers):
         if death.queue == raw(queue) and death.reason in (b"rejected", b"delivery_limit"):
             return death if death.time else None

@@ -38,10 +38,12 @@ class Gate:
 
 
 class Isolation:
-    """The lock has one unit for each handler that runs; an isolated attempt holds all, from its START to the step that closes it.
+    """The lock has one unit for each handler that runs;
+    an isolated attempt holds all, from its START to the step that closes it.
 
-    `undecided` is held for the one isolated attempt that may be open in the store, until the store has answered the step that
-    closes it. `abandoned` is the number of handlers that passed their deadline and still run: while there is one, nothing is isolated.
+    `undecided` is held for the one isolated attempt that may be open in the store, until the store has answered the
+    step that closes it. `abandoned` is the number of handlers that passed their deadline and still run: while there is
+    one, nothing is isolated.
     """
 
     def __init__(self) -> None:
@@ -66,7 +68,8 @@ class Process:
     def renew(self) -> None:
         """Begin anew, as after a fork: a child's attempts and its death are its own."""
         self.isolation = Isolation()
-        # 48 random bits make two processes alike once in 10^13. It is short, because a record keeps it with every failed attempt.
+        # 48 random bits make two processes alike once in 10^13.
+        # It is short, because a record keeps it with every failed attempt.
         self._name = base64.urlsafe_b64encode(secrets.token_bytes(6)).decode("ascii").rstrip("=")
         self._numbers = itertools.count(1)
         self.name = f"{socket.gethostname()}, pid {os.getpid()}"

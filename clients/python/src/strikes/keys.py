@@ -61,7 +61,9 @@ def member(message_id: str | bytes, generation: str | bytes) -> bytes:
 def keys(message: Message, prefix: str = DEFAULT_PREFIX) -> Keys:
     """Return the keys of a message's record."""
     q = queue_key(message.vhost, message.queue, prefix)
-    return Keys(q + b"index", q + b"limit", q + b"tombstones", q + b"dead", q + b"r:" + member(message.id, message.generation))
+    return Keys(
+        q + b"index", q + b"limit", q + b"tombstones", q + b"dead", q + b"r:" + member(message.id, message.generation)
+    )
 
 
 def control_keys(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> list[bytes]:

@@ -1,4 +1,6 @@
-"""Steps that the store did not take while their delivery was there: the END of an attempt after its session, a FAIL after its nack."""
+"""Steps that the store did not take while their delivery was there:
+the END of an attempt after its session, a FAIL after its nack.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Late:
     A step with `over` keeps the gate shut: it is repeated for as long as its consumer runs, if `owned`.
     """
 
-    def __init__(self, spawn: Callable[[Steps], None], owned: bool = True, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, spawn: Callable[[Steps], None], owned: bool = True, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._spawn, self._owned, self._now = spawn, owned, now
         self._lock = threading.Lock()
         self._closing = Signal()

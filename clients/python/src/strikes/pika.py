@@ -22,8 +22,8 @@ from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence,
+    SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -41,10 +41,11 @@ FLOW = set(Flow.__dataclass_fields__)
 
 
 class Consumer:
-    """Gives the messages of one queue to a handler, retries the failed ones, and dead-letters those that fail too often.
+    """Gives the messages of one queue to a handler,
+    retries the failed ones, and dead-letters those that fail too often.
 
-    The handler runs in a thread of its own. It returns: the message is acked. It raises an exception: the attempt is counted; see Reject
-    and RetryAfter. The further arguments are the fields of Settings and Flow.
+    The handler runs in a thread of its own. It returns: the message is acked. It raises an exception:
+    the attempt is counted; see Reject and RetryAfter. The further arguments are the fields of Settings and Flow.
     """
 
     def __init__(
@@ -65,8 +66,8 @@ class Consumer:
     def run(self) -> None:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
-        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. After
-        that only stop ends it. It raises UncleanStop if the session was lost during a stop.
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help,
+        and Stuck. After that only stop ends it. It raises UncleanStop if the session was lost during a stop.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings, self._flow.breaker > 0)
@@ -82,9 +83,13 @@ class Consumer:
                 try:
                     self._connection(sequence, late, control, breaker)
                 except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
-                    denied = isinstance(error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError))
+                    denied = isinstance(
+                        error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
+                    )
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
-                    self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
+                    self._settings.logger.warning(
+                        "session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error
+                    )
                     self._pause(delay)
         finally:
             if breaker:
@@ -126,13 +131,22 @@ class Consumer:
             raise refusal
         channel = wire.channel()
         try:
-            wire.ask(channel, "looking for the queue", lambda reply: channel.queue_declare(s.queue, passive=True, callback=reply))
+            wire.ask(
+                channel,
+                "looking for the queue",
+                lambda reply: channel.queue_declare(s.queue, passive=True, callback=reply),
+            )
         except ChannelClosed as refusal:
             wire.refuse_partitions(s.queue, exists=False)
-            raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {refusal.text}; declare it with strikes declare {s.queue}") from None
+            raise Refused(
+                f"queue {s.queue!r} in vhost {s.vhost!r}: {refusal.text}; declare it with strikes declare {s.queue}"
+            ) from None
         channel.close()
         wire.refuse_partitions(s.queue, exists=True)
-        for warning in queues.judge(wire.declared(s.queue, s.vhost), queues.parse_version(wire.version), s.max_retries, f.allow_drop, f.dead_letter_policy):
+        for warning in queues.judge(
+            wire.declared(s.queue, s.vhost), queues.parse_version(wire.version), s.max_retries, f.allow_drop,
+            f.dead_letter_policy,
+        ):
             s.logger.warning(warning)
 
     def _await_resume(self, wire: Wire, control: Control) -> bool:
@@ -152,11 +166,16 @@ class Consumer:
 class _Session:
     """One channel of a Consumer: the Port of its Session."""
 
-    def __init__(self, consumer: Consumer, wire: Wire, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None) -> None:
+    def __init__(
+        self, consumer: Consumer, wire: Wire, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None
+    ) -> None:
         self.c, self.wire, self.sequence, self.control = consumer, wire, sequence, control
         self.careful, self.began = sequence.careful, time.monotonic()
         self.prefetch = 1 if self.careful else consumer._flow.prefetch
-        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view, breaker=breaker)
+        self.session = Session(
+            consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view,
+            breaker=breaker,
+        )
         self.breaker, self.fetches = breaker, False
         if breaker:
             breaker.attach(self._fetch)
@@ -204,7 +223,11 @@ class _Session:
         s = self.c._settings
         self.channel = self.wire.channel()
         self.channel.add_on_cancel_callback(self._on_cancel)
-        self.wire.ask(self.channel, "setting the prefetch", lambda reply: self.channel.basic_qos(prefetch_count=self.prefetch, callback=reply))
+        self.wire.ask(
+            self.channel,
+            "setting the prefetch",
+            lambda reply: self.channel.basic_qos(prefetch_count=self.prefetch, callback=reply),
+        )
         tag: list[str] = []
         try:
             self.wire.ask(self.channel, "beginning to consume", lambda reply: tag.append(
@@ -221,7 +244,9 @@ class _Session:
             raise
         self.tag = tag[0]
         self.sequence.consumed = True
-        s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
+        s.logger.info(
+            "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
+        )
         self.driver.watch()
         self._tell(True)
         failed: Exception | None = None
@@ -264,7 +289,10 @@ class _Session:
         if closed := self.wire.closed(self.channel):
             raise closed
         if self.cancelled:
-            raise SessionLost("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
+            raise SessionLost(
+                "the broker cancelled the consumer: "
+                "the queue was deleted or moved, or a delivery was held beyond the consumer timeout"
+            )
 
     def _fetch(self) -> None:
         self.fetches = True
@@ -277,9 +305,18 @@ class _Session:
             return
         self.acks.apart = self.fetched = True
         tag: list[str] = []
-        self.wire.ask(self.channel, "fetching more messages", lambda reply: self.channel.basic_qos(prefetch_count=FRESH, callback=reply))
-        self.wire.ask(self.channel, "fetching more messages", lambda reply: tag.append(
-            self.channel.basic_consume(self.c._settings.queue, self._on_message, callback=reply)))
+        self.wire.ask(
+            self.channel,
+            "fetching more messages",
+            lambda reply: self.channel.basic_qos(prefetch_count=FRESH, callback=reply),
+        )
+        self.wire.ask(
+            self.channel,
+            "fetching more messages",
+            lambda reply: tag.append(
+                self.channel.basic_consume(self.c._settings.queue, self._on_message, callback=reply)
+            ),
+        )
         calm.add(lambda: self._cancel(tag[0]))
 
     def _cancel(self, tag: str) -> None:
@@ -289,8 +326,16 @@ class _Session:
 
     def _position(self) -> str:
         if self.session.received == 0:
-            return "it is at the head of the queue" if self.prefetch == 1 else f"it is among the first {self.prefetch} of the queue"
-        return f"it came after message {self.session.last!r}" if self.session.last else "it came after a message without an id"
+            return (
+                "it is at the head of the queue"
+                if self.prefetch == 1
+                else f"it is among the first {self.prefetch} of the queue"
+            )
+        return (
+            f"it came after message {self.session.last!r}"
+            if self.session.last
+            else "it came after a message without an id"
+        )
 
     def _on_cancel(self, _frame: Any) -> None:
         self.cancelled = True
@@ -299,7 +344,8 @@ class _Session:
         if self.session.stop.fired:
             return  # it returns with the channel
         delivery = Delivery(
-            body, properties.message_id or "", properties.headers or {}, method.redelivered, method.exchange, method.routing_key, properties,
+            body, properties.message_id or "", properties.headers or {}, method.redelivered, method.exchange,
+            method.routing_key, properties,
         )
         d = self.session.take(delivery, method.delivery_tag)
         self.acks.open(d.tag)
@@ -333,7 +379,12 @@ class _Session:
     def _check_stuck(self) -> None:
         n = self.session.isolation.abandoned
         if n >= MOST_STUCK * self.c._flow.concurrency:
-            self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
+            self.session.fail(
+                Stuck(
+                    f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; "
+                    "restart the process"
+                )
+            )
 
     def _end(self, error: Exception | None) -> None:
         """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
@@ -343,7 +394,10 @@ class _Session:
         if not lost:
             self._finish_by(time.monotonic() + self.c._flow.drain_timeout)
             if self._tasks and not self.wire.lost:
-                self.c._settings.logger.warning("handlers are cancelled: they did not end within the drain timeout, queue %s", self.c._settings.queue)
+                self.c._settings.logger.warning(
+                    "handlers are cancelled: they did not end within the drain timeout, queue %s",
+                    self.c._settings.queue,
+                )
         else:
             self.error = error
             if self.channel.is_open and not self.wire.lost:
@@ -367,11 +421,19 @@ class _Session:
                 self._turn(0)
 
     def _close_channel(self) -> None:
-        """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
+        """Close the channel so that the acks have arrived:
+        with more than 30 under way, a plain close loses some of them.
+        """
         if not self.channel.is_open or self.wire.lost:
-            raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
+            raise SessionLost(
+                "the session was lost while it was being stopped: "
+                "the last acks may be lost, and their messages handled again"
+            )
         if self.prefetch > PENDING_ACKS or self.fetched:
-            self.wire.ask(self.channel, "cancelling the consumer", lambda reply: self.channel.basic_cancel(self.tag, callback=reply), CLOSE_TIMEOUT)
+            self.wire.ask(
+                self.channel, "cancelling the consumer",
+                lambda reply: self.channel.basic_cancel(self.tag, callback=reply), CLOSE_TIMEOUT,
+            )
         self.channel.close()
         end = time.monotonic() + CLOSE_TIMEOUT
         while not self.channel.is_closed and not self.wire.lost and time.monotonic() < end:
@@ -384,7 +446,9 @@ class _Session:
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if s.observer:
-            self.session.guard("observer", lambda: s.observer and s.observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))
+            self.session.guard(
+                "observer", lambda: s.observer and s.observer(Event(Outcome.UNDECODABLE, s.queue, error=error))
+            )
         note = steps.undecodable(s.vhost, s.queue, str(error), self.c._counter.options)
         try:
             self.c._counter.run(note)

@@ -1,7 +1,7 @@
 """What AMQP says about a queue, and whether failed messages would be lost or lose their position in it. Pure functions.
 
-A redeclaration with another argument is refused, and the refusal names the argument and its value. AMQP sees no policies and no bindings:
-`strikes doctor` checks these with the management API.
+A redeclaration with another argument is refused, and the refusal names the argument and its value.
+AMQP sees no policies and no bindings: `strikes doctor` checks these with the management API.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 from .errors import StrikesError
 
 PROBE = {"x-max-age": -1000}
-"""Keeps a declaration from ever creating a queue: refused for a new queue that is no stream, ignored if the queue exists."""
+"""Keeps a declaration from ever creating a queue:
+refused for a new queue that is no stream, ignored if the queue exists.
+"""
 
 MOST_PROBES = 32
 MOST_PARTITIONS = 256
@@ -24,7 +26,10 @@ class QueueRefused(StrikesError):
 
 
 def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bool, None]:
-    """Refuse a queue that `strikes declare --partitions` made, and a partition of one. It asks whether a queue or an exchange exists."""
+    """Refuse a queue that `strikes declare --partitions` made, and a partition of one.
+
+    It asks whether a queue or an exchange exists.
+    """
     name, _, number = queue.rpartition(".")
     name = queue if not exists else name if number.isascii() and number.isdigit() else ""
     if not name or not (yield "exchange", name):
@@ -34,8 +39,9 @@ def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bo
         n += 1
     if n and not (exists and int(number) >= n) and (yield "exchange", f"{name}.hash{n}"):
         raise QueueRefused(
-            f"queue {name!r} has {n} partitions, and this client keeps no order: consume them with strikes consume {name} --ordered "
-            f"--partitions {n}, which runs a command for each message, or posts it to your program (push mode, --http URL)"
+            f"queue {name!r} has {n} partitions, and this client keeps no order: "
+            f"consume them with strikes consume {name} --ordered --partitions {n}, "
+            "which runs a command for each message, or posts it to your program (push mode, --http URL)"
         )
 
 
@@ -69,7 +75,9 @@ class Declared:
 
 
 def parse_difference(text: str, vhost: str, queue: str) -> tuple[str, Any, bool]:
-    """Read the text of a 406 reply to a declaration: the argument, its value (None: not set), and whether it was understood."""
+    """Read the text of a 406 reply to a declaration:
+    the argument, its value (None: not set), and whether it was understood.
+    """
     _, found, rest = text.partition("inequivalent arg '")
     name, _, rest = rest.partition("'")
     if not found or not rest.startswith(f" for queue '{queue}' in vhost '{vhost}': received "):
@@ -105,7 +113,9 @@ def parse_version(text: Any) -> tuple[int, int]:
         return 0, 0
 
 
-def judge(d: Declared, version: tuple[int, int], max_retries: int, allow_drop: bool = False, dead_letter_policy: bool = False) -> list[str]:
+def judge(
+    d: Declared, version: tuple[int, int], max_retries: int, allow_drop: bool = False, dead_letter_policy: bool = False
+) -> list[str]:
     """Return warnings, or raise QueueRefused."""
     q = f"queue {d.queue!r}"
     if d.unread and "x-delivery-limit" not in d.args:
@@ -116,11 +126,19 @@ def judge(d: Declared, version: tuple[int, int], max_retries: int, allow_drop: b
         return [f"{q}: not all of its arguments are known ({d.unread}): run strikes doctor {d.queue}"]
     if "x-dead-letter-exchange" not in d.args and not allow_drop and not dead_letter_policy:
         raise QueueRefused(
-            f"{q} has no argument x-dead-letter-exchange: messages that fail too often would be lost. Declare it again (strikes declare "
+            f"{q} has no argument x-dead-letter-exchange: messages that fail too often would be lost. "
+            f"Declare it again (strikes declare "
             f"{d.queue}), or set dead_letter_policy=True if a policy sets the exchange, or allow_drop=True to lose them"
         )
-    if kind == "quorum" and (least := limit if limit is not None else 20) is not None and 0 <= least <= max_retries + 3 and version >= (4, 0):
-        raise QueueRefused(f"{q}: the delivery limit {least} is too low for {max_retries} retries: raise x-delivery-limit to 1000")
+    if (
+        kind == "quorum"
+        and (least := limit if limit is not None else 20) is not None
+        and 0 <= least <= max_retries + 3
+        and version >= (4, 0)
+    ):
+        raise QueueRefused(
+            f"{q}: the delivery limit {least} is too low for {max_retries} retries: raise x-delivery-limit to 1000"
+        )
     return []
 
 
@@ -130,6 +148,12 @@ def _refuse_position(q: str, kind: str, limit: Any, version: tuple[int, int]) ->
     if kind == "classic" or version == (0, 0):
         return
     if limit is None and version < (4, 0):
-        raise QueueRefused(f"{q} is a quorum queue without a delivery limit: RabbitMQ before 4.0 requeues to the tail. Set x-delivery-limit=1000")
+        raise QueueRefused(
+            f"{q} is a quorum queue without a delivery limit: RabbitMQ before 4.0 requeues to the tail. "
+            "Set x-delivery-limit=1000"
+        )
     if limit is not None and limit < 0 and version < (4, 3):
-        raise QueueRefused(f"{q} has the delivery limit {limit}: this RabbitMQ discards a returned message or moves it to the tail. Set 1000")
+        raise QueueRefused(
+            f"{q} has the delivery limit {limit}: this RabbitMQ discards a returned message or moves it to the tail. "
+            "Set 1000"
+        )

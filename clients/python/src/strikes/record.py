@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 # As in record.lua, which takes everything else for the value of another program.
 _LINE = re.compile(
-    rb"(\d+) (\d+) (\d+) (\d+) (\d) (\S+) (\d+) (\d+) (\d+) (\d+) (\d+) (\S+) (\S+) (\S+) (\d+) (\d+) (\d+) (\d+) (\d) (\S+)"
+    rb"(\d+) (\d+) (\d+) (\d+) (\d) (\S+) (\d+) (\d+) (\d+) (\d+) (\d+) "
+    rb"(\S+) (\S+) (\S+) (\d+) (\d+) (\d+) (\d+) (\d) (\S+)"
     rb" (\d+) (\d+) (\d+) (\d+) (\d+)(?: (\d+:\d+:\d+:[A-Za-z0-9_.-]+:[A-Za-z0-9]+))?\n"
 )
 
@@ -25,7 +26,9 @@ class Move:
 
 @dataclass
 class Record:
-    """What the store keeps of one generation of a message. Times are milliseconds since 1970 by the store's clock; 0 is absent.
+    """What the store keeps of one generation of a message.
+
+    Times are milliseconds since 1970 by the store's clock; 0 is absent.
 
     Its texts come from messages and handlers: they may hold control characters and need not be UTF-8.
     """
@@ -86,12 +89,11 @@ def _read(w: list[str], rest: bytes) -> Record | None:
     first = int(w[9])
     message_id, generation, consumer, notes, history = parts
     return Record(
-        message_id, generation, consumer, notes, history, reason=rest, state=_word(w[5]),
-        failures=int(w[0]), crashes=int(w[1]), starts=int(w[2]), fence=int(w[3]), suspect=w[4] == "1",
-        binds=int(w[6]), due=int(w[7]), wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]),
-        open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), own=int(w[17]),
-        firsts=int(w[18]), tokens=_tokens(w[19]),
-        moved=_move(w[25]),
+        message_id, generation, consumer, notes, history, reason=rest, state=_word(w[5]), failures=int(w[0]),
+        crashes=int(w[1]), starts=int(w[2]), fence=int(w[3]), suspect=w[4] == "1", binds=int(w[6]), due=int(w[7]),
+        wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]), open=_word(w[12]),
+        mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), own=int(w[17]), firsts=int(w[18]),
+        tokens=_tokens(w[19]), moved=_move(w[25]),
     )
 
 

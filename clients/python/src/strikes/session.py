@@ -1,7 +1,7 @@
 """A session is one channel and the deliveries that came with it. None of them outlives it.
 
-This module does no I/O. begin.py and conclude.py are generators: they yield what is to be done (Send, Sleep, Invoke) and get its result.
-A driver does it: blocking.py with threads, aio.py with asyncio.
+This module does no I/O. begin.py and conclude.py are generators: they yield what is to be done (Send, Sleep, Invoke)
+and get its result. A driver does it: blocking.py with threads, aio.py with asyncio.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class Outcome(str, Enum):
 
     ACK = "ack"
     RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
-    NOT_COUNTED = "not-counted"  # the handler raised NotCounted, or no message succeeds (breaker); the next attempt begins here after Event.wait
+    # The handler raised NotCounted, or no message succeeds (breaker); the next attempt begins here after Event.wait.
+    NOT_COUNTED = "not-counted"
     REQUEUE = "requeue"
     DEAD_LETTER = "dead-letter"
     SUPERSEDED = "superseded"  # acked without an attempt that counts: another copy of the message takes its place
     ISOLATE = "isolate"  # the message may have killed a process: its attempt is isolated
-    HOLD = "hold"  # the store did not answer, or no message succeeds: the delivery is held, or left if it was held too long
+    # The store did not answer, or no message succeeds: the delivery is held, or left if it was held too long.
+    HOLD = "hold"
     LEAVE = "leave"  # not settled: it returns to the queue when its channel closes
     UNDECODABLE = "undecodable"  # of no delivery: a message that the client cannot decode ended the session
 
@@ -76,11 +78,17 @@ class Event:
 
 
 class WaitedTooLong(StrikesError):
-    """The store was out of reach for half the consumer timeout. Nothing was counted; the delivery returns with its channel."""
+    """The store was out of reach for half the consumer timeout.
+
+    Nothing was counted; the delivery returns with its channel.
+    """
 
 
 class SettlementError(StrikesError):
-    """An ack or nack could not be sent: the channel is closed. What was counted is acted on when the message comes back."""
+    """An ack or nack could not be sent: the channel is closed.
+
+    What was counted is acted on when the message comes back.
+    """
 
 
 @dataclass
@@ -90,12 +98,15 @@ class Settings:
     queue: str
     vhost: str = "/"
     max_retries: int = 3  # after the first failed attempt; 0 to 1000. An operator may override it in the store
-    max_age: float = 0.0  # seconds; a message that fails later than this after its first failed attempt is dead-lettered; 0: none. An operator may override it
+    # Seconds; a message that fails later than this after its first failed attempt is dead-lettered; 0: none.
+    # An operator may override it.
+    max_age: float = 0.0
     retry: Retry = Retry.REQUEUE
     isolation: Isolation = Isolation.SUSPECTS
     backoff: Callable[[int], float] = default_backoff  # after so many failed attempts
     handler_timeout: float | None = 300.0  # of one attempt, at most half the consumer timeout; None: no timeout
-    consumer_timeout: float = 1800.0  # the broker's delivery acknowledgement timeout; no delivery is held for more than half of it
+    # The broker's delivery acknowledgement timeout; no delivery is held for more than half of it.
+    consumer_timeout: float = 1800.0
     key: Callable[[Delivery], str | bytes] | None = None  # what identifies a message; None: its message id
     name: str = ""  # names this process to operators; empty: host and process id
     observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
@@ -130,13 +141,19 @@ class Settings:
         if not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
         if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
-            raise SettingError("handler_timeout", self.handler_timeout, f"at most {self.consumer_timeout / 2}, half the consumer timeout")
+            raise SettingError(
+                "handler_timeout",
+                self.handler_timeout,
+                f"at most {self.consumer_timeout / 2}, half the consumer timeout",
+            )
 
     def check_ttl(self, options: Options) -> None:
         """Refuse a TTL that can pass while a message is handled or held."""
         least = self._longest + self.consumer_timeout * 3 / 4 + 60
         if options.ttl < least:
-            raise SettingError("ttl", options.ttl, f"{least} at least: the handler timeout + 3/4 of the consumer timeout + 60")
+            raise SettingError(
+                "ttl", options.ttl, f"{least} at least: the handler timeout + 3/4 of the consumer timeout + 60"
+            )
 
     def log_foreign(self, message_id: str | bytes, now: float) -> None:
         """Log once a minute that a message carries headers of another one."""
@@ -317,8 +334,9 @@ class Session:
     """What the deliveries of one channel share. An adapter makes one for each channel."""
 
     def __init__(
-        self, settings: Settings, options: Options, port: Port, late: Any, concurrency: int = 1, control: ControlView | None = None,
-        isolation: ProcessIsolation | None = None, now: Callable[[], float] = time.monotonic, breaker: Any = None,
+        self, settings: Settings, options: Options, port: Port, late: Any, concurrency: int = 1,
+        control: ControlView | None = None, isolation: ProcessIsolation | None = None,
+        now: Callable[[], float] = time.monotonic, breaker: Any = None,
     ) -> None:
         settings.check_ttl(options)
         self.settings, self.options, self.port, self.late, self.now = settings, options, port, late, now
@@ -373,7 +391,9 @@ class Session:
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
         progress = self.breaker.progress(d.began) if self.breaker else ""
-        return Attempt(d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, progress, d.delay)
+        return Attempt(
+            d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, progress, d.delay
+        )
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""
@@ -407,9 +427,10 @@ class Session:
         r = d.reply
         with_cause, with_error = outcome in _WITH_CAUSE, outcome in (*_WITH_CAUSE, Outcome.NOT_COUNTED)
         event = Event(
-            outcome, self.settings.queue, d.message.id, d.token, d.delivery.redelivered, d.number, (r.limit if r else 0) or self.limit,
-            r.failures if r else 0, r.crashes if r else 0, self.now() - d.received, d.ran, wait,
-            str(getattr(d.cause, "value", d.cause)) if with_cause else "", error or (d.failure if with_error else None),
+            outcome, self.settings.queue, d.message.id, d.token, d.delivery.redelivered, d.number,
+            (r.limit if r else 0) or self.limit, r.failures if r else 0, r.crashes if r else 0,
+            self.now() - d.received, d.ran, wait, str(getattr(d.cause, "value", d.cause)) if with_cause else "",
+            error or (d.failure if with_error else None),
         )
         if level is not None and logs:
             self.guard("logger", lambda: self.settings.logger.log(level, *_line(d, event)))

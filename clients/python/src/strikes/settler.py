@@ -64,18 +64,23 @@ def _forget(session: Session, stop: Signal) -> None:
 
 
 class Settler:
-    """Counts and settles one delivery at a time. Many threads may call handle. The further arguments are the fields of Settings."""
+    """Counts and settles one delivery at a time.
+
+    Many threads may call handle. The further arguments are the fields of Settings.
+    """
 
     def __init__(self, queue: str, counter: Counter, **settings: Any) -> None:
         self._settings, self._counter, self._stop = Settings.of(queue, settings), counter, Signal()
         self._late = Late(lambda steps: THREADS.submit(lambda: drive_late(counter, steps)), owned=False)
 
     def handle(self, delivery: Delivery, handler: Handler, settle: Settle) -> Outcome:
-        """Make attempts at a delivery, count the failed ones, and settle it. Call it once for each delivery of an open channel.
+        """Make attempts at a delivery, count the failed ones, and settle it.
 
-        It calls settle with ACK, REQUEUE (basic.nack with requeue) or DEAD_LETTER (basic.nack without), in this thread unless the
-        handler was abandoned. LEAVE means that the delivery was not settled: close its channel, which returns it. It raises why, unless
-        that was `stop`.
+        Call it once for each delivery of an open channel.
+
+        It calls settle with ACK, REQUEUE (basic.nack with requeue) or DEAD_LETTER (basic.nack without), in this thread
+        unless the handler was abandoned. LEAVE means that the delivery was not settled: close its channel, which
+        returns it. It raises why, unless that was `stop`.
         """
         over = threading.Event()
         port = _One(settle, over.set)
@@ -95,7 +100,10 @@ class Settler:
         return d.outcome or Outcome.LEAVE
 
     def stop(self) -> None:
-        """End what is under way: handlers are cancelled and nothing more is counted. The deliveries return with their channel."""
+        """End what is under way: handlers are cancelled and nothing more is counted.
+
+        The deliveries return with their channel.
+        """
         self._stop.fire()
 
 
@@ -111,7 +119,10 @@ class AsyncSettler:
         self._tasks.spawn(drive_late_async(self._counter, steps))
 
     async def handle(self, delivery: Delivery, handler: AsyncHandler, settle: Settle) -> Outcome:
-        """As Settler.handle. If the caller is cancelled, the handler is cancelled and nothing is counted, as at a stop."""
+        """As Settler.handle.
+
+        If the caller is cancelled, the handler is cancelled and nothing is counted, as at a stop.
+        """
         over = asyncio.Event()
         port = _One(settle, over.set)
         session = _session(self._settings, self._counter, port, self._late, self._stop)

@@ -1,7 +1,7 @@
 """The steps that count a message: what is sent to the store and what it replies. Pure functions.
 
-Each step is one script and one round trip. It is identified by the token of its attempt, so it is safe to repeat if its reply
-was lost. counter.py sends them.
+Each step is one script and one round trip.
+It is identified by the token of its attempt, so it is safe to repeat if its reply was lost. counter.py sends them.
 """
 
 from __future__ import annotations
@@ -85,9 +85,13 @@ class Attempt:
     message: Message
     token: str  # unique to it: 1 to 64 of A-Z a-z 0-9 _ -
     consumer: str = ""  # the process, shown to operators
-    age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
+    # Milliseconds since the process received the delivery, if this is its first attempt and it is not redelivered;
+    # else -1.
+    age: int = -1
     fence: int = 0  # the fence that the delivery carries; only START uses it
-    max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+    # Seconds; a message that fails later than this after its first counted attempt is exhausted;
+    # an override replaces it; 0: none.
+    max_age: float = 0.0
     progress: str = ""  # of a process with a breaker: the result of `progress`
     delay: str = ""  # of a copy that waited in a delay queue: what `delay` returns
 
@@ -101,7 +105,8 @@ class Failure:
     cause: Cause = Cause.FAILED
     reason: str | bytes = ""  # for people; cut to 1024 bytes
     ran: float = 0.0  # seconds that the handler ran
-    at_most: int = 0  # counted attempts at which a message with this failure is exhausted; it only lowers the limit; 0: none
+    # Counted attempts at which a message with this failure is exhausted; it only lowers the limit; 0: none.
+    at_most: int = 0
 
 
 @dataclass(frozen=True)
@@ -157,12 +162,17 @@ class Options:
         if not self.prefix or "{" in self.prefix or "}" in self.prefix:
             raise SettingError("prefix", self.prefix, "a text without { and }")
         if not self.ttl >= 60:
-            raise SettingError("ttl", self.ttl, "60 seconds at least, and longer than the longest time between two attempts")
+            raise SettingError(
+                "ttl", self.ttl, "60 seconds at least, and longer than the longest time between two attempts"
+            )
 
 
 @dataclass(frozen=True)
 class Call:
-    """One script call. `several` says that the reply has one entry for each step. Without a script, the name is that of a command."""
+    """One script call.
+
+    `several` says that the reply has one entry for each step. Without a script, the name is that of a command.
+    """
 
     name: str
     script: Script | None
@@ -172,7 +182,10 @@ class Call:
 
 
 def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
-    """Ask whether an attempt at a redelivered message may run, and open it. The limit is 1 at least; above 1001 it counts as that."""
+    """Ask whether an attempt at a redelivered message may run, and open it.
+
+    The limit is 1 at least; above 1001 it counts as that.
+    """
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
     args: list[bytes | str | int] = [Mode(mode).value, attempt.fence, ceil_millis(attempt.max_age)]
@@ -193,14 +206,15 @@ def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
     if failure.at_most < 0:
         raise SettingError("at_most", failure.at_most, "0 at least")
     args: list[bytes | str | int] = [
-        ceil_millis(failure.wait), Cause(failure.cause).value, cut(failure.reason, MAX_REASON), int(max(failure.ran, 0) * 1000),
-        ceil_millis(attempt.max_age), min(failure.at_most, MAX_LIMIT),
+        ceil_millis(failure.wait), Cause(failure.cause).value, cut(failure.reason, MAX_REASON),
+        int(max(failure.ran, 0) * 1000), ceil_millis(attempt.max_age), min(failure.at_most, MAX_LIMIT),
     ]
     return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args + _carried(attempt), options)
 
 
 def delay(copy_number: int, lease: float, body: str) -> str:
-    """Name a copy for START and FAIL of a consumer that moves no message: its number, and the fingerprint of the message.
+    """Name a copy for START and FAIL of a consumer that moves no message:
+    its number, and the fingerprint of the message.
 
     For `lease` seconds an open attempt at the message counts as running.
     """
@@ -212,7 +226,10 @@ def _carried(a: Attempt) -> list[bytes | str | int]:
 
 
 def progress(breaker: int, patience: float, began: int, ended: int, attempt: int, failing: bool) -> str:
-    """Name the progress of a process with a breaker for START, FAIL and ASK. The others are ages in ms; -1: there is none."""
+    """Name the progress of a process with a breaker for START, FAIL and ASK.
+
+    The others are ages in ms; -1: there is none.
+    """
     return f"progress {breaker} {ceil_millis(patience)} {began} {ended} {attempt} {int(failing)}"
 
 
@@ -232,15 +249,24 @@ class State:
     text: bytes = b""  # the whole breaker as it is stored, if it is open
 
 
-def ask(vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b"") -> Call:
-    """Report the progress of a process and the text of the last State, and ask for the breaker; with wants also for a permit."""
+def ask(
+    vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b""
+) -> Call:
+    """Report the progress of a process and the text of the last State, and ask for the breaker;
+    with wants also for a permit.
+    """
     key = k.queue_key(vhost, queue, options.prefix) + b"index"
     return Call("ask", ASK, [key], [ceil_millis(options.ttl), progress, int(wants), seen], several=False)
 
 
 def parse_state(reply: Any) -> State:
     """Read the reply of scripts/ask.lua."""
-    if not isinstance(reply, list) or len(reply) != 10 or any(not isinstance(n, int) for n in reply[:8]) or not all(isinstance(t, bytes) for t in reply[8:]):
+    if (
+        not isinstance(reply, list)
+        or len(reply) != 10
+        or any(not isinstance(n, int) for n in reply[:8])
+        or not all(isinstance(t, bytes) for t in reply[8:])
+    ):
         raise ReplyError(f"got {reply!r:.80}, want 8 numbers and 2 texts")
     return State(bool(reply[0]), *reply[1:8], reply[8].decode("utf-8", "replace"), reply[9])
 
@@ -255,8 +281,8 @@ def _step(name: str, script: Script, a: Attempt, limit: int, args: list[bytes | 
     m = a.message
     at = k.keys(m, options.prefix)
     common: list[bytes | str | int] = [
-        ceil_millis(options.ttl), a.token, cut(m.id, MAX_STORED_ID), cut(m.generation, MAX_STORED_ID), cut(a.consumer, MAX_STORED_ID),
-        limit, a.age,
+        ceil_millis(options.ttl), a.token, cut(m.id, MAX_STORED_ID), cut(m.generation, MAX_STORED_ID),
+        cut(a.consumer, MAX_STORED_ID), limit, a.age,
     ]
     return Call(name, script, [at.index, at.override, at.tombstones, at.dead, at.record], common + args)
 
@@ -291,8 +317,8 @@ def parse_reply(reply: Any) -> Reply:
         raise ReplyError(f"unknown code {reply[0]!r:.80}") from None
     cause, reason = reply[6] or b"", reply[7] or b""
     return Reply(
-        code, reply[1], reply[2], reply[3], reply[4], min(reply[5], MAX_MILLIS) / 1000, cause.decode("ascii", "replace"), reason,
-        reply[8] == 1,
+        code, reply[1], reply[2], reply[3], reply[4], min(reply[5], MAX_MILLIS) / 1000,
+        cause.decode("ascii", "replace"), reason, reply[8] == 1,
     )
 
 

@@ -23,7 +23,10 @@ def raw(value: str | bytes) -> bytes:
 
 
 def id_of(value: Any) -> str | bytes:
-    """Return a message's id, as a program or a client gave it. It raises a TypeError or ValueError if it cannot be one."""
+    """Return a message's id, as a program or a client gave it.
+
+    It raises a TypeError or ValueError if it cannot be one.
+    """
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -35,7 +38,10 @@ def id_of(value: Any) -> str | bytes:
 
 
 def cut(value: str | bytes, most: int) -> bytes:
-    """Return at most that many bytes, without splitting a UTF-8 character. What has no UTF-8 becomes a question mark."""
+    """Return at most that many bytes, without splitting a UTF-8 character.
+
+    What has no UTF-8 becomes a question mark.
+    """
     try:
         data = raw(value)
     except UnicodeEncodeError:  # an exception's text may hold any surrogate

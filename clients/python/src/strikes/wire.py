@@ -1,4 +1,7 @@
-"""One pika connection that one thread drives. Requests wait for their replies; deliveries come as callbacks while it polls."""
+"""One pika connection that one thread drives.
+
+Requests wait for their replies; deliveries come as callbacks while it polls.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +75,8 @@ class Wire:
         self._closed: dict[int, ChannelClosed] = {}
         self._loop = IOLoop()
         self._connection = SelectConnection(
-            parameters, on_open_callback=self._on_open, on_open_error_callback=self._on_lost, on_close_callback=self._on_lost,
-            custom_ioloop=self._loop,
+            parameters, on_open_callback=self._on_open, on_open_error_callback=self._on_lost,
+            on_close_callback=self._on_lost, custom_ioloop=self._loop,
         )
         self._loop.activate_poller()
         try:
@@ -115,7 +118,9 @@ class Wire:
         return channel
 
     def _on_channel_closed(self, channel: Any, reason: Any) -> None:
-        self._closed[channel.channel_number] = ChannelClosed(getattr(reason, "reply_code", 0), str(getattr(reason, "reply_text", reason)))
+        self._closed[channel.channel_number] = ChannelClosed(
+            getattr(reason, "reply_code", 0), str(getattr(reason, "reply_text", reason))
+        )
 
     def closed(self, channel: Any) -> ChannelClosed | None:
         """Return why a channel is closed, None if it is open."""
@@ -123,7 +128,9 @@ class Wire:
             return None
         return self._closed.get(channel.channel_number) or ChannelClosed(0, "it is not open")
 
-    def ask(self, channel: Any, what: str, begin: Callable[[Callable[[Any], None]], Any], seconds: float = OPEN_TIMEOUT) -> Any:
+    def ask(
+        self, channel: Any, what: str, begin: Callable[[Callable[[Any], None]], Any], seconds: float = OPEN_TIMEOUT
+    ) -> Any:
         """Send a request and wait for its reply."""
         replies: list[Any] = []
         begin(replies.append)
@@ -159,8 +166,17 @@ class Wire:
         for _ in range(MOST_PROBES):
             channel = self.channel()
             try:
-                self.ask(channel, "redeclaring the queue", lambda reply, ch=channel: ch.queue_declare(  # type: ignore[misc]
-                    d.queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}, callback=reply))
+                self.ask(
+                    channel,
+                    "redeclaring the queue",
+                    lambda reply, ch=channel: ch.queue_declare(  # type: ignore[misc]
+                        d.queue,
+                        durable=d.durable,
+                        auto_delete=d.auto_delete,
+                        arguments={**d.args, **PROBE},
+                        callback=reply,
+                    ),
+                )
             except ChannelClosed as refusal:
                 if d.learn(refusal.code, refusal.text):
                     continue
