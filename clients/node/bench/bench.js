@@ -1,5 +1,6 @@
-// Compares the throughput of a Consumer with a bare amqplib loop, in interleaved rounds: npm run bench [-- messages rounds].
-// The bare loop acks, and nacks a failing message to the dead-letter queue without counting it: Consumer makes two attempts.
+// Compares the throughput of a Consumer with a bare amqplib loop, in interleaved rounds: npm run bench [-- messages
+// rounds]. The bare loop acks, and nacks a failing message to the dead-letter queue without counting it: Consumer
+// makes two attempts.
 import { randomBytes } from 'node:crypto'
 import amqp from 'amqplib'
 import { Consumer } from '../src/consumer.js'
@@ -14,10 +15,19 @@ const PREFETCH = 100
 
 async function fill(failing) {
   const queue = `bench-${randomBytes(6).toString('hex')}`
-  await channel.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 1000, 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'bench-dead' } })
+  await channel.assertQueue(queue, {
+    durable: true,
+    arguments: {
+      'x-queue-type': 'quorum', 'x-delivery-limit': 1000, 'x-dead-letter-exchange': '',
+      'x-dead-letter-routing-key': 'bench-dead'
+    }
+  })
   for (let n = 0; n < messages; n++) {
     const bad = n % 100 < failing
-    channel.sendToQueue(queue, Buffer.from('a body of a few bytes'), { persistent: true, messageId: `${bad ? 'bad' : 'good'}-${queue}-${n}` })
+    channel.sendToQueue(queue, Buffer.from('a body of a few bytes'), {
+      persistent: true,
+      messageId: `${bad ? 'bad' : 'good'}-${queue}-${n}`
+    })
   }
   await channel.waitForConfirms()
   return queue
@@ -47,10 +57,25 @@ async function strikes(queue) {
   let began
   const stop = new AbortController()
   await new Consumer({
-    url, queue, counter, prefetch: PREFETCH, concurrency: PREFETCH, maxRetries: 1, backoff: () => 0,
-    consuming: (yes) => { if (yes) began = performance.now() },
-    handler: (m) => { if (isBad(m)) throw new Error('bad') },
-    observer: ({ outcome }) => { if ((outcome === 'ack' || outcome === 'dead-letter') && --left === 0) { began = messages / (performance.now() - began) * 1000; stop.abort() } },
+    url,
+    queue,
+    counter,
+    prefetch: PREFETCH,
+    concurrency: PREFETCH,
+    maxRetries: 1,
+    backoff: () => 0,
+    consuming: (yes) => {
+      if (yes) began = performance.now()
+    },
+    handler: (m) => {
+      if (isBad(m)) throw new Error('bad')
+    },
+    observer: ({ outcome }) => {
+      if ((outcome === 'ack' || outcome === 'dead-letter') && --left === 0) {
+        began = (messages / (performance.now() - began)) * 1000
+        stop.abort()
+      }
+    }
   }).run(stop.signal)
   return began
 }
@@ -61,14 +86,19 @@ await channel.assertQueue('bench-dead', { durable: true })
 for (const failing of [0, 10]) {
   const results = { bare: [], strikes: [] }
   for (let round = 0; round < rounds; round++) {
-    for (const [name, f] of round % 2 ? [['bare', bare], ['strikes', strikes]] : [['strikes', strikes], ['bare', bare]]) {
+    const pair = [['strikes', strikes], ['bare', bare]]
+    for (const [name, f] of round % 2 ? pair.reverse() : pair) {
       const queue = await fill(failing)
       results[name].push(await f(queue))
       await channel.deleteQueue(queue)
     }
   }
   const ratio = median(results.strikes.map((rate, i) => rate / results.bare[i]))
-  console.log(`${failing} % failing: strikes ${Math.round(median(results.strikes))}/s, bare ${Math.round(median(results.bare))}/s, ratio ${ratio.toFixed(2)} (median of ${rounds} pairs, ${messages} messages, quorum queue)`)
+  console.log(
+    `${failing} % failing: ` +
+    `strikes ${Math.round(median(results.strikes))}/s, bare ${Math.round(median(results.bare))}/s, ` +
+    `ratio ${ratio.toFixed(2)} (median of ${rounds} pairs, ${messages} messages, quorum queue)`
+  )
 }
 await channel.deleteQueue('bench-dead')
 await model.close()

@@ -1,5 +1,6 @@
-// The breaker: while no message of a queue succeeds, no attempt begins but for probes, and no failure is counted. The rules are
-// those of the store's scripts. This file holds deliveries back in one process. A session without a Breaker calls nothing here.
+// The breaker: while no message of a queue succeeds, no attempt begins but for probes, and no failure is counted. The
+// rules are those of the store's scripts. This file holds deliveries back in one process. A session without a Breaker
+// calls nothing here.
 import { LEAVE } from './decide.js'
 import { FieldError } from './errors.js'
 import { counted } from './reply.js'
@@ -30,19 +31,24 @@ const PROBES = 3
  * @param {number} patience
  */
 export function checkBreaker(breaker, patience) {
-  if (breaker !== 0 && !(Number.isInteger(breaker) && breaker >= 2 && breaker <= MOST)) throw new FieldError('breaker', breaker, `2 to ${MOST}, or 0 for none`)
+  if (breaker !== 0 && !(Number.isInteger(breaker) && breaker >= 2 && breaker <= MOST))
+    throw new FieldError('breaker', breaker, `2 to ${MOST}, or 0 for none`)
   if (!Number.isFinite(patience) || patience < 0) throw new FieldError('patience', patience, 'ms, 0 at least')
   if (patience > 0 && breaker === 0) throw new FieldError('patience', patience, '0 without a breaker')
 }
 
 /**
  * A delivery that waits. A probe is an attempt that a permit let begin.
- * @typedef {{ probes: number, failures: number, first: boolean, end: (how: 'open' | 'probe' | 'too long') => void }} Waiting
+ * @typedef {object} Waiting
+ * @property {number} probes
+ * @property {number} failures
+ * @property {boolean} first
+ * @property {(how: 'open' | 'probe' | 'too long') => void} end
  */
 
 /**
- * The breaker in a process. It is shut while the breaker of the queue is open, and while all fails here alone. One belongs to each
- * consumer, for all its sessions.
+ * The breaker in a process. It is shut while the breaker of the queue is open, and while all fails here alone.
+ * One belongs to each consumer, for all its sessions.
  */
 export class Breaker {
   /**
@@ -93,7 +99,10 @@ export class Breaker {
    * @returns {import('./counter.js').Progress}
    */
   progress(attempt) {
-    return { breaker: this.size, patience: this.patience, began: this.began, ended: this.ended, attempt, failing: this.alone !== undefined }
+    return {
+      breaker: this.size, patience: this.patience, began: this.began, ended: this.ended, attempt,
+      failing: this.alone !== undefined
+    }
   }
 
   /**
@@ -105,8 +114,11 @@ export class Breaker {
   async begin(s, d) {
     if (!this.shut) return undefined
     s.release(d)
-    if (d.probes === 0 && d.postponed === 0) s.observe(d, 'hold', { error: new Error('no message succeeds, so its attempt waits; see strikes status') })
-    const how = await this.wait(s.stop, d.heldUntil, { probes: d.probes, failures: (d.reply ? counted(d.reply) : 0) + d.postponed, first: d.isFirst })
+    if (d.probes === 0 && d.postponed === 0)
+      s.observe(d, 'hold', { error: new Error('no message succeeds, so its attempt waits; see strikes status') })
+    const how = await this.wait(s.stop, d.heldUntil, {
+      probes: d.probes, failures: (d.reply ? counted(d.reply) : 0) + d.postponed, first: d.isFirst
+    })
     if (how === 'too long') return s.stop.done ? LEAVE : giveBack(s, d)
     if (how === 'probe') d.probes++
     return undefined
@@ -120,7 +132,8 @@ export class Breaker {
     const began = /** @type {number} */ (d.began)
     this.began = Math.max(this.began ?? began, began)
     this.ended = Math.max(this.ended ?? began, began + d.ran)
-    if (this.stopped !== undefined) this.logger.info('a message succeeded in this process: it goes on', { queue: this.queue })
+    if (this.stopped !== undefined)
+      this.logger.info('a message succeeded in this process: it goes on', { queue: this.queue })
     this.failures = 0
     if (this.alone !== undefined) {
       this.alone = this.stopped = undefined
@@ -210,7 +223,8 @@ export class Breaker {
     const { state } = this
     let due = EVERY
     if (state.failed > 0 && state.open === 0 && !this.missed) due = SOON
-    if (this.waiting.length > 0 && state.open > 0 && !this.missed) due = state.next - state.now - (performance.now() - this.heard)
+    if (this.waiting.length > 0 && state.open > 0 && !this.missed)
+      due = state.next - state.now - (performance.now() - this.heard)
     return Math.min(Math.max(due, 1), EVERY)
   }
 
@@ -218,7 +232,9 @@ export class Breaker {
     const { queue } = this
     let state
     try {
-      state = await this.counter.askBreaker(this.vhost, queue, this.progress(undefined), this.waiting.length > 0, this.state.text)
+      state = await this.counter.askBreaker(
+        this.vhost, queue, this.progress(undefined), this.waiting.length > 0, this.state.text
+      )
     } catch {
       this.missed = true
       this.blind = performance.now() - this.heard >= BLINDLY
@@ -229,7 +245,9 @@ export class Breaker {
     this.heard = performance.now()
     this.missed = this.blind = false
     if (state.open > 0 && before.open === 0) {
-      this.logger.warn('no message succeeds: only probes begin, and no failure is counted', { queue, failed: state.failed, reason: state.reason })
+      this.logger.warn('no message succeeds: only probes begin, and no failure is counted', {
+        queue, failed: state.failed, reason: state.reason
+      })
     } else if (before.open > 0 && state.open === 0) {
       this.logger.info('attempts begin again', { queue, after: state.now - before.open })
       this.failures = 0
@@ -253,7 +271,10 @@ export class Breaker {
     } else if (this.stopped === undefined && now - this.alone >= DOUBT_LASTS) {
       this.stopped = now
       this.next = now + FIRST_PERMIT
-      this.logger.warn('no message succeeds in this process, while others succeed: it begins only probes, and counts nothing', { queue: this.queue, failed: this.failures })
+      this.logger.warn(
+        'no message succeeds in this process, while others succeed: it begins only probes, and counts nothing',
+        { queue: this.queue, failed: this.failures }
+      )
       this.update()
     } else if (this.stopped !== undefined && now >= this.next && this.waiting.length > 0) {
       this.next = now + LATER_PERMITS
@@ -296,8 +317,8 @@ export class Breaker {
   }
 
   /**
-   * Lets waiting deliveries go: all if it is not shut, else one for each probe. Fresh ones go first. If all is true, failed ones
-   * follow, those with the fewest attempts first.
+   * Lets waiting deliveries go: all if it is not shut, else one for each probe.
+   * Fresh ones go first. If all is true, failed ones follow, those with the fewest attempts first.
    * @param {boolean} all
    */
   spend(all) {

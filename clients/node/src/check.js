@@ -20,7 +20,9 @@ const NOT_FOUND = 404
  * @returns {Promise<T>}
  */
 async function onChannel(model, ask) {
-  const channel = await within(/** @type {Promise<import('amqplib').Channel>} */ (model.createChannel()), ANSWER, 'opening a channel')
+  const channel = await within(
+    /** @type {Promise<import('amqplib').Channel>} */ (model.createChannel()), ANSWER, 'opening a channel'
+  )
   channel.on('error', () => {}) // the request itself fails
   try {
     return await within(ask(channel), ANSWER, 'checking the queue')
@@ -56,11 +58,17 @@ export async function checkRoute(model, queue, facts) {
   if (typeof exchange !== 'string') return undefined
   if (exchange !== '') {
     if (await exists(model, (ch) => ch.checkExchange(exchange))) return undefined
-    return new Error(`the dead-letter exchange ${JSON.stringify(exchange)} of queue ${JSON.stringify(queue)} does not exist, so dead letters would be lost; declare it with \`strikes declare\``)
+    return new Error(
+      `the dead-letter exchange ${JSON.stringify(exchange)} of queue ${JSON.stringify(queue)} does not exist, ` +
+      'so dead letters would be lost; declare it with `strikes declare`'
+    )
   }
   const key = facts.args['x-dead-letter-routing-key']
-  if (typeof key !== 'string' || await exists(model, (ch) => ch.checkQueue(key))) return undefined
-  return new Error(`the dead-letter queue ${JSON.stringify(key)} of queue ${JSON.stringify(queue)} does not exist, so dead letters would be lost; declare it`)
+  if (typeof key !== 'string' || (await exists(model, (ch) => ch.checkQueue(key)))) return undefined
+  return new Error(
+    `the dead-letter queue ${JSON.stringify(key)} of queue ${JSON.stringify(queue)} does not exist, ` +
+    'so dead letters would be lost; declare it'
+  )
 }
 
 /**
@@ -74,7 +82,9 @@ export async function checkQueue(model, need) {
   const found = await exists(model, (ch) => ch.checkQueue(need.queue))
   await refusePartitions(model, need.queue, found)
   if (!found) {
-    throw new RefusedError(`queue ${shown} does not exist in virtual host ${JSON.stringify(need.vhost)}; declare it with \`strikes declare\``)
+    throw new RefusedError(
+      `queue ${shown} does not exist in virtual host ${JSON.stringify(need.vhost)}; declare it with \`strikes declare\``
+    )
   }
   const facts = await readDeclared(model, need)
   const wrong = judge(facts, versionOf(model), need)
@@ -96,9 +106,13 @@ async function refusePartitions(model, queue, found) {
   const [, name, number] = found ? /^(.+)\.(\d+)$/.exec(queue) ?? [] : ['', queue, '0']
   if (name === undefined || !await exists(model, (ch) => ch.checkExchange(name))) return
   let n = 0
-  while (n < MOST_PARTITIONS && await exists(model, (ch) => ch.checkQueue(`${name}.${n}`))) n++
-  if (Number(number) >= n || !await exists(model, (ch) => ch.checkExchange(`${name}.hash${n}`))) return
-  throw new RefusedError(`queue ${JSON.stringify(name)} has ${n} partitions, and this client keeps no order: consume them with strikes consume ${name} --ordered --partitions ${n}, which runs a command for each message, or posts it to your program (push mode, --http URL)`)
+  while (n < MOST_PARTITIONS && (await exists(model, (ch) => ch.checkQueue(`${name}.${n}`)))) n++
+  if (Number(number) >= n || !(await exists(model, (ch) => ch.checkExchange(`${name}.hash${n}`)))) return
+  throw new RefusedError(
+    `queue ${JSON.stringify(name)} has ${n} partitions, and this client keeps no order: ` +
+    `consume them with strikes consume ${name} --ordered --partitions ${n}, which runs a command for each message, ` +
+    'or posts it to your program (push mode, --http URL)'
+  )
 }
 
 /**
@@ -112,14 +126,20 @@ export function judge({ type, args }, version, { maxRetries, allowDrop }) {
   const limit = args['x-delivery-limit']
   if (type === 'stream') return 'it is a stream, which returns no message'
   if (type === 'quorum' && version > 0) {
-    if (limit === undefined && version < 400) return 'this broker requeues to its tail; declare it with x-delivery-limit'
-    if (typeof limit === 'number' && limit < 0 && version < 400) return 'this broker discards a message at its first return; declare it with a positive x-delivery-limit'
-    if (typeof limit === 'number' && limit < 0 && version < 403) return 'this broker requeues to its tail; declare it with a positive x-delivery-limit'
+    if (limit === undefined && version < 400)
+      return 'this broker requeues to its tail; declare it with x-delivery-limit'
+    if (typeof limit === 'number' && limit < 0 && version < 400)
+      return 'this broker discards a message at its first return; declare it with a positive x-delivery-limit'
+    if (typeof limit === 'number' && limit < 0 && version < 403)
+      return 'this broker requeues to its tail; declare it with a positive x-delivery-limit'
     const returns = typeof limit === 'number' && limit >= 0 ? limit : limit === undefined ? 20 : Infinity
-    if (returns <= maxRetries) return `the broker dead-letters a message at return ${returns + 1}, before ${maxRetries} retries are over; declare it with a larger x-delivery-limit`
+    if (returns <= maxRetries)
+      return `the broker dead-letters a message at return ${returns + 1}, before ${maxRetries} retries are over; ` +
+        'declare it with a larger x-delivery-limit'
   }
   if (typeof args['x-dead-letter-exchange'] !== 'string' && !allowDrop) {
-    return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, which AMQP does not report; declare it with `strikes declare`, run `strikes doctor`, or pass allowDrop'
+    return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, ' +
+      'which AMQP does not report; declare it with `strikes declare`, run `strikes doctor`, or pass allowDrop'
   }
   return ''
 }
@@ -134,8 +154,8 @@ function versionOf(model) {
 // The broker compares few arguments, and each refusal names one.
 const MOST = 64
 
-// It keeps a declaration from ever creating a queue: it is an argument of streams, refused for a new queue of any other type and
-// ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
+// It keeps a declaration from ever creating a queue: it is an argument of streams, refused for a new queue of any
+// other type and ignored if the queue exists. Measured on 3.10.8, 4.0.5 and 4.3.6.
 const PROBE = { 'x-max-age': { '!': 'int32', value: -1 } }
 
 /**
@@ -151,7 +171,13 @@ async function readDeclared(model, { queue, vhost }) {
     const refusal = await redeclare(model, queue, how)
     if (refusal === undefined) return facts(how)
     const different = parseDifference(refusal.message, vhost, queue)
-    if (!different) throw new RefusedError(`queue ${JSON.stringify(queue)}: AMQP does not report how it was declared: ${refusal.message}; pass a check of your own, and run \`strikes doctor\``, refusal)
+    if (!different) {
+      throw new RefusedError(
+        `queue ${JSON.stringify(queue)}: AMQP does not report how it was declared: ${refusal.message}; ` +
+        'pass a check of your own, and run `strikes doctor`',
+        refusal
+      )
+    }
     const { name, value } = different
     if (name === 'durable') how.durable = !how.durable
     else if (name === 'auto_delete') how.autoDelete = !how.autoDelete
@@ -159,7 +185,9 @@ async function readDeclared(model, { queue, vhost }) {
     else how.arguments[name] = value
     if (how.arguments['x-queue-type'] === 'stream') return facts(how) // the probe always differs from a stream
   }
-  throw new RefusedError(`queue ${JSON.stringify(queue)}: the broker still refuses a redeclaration after ${MOST} attempts`)
+  throw new RefusedError(
+    `queue ${JSON.stringify(queue)}: the broker still refuses a redeclaration after ${MOST} attempts`
+  )
 }
 
 /** @param {any} how @returns {QueueFacts} */

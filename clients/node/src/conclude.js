@@ -1,4 +1,6 @@
-import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, UNCOUNT, UNCOUNTED, WAIT } from './decide.js'
+import {
+  ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, UNCOUNT, UNCOUNTED, WAIT
+} from './decide.js'
 import { StoreError, StuckError } from './errors.js'
 import { counted } from './reply.js'
 import { backoffOf, close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './start.js'
@@ -18,7 +20,10 @@ const LEAST_POSTPONED = 100
  */
 export async function conclude(s, d) {
   checkStuck(s)
-  const next = decideEnded({ ok: !d.failed, rejected: d.cause === 'rejected', uncounted: d.uncounted, stopped: s.stop.done, hasID: d.hasID, open: d.open })
+  const next = decideEnded({
+    ok: !d.failed, rejected: d.cause === 'rejected', uncounted: d.uncounted, stopped: s.stop.done, hasID: d.hasID,
+    open: d.open
+  })
   if (next === ACK) {
     unlock(s, d)
     return next
@@ -42,13 +47,18 @@ export async function conclude(s, d) {
 function checkStuck(s) {
   const { abandoned } = s.isolation
   if (abandoned >= s.mostStuck) {
-    s.fail(new StuckError(`queue ${JSON.stringify(s.settings.queue)}: ${abandoned} handlers were abandoned at their deadlines and still run; restart the process`))
+    s.fail(
+      new StuckError(
+        `queue ${JSON.stringify(s.settings.queue)}: ` +
+        `${abandoned} handlers were abandoned at their deadlines and still run; restart the process`
+      )
+    )
   }
 }
 
 /**
- * Closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and an open
- * attempt must not be taken for a crash.
+ * Closes an attempt that succeeded, before its ack, even if the session has ended:
+ * the delivery will come back, and an open attempt must not be taken for a crash.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -155,9 +165,13 @@ async function sendFail(s, d, failure) {
   })
   d.reply = reply
   s.breaker?.failed(d)
-  if (reply.cause === 'too-old' || reply.cause === 'skipped') d.cause = reply.cause // the attempt's own cause did not end the retries
+  // Then the attempt's own cause did not end the retries.
+  if (reply.cause === 'too-old' || reply.cause === 'skipped') d.cause = reply.cause
   if (reply.possibleDuplicate) {
-    s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', { queue: d.queue, id: d.id.toString() })
+    s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', {
+      queue: d.queue,
+      id: d.id.toString()
+    })
   }
   return next
 }

@@ -3,7 +3,9 @@ import { jitter } from './backoff.js'
 import { Breaker, checkBreaker } from './breaker.js'
 import { checkQueue, checkRoute } from './check.js'
 import { holdControl, releaseControl } from './control.js'
-import { FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError } from './errors.js'
+import {
+  FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError
+} from './errors.js'
 import { ofProcess } from './isolation.js'
 import { Late } from './late.js'
 import { keepRaw } from './properties.js'
@@ -16,24 +18,31 @@ const CONNECT_TIMEOUT = 10_000
 const CLOSE_TIMEOUT = 5000
 const STEADY = 10_000 // ms that a session has to last before the next one is tried without delay
 
-// How long dead letters are held after a reconnect. A broker that has just started drops what a classic queue hands over to a
-// dead-letter quorum queue, until that has a leader (3.10.8).
+// How long dead letters are held after a reconnect. A broker that has just started drops what a classic queue hands
+// over to a dead-letter quorum queue, until that has a leader (3.10.8).
 const ELECTING = 3000
 
 /**
  * @typedef {object} OwnOptions
  * @property {string} [url] of the broker, amqp:// or amqps://; its virtual host is that of the queue
  * @property {object} [socketOptions] of amqplib's connect, such as ca, cert and key
- * @property {() => Promise<any>} [connect] opens a connection of amqplib, instead of url; name its virtual host in vhost. It must not recover by itself
+ * @property {() => Promise<any>} [connect] opens a connection of amqplib, instead of url;
+ *   name its virtual host in vhost. It must not recover by itself
  * @property {import('./invoke.js').Handler} handler
  * @property {number} [concurrency] handlers that run at the same time; 1 if absent
- * @property {number} [prefetch] deliveries that the broker may have given out unsettled; twice the concurrency and 10 at least if absent
+ * @property {number} [prefetch] deliveries that the broker may have given out unsettled;
+ *   twice the concurrency and 10 at least if absent
  * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
- * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
- * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
- * @property {number} [breaker] messages that fail, with no success since, at which failures count no more; 0 or absent: none
- * @property {number} [patience] ms: a last attempt does not count for so long without a success of another message; 0 if absent
- * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false; for a readiness probe
+ * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed;
+ *   false: none. If absent, what AMQP reports is checked
+ * @property {boolean} [allowDrop] accepts a queue without a dead-letter route:
+ *   the broker drops messages that fail too often
+ * @property {number} [breaker] messages that fail, with no success since, at which failures count no more;
+ *   0 or absent: none
+ * @property {number} [patience] ms: a last attempt does not count for so long without a success of another message;
+ *   0 if absent
+ * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false;
+ *   for a readiness probe
  */
 
 /** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
@@ -51,7 +60,10 @@ export class Consumer {
     const vhost = options.vhost ?? (options.url ? vhostOf(options.url) : undefined)
     this.settings = settingsOf({ ...options, vhost }, OWN_OPTIONS)
     const concurrency = options.concurrency ?? 1
-    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' | 'consuming' | 'breaker' | 'patience'>> & Pick<OwnOptions, 'check'>} */
+    /**
+     * @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' |
+     *   'consuming' | 'breaker' | 'patience'>> & Pick<OwnOptions, 'check'>}
+     */
     this.own = {
       handler: options.handler, concurrency, check: options.check, allowDrop: options.allowDrop ?? false,
       prefetch: options.prefetch ?? Math.min(Math.max(2 * concurrency, 10), 65535),
@@ -61,17 +73,24 @@ export class Consumer {
     checkBreaker(this.own.breaker, this.own.patience)
     const { handler, prefetch, drainTimeout, check, consuming } = this.own
     need('handler', handler, typeof handler === 'function', 'a function that handles a message')
-    need('concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535, '1 to 65535')
+    need(
+      'concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535,
+      '1 to 65535'
+    )
     need('prefetch', prefetch, Number.isInteger(prefetch) && prefetch >= 1 && prefetch <= 65535, '1 to 65535')
     need('drainTimeout', drainTimeout, drainTimeout >= 0, 'ms, 0 at least')
-    need('check', check, check === undefined || check === false || typeof check === 'function', 'a function of a connection, or false')
+    need(
+      'check', check, check === undefined || check === false || typeof check === 'function',
+      'a function of a connection, or false'
+    )
     need('consuming', consuming, typeof consuming === 'function', 'a function')
   }
 
   /**
-   * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a lost session.
-   * It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if that is not certain, a
-   * StuckError, and until a first session has consumed, a RefusedError: of the queue, the credentials or the store.
+   * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a
+   * lost session. It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if
+   * that is not certain, a StuckError, and until a first session has consumed, a RefusedError: of the queue, the
+   * credentials or the store.
    * @param {AbortSignal} [signal]
    * @returns {Promise<void>}
    */
@@ -83,7 +102,9 @@ export class Consumer {
     const breaker = this.own.breaker > 0 ? new Breaker(this.own, this.settings) : undefined
     breaker?.run()
     try {
-      await this.sessions({ breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0 })
+      await this.sessions({
+        breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0
+      })
     } finally {
       off()
       breaker?.close()
@@ -122,7 +143,9 @@ export class Consumer {
       if (performance.now() - began > STEADY) tries = 0
       const wait = redialDelay(tries, failed)
       const level = failed instanceof UndecodableError ? 'error' : 'warn'
-      this.settings.logger[level]('session ended; another follows', { queue: this.settings.queue, in: wait, error: failed })
+      this.settings.logger[level]('session ended; another follows', {
+        queue: this.settings.queue, in: wait, error: failed
+      })
       await pause(wait, r.stop)
     }
   }
@@ -138,7 +161,9 @@ export class Consumer {
       }
     } finally {
       model.on?.('error', () => {})
-      await within(model.close(), CLOSE_TIMEOUT, 'closing the connection').catch(() => { model.connection?.stream?.destroy?.() })
+      await within(model.close(), CLOSE_TIMEOUT, 'closing the connection').catch(() => {
+        model.connection?.stream?.destroy?.()
+      })
     }
   }
 
@@ -155,7 +180,12 @@ export class Consumer {
       connecting.then((late) => late.close()).catch(() => {})
       const denied = /\b403\b|ACCESS.REFUSED|\b530\b|NOT_ALLOWED/.test(textOf(err))
       r.denials = denied ? r.denials + 1 : 0
-      if (r.denials >= 2) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${textOf(err)}`, err)
+      if (r.denials >= 2) {
+        throw new RefusedError(
+          `queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${textOf(err)}`,
+          err
+        )
+      }
       throw err
     } finally {
       off?.()
@@ -163,9 +193,17 @@ export class Consumer {
     r.denials = 0
     model.on('error', () => {}) // 'close' follows
     if (model.reconnect || /Recover/.test(model.constructor?.name)) {
-      throw new FieldError('connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message')
+      throw new FieldError(
+        'connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message'
+      )
     }
-    if (!keepRaw(model)) this.settings.logger.warn('this version of amqplib does not show the bytes of message ids: a message whose id is not UTF-8 counts as one without an id', {})
+    if (!keepRaw(model)) {
+      this.settings.logger.warn(
+        'this version of amqplib does not show the bytes of message ids: ' +
+        'a message whose id is not UTF-8 counts as one without an id',
+        {}
+      )
+    }
     return model
   }
 
@@ -180,7 +218,10 @@ export class Consumer {
     if (refusal) throw refusal
     const unknown = control?.lanesError
     if (!consumed && unknown instanceof StoreError && neverServes(unknown)) {
-      throw new RefusedError(`queue ${JSON.stringify(queue)}: reading how many lanes are blocked: ${unknown.message}`, unknown)
+      throw new RefusedError(
+        `queue ${JSON.stringify(queue)}: reading how many lanes are blocked: ${unknown.message}`,
+        unknown
+      )
     }
     if (typeof check === 'function') {
       try {
@@ -192,19 +233,31 @@ export class Consumer {
     return check === undefined ? checkQueue(model, { queue, vhost, maxRetries, allowDrop }) : undefined
   }
 
-  /** Refuses a store that no waiting will make count. One that is away is no reason to refuse: first deliveries do not need it. */
+  /**
+   * Refuses a store that no waiting will make count.
+   * One that is away is no reason to refuse: first deliveries do not need it.
+   */
   async checkStore() {
     const counter = /** @type {any} */ (this.settings.counter)
     if (typeof counter.check !== 'function') return
     try {
       await counter.check()
     } catch (err) {
-      if (err instanceof StoreError && neverServes(err)) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
-      this.settings.logger.warn('the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back', { queue: this.settings.queue, error: err })
+      if (err instanceof StoreError && neverServes(err))
+        throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
+      this.settings.logger.warn(
+        'the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back',
+        { queue: this.settings.queue, error: err }
+      )
     }
   }
 
-  /** @param {Running} r @param {any} model @param {import('./check.js').QueueFacts | undefined} facts @param {number} connected */
+  /**
+   * @param {Running} r
+   * @param {any} model
+   * @param {import('./check.js').QueueFacts | undefined} facts
+   * @param {number} connected
+   */
   async session(r, model, facts, connected) {
     const { settings, own } = this
     const stop = new Stop()
@@ -213,10 +266,13 @@ export class Consumer {
       if (r.control?.reply.paused || r.control?.refusal()) stop.end()
     })
     if (r.control) r.control.sessions++
-    const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
+    const route =
+      facts && !own.allowDrop
+        ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue)
+        : undefined
     const session = new Session(model, {
-      settings, ...own, breaker: r.breaker, isolation: r.isolation, late: r.late, control: r.control, route, careful: r.careful,
-      prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
+      settings, ...own, breaker: r.breaker, isolation: r.isolation, late: r.late, control: r.control, route,
+      careful: r.careful, prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
       consuming: (yes) => {
         r.consumed ||= yes
         this.guard(() => own.consuming(yes))
@@ -237,13 +293,17 @@ export class Consumer {
 
   /** @param {Session} session @param {UndecodableError} err */
   async report(session, err) {
-    if (err.unconverted && session.options.prefetch > 1) return // the next session prefetches one, and reports it if it meets it too
+    // The next session prefetches one, and reports it if it meets it too.
+    if (err.unconverted && session.options.prefetch > 1) return
     const { vhost, queue, observer, logger } = this.settings
     this.guard(() => observer({ outcome: 'undecodable', vhost, queue, error: err }))
     const counter = /** @type {any} */ (this.settings.counter)
     if (typeof counter.noteUndecodable !== 'function') return
-    await counter.noteUndecodable(vhost, queue, textOf(err))
-      .catch((/** @type {unknown} */ error) => logger.warn('the store did not note the undecodable message', { queue, error }))
+    await counter
+      .noteUndecodable(vhost, queue, textOf(err))
+      .catch((/** @type {unknown} */ error) =>
+        logger.warn('the store did not note the undecodable message', { queue, error })
+      )
   }
 
   /** @param {() => void} f of the user's */
@@ -276,7 +336,8 @@ async function awaitResume({ stop, control }, model) {
   model.off('close', closed)
   off()
   offStop()
-  if (lost.done) throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
+  if (lost.done)
+    throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
   control.logger.info('resumed', { queue: control.queue })
   return true
 }
@@ -295,9 +356,17 @@ function connector({ url, connect, socketOptions }) {
     need('connect', connect, typeof connect === 'function', 'a function that opens a connection')
     return connect
   }
-  need('url', typeof url, typeof url === 'string' && /^amqps?:\/\//.test(url), 'a text that begins with amqp:// or amqps://')
+  need(
+    'url',
+    typeof url,
+    typeof url === 'string' && /^amqps?:\/\//.test(url),
+    'a text that begins with amqp:// or amqps://'
+  )
   const full = withHeartbeat(/** @type {string} */ (url))
-  return () => amqp.connect(full, { timeout: CONNECT_TIMEOUT, noDelay: true, clientProperties: { connection_name: 'strikes' }, ...socketOptions })
+  return () =>
+    amqp.connect(full, {
+      timeout: CONNECT_TIMEOUT, noDelay: true, clientProperties: { connection_name: 'strikes' }, ...socketOptions
+    })
 }
 
 /**

@@ -13,13 +13,15 @@ const EVERY = 1000
  */
 
 /**
- * Reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages. If
- * the store does not reply, its last reply stands.
+ * Reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped
+ * messages. If the store does not reply, its last reply stands.
  */
 export class ControlReader {
   /**
    * @param {Controller} store
-   * @param {{ vhost: string, queue: string, name: string, logger: import('./settings.js').Logger, breaker?: number }} of
+   * @param {{
+   *   vhost: string, queue: string, name: string, logger: import('./settings.js').Logger, breaker?: number
+   * }} of
    */
   constructor(store, { vhost, queue, name, logger, breaker }) {
     this.store = store
@@ -75,7 +77,12 @@ export class ControlReader {
       this.reached = true
       await this.readLanes()
     } catch (error) {
-      if (this.reached) this.logger.warn('reading whether the queue is paused: the store does not reply; its last reply stands', { queue: this.queue, error })
+      if (this.reached) {
+        this.logger.warn('reading whether the queue is paused: the store does not reply; its last reply stands', {
+          queue: this.queue,
+          error
+        })
+      }
       this.reached = false
     }
     for (const f of [...this.listeners]) f()
@@ -87,7 +94,11 @@ export class ControlReader {
       this.lanes = await this.store.blockedLanes?.(this.vhost, this.queue) ?? 0
       this.lanesError = undefined
     } catch (error) {
-      if (!this.lanesError) this.logger.warn('reading how many lanes are blocked: the last number stands', { queue: this.queue, blocked: this.lanes, error })
+      if (!this.lanesError) {
+        this.logger.warn('reading how many lanes are blocked: the last number stands', {
+          queue: this.queue, blocked: this.lanes, error
+        })
+      }
       this.lanesError = error
     }
   }
@@ -107,7 +118,11 @@ export class ControlReader {
    */
   refusal() {
     if (this.lanes === 0) return undefined
-    return new RefusedError(`queue ${JSON.stringify(this.queue)} is refused: ${this.lanes} of its lanes are blocked, and their new messages would overtake the dead letters: consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list)`)
+    return new RefusedError(
+      `queue ${JSON.stringify(this.queue)} is refused: ` +
+      `${this.lanes} of its lanes are blocked, and their new messages would overtake the dead letters: ` +
+      'consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list)'
+    )
   }
 
   /** A session that has ended holds no delivery any more. */

@@ -41,11 +41,14 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {string} token unique to this attempt: 1 to 64 of A-Z a-z 0-9 _ -
  * @property {string} [consumer] the process, shown to operators
  * @property {boolean} [first] the delivery is not redelivered, and this is its first attempt
- * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
+ * @property {number} [received] when this process received the delivery, by performance.now();
+ *   only a first attempt needs it
  * @property {number} [fence] the fence that the delivery carries
- * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+ * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted;
+ *   an override replaces it; 0: none
  * @property {Progress} [progress] of a process with a breaker
- * @property {string} [delay] of a copy that waited in a delay queue: the last argument of START and FAIL, as docs/protocol.md says
+ * @property {string} [delay] of a copy that waited in a delay queue:
+ *   the last argument of START and FAIL, as docs/protocol.md says
  */
 
 /**
@@ -82,7 +85,8 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {Cause} [cause] 'failed' if absent
  * @property {string | Buffer} [reason] for people; cut to 1024 bytes
  * @property {number} [ran] ms that the handler ran, for people
- * @property {number} [atMost] counted attempts at which a message with this failure is exhausted; it only lowers the limit. 0: none
+ * @property {number} [atMost] counted attempts at which a message with this failure is exhausted;
+ *   it only lowers the limit. 0: none
  */
 
 /**
@@ -106,8 +110,10 @@ export class Counter {
   constructor(redis, { prefix = DEFAULT_PREFIX, ttl = DEFAULT_TTL } = {}) {
     const refused = refuseClient(redis)
     if (refused) throw refused
-    if (typeof prefix !== 'string' || prefix === '' || /[{}]/.test(prefix)) throw new FieldError('prefix', prefix, 'a text without { and }')
-    if (!Number.isSafeInteger(ttl) || ttl < MINUTE) throw new FieldError('ttl', ttl, 'ms, 60000 at least, and longer than the longest time between two attempts')
+    if (typeof prefix !== 'string' || prefix === '' || /[{}]/.test(prefix))
+      throw new FieldError('prefix', prefix, 'a text without { and }')
+    if (!Number.isSafeInteger(ttl) || ttl < MINUTE)
+      throw new FieldError('ttl', ttl, 'ms, 60000 at least, and longer than the longest time between two attempts')
     this.prefix = prefix
     /** ms that a record is kept after its last write */
     this.ttl = ttl
@@ -118,8 +124,8 @@ export class Counter {
   }
 
   /**
-   * Asks whether an attempt at a redelivered message may run, and opens it. After an error it may or may not be open: start
-   * again with the same token, or end. Mode 'isolated' only reserves the attempt: call begun before its handler.
+   * Asks whether an attempt at a redelivered message may run, and opens it. After an error it may or may not be open:
+   * start again with the same token, or end. Mode 'isolated' only reserves the attempt: call begun before its handler.
    * @param {CountedAttempt} attempt
    * @param {Mode} mode what else runs in this process meanwhile
    * @param {number} limit counted attempts at which the message is exhausted, 1 to 1001
@@ -128,13 +134,18 @@ export class Counter {
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
-    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...attempt.progress ? [''] : [], ...carried(attempt)], timeout)
+    return this.step(
+      'start', attempt, Math.min(limit, MAX_LIMIT),
+      [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...(attempt.progress ? [''] : []), ...carried(attempt)],
+      timeout
+    )
   }
 
   /**
-   * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still open. Call it
-   * immediately before the handler, and call the handler only after the reply BEGUN. After GONE the attempt is not open: end it,
-   * and begin another one. After an error it may or may not be countable: call begun again with the same token, or end.
+   * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still
+   * open. Call it immediately before the handler, and call the handler only after the reply BEGUN. After GONE the
+   * attempt is not open: end it, and begin another one. After an error it may or may not be countable: call begun
+   * again with the same token, or end.
    * @param {CountedAttempt} attempt
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
    * @returns {Promise<Reply>}
@@ -144,7 +155,8 @@ export class Counter {
   }
 
   /**
-   * Counts a failed attempt. After an error it may or may not be counted: fail again with the same token, which counts it once.
+   * Counts a failed attempt. After an error it may or may not be counted:
+   * fail again with the same token, which counts it once.
    * @param {CountedAttempt} attempt
    * @param {Failure} failure
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
@@ -152,15 +164,19 @@ export class Counter {
    */
   async fail(attempt, failure, { timeout = 1000 } = {}) {
     const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
-    if (!['failed', 'panicked', 'timed-out', 'rejected', 'not-counted'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out, rejected or not-counted')
+    if (!['failed', 'panicked', 'timed-out', 'rejected', 'not-counted'].includes(cause))
+      throw new FieldError('cause', cause, 'failed, panicked, timed-out, rejected or not-counted')
     if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
-    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...carried(attempt)]
+    const args = [
+      ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0),
+      Math.min(atMost, MAX_LIMIT), ...carried(attempt)
+    ]
     return this.step('fail', attempt, Math.min(Math.max(limit, 0), MAX_LIMIT), args, timeout)
   }
 
   /**
-   * Closes an attempt that START let run and that is not counted. If it was counted as a crash meanwhile, that is reversed. After
-   * an error it may or may not be closed: end again with the same token.
+   * Closes an attempt that START let run and that is not counted. If it was counted as a crash meanwhile, that is
+   * reversed. After an error it may or may not be closed: end again with the same token.
    * @param {CountedAttempt} attempt
    * @param {boolean} succeeded
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
@@ -195,7 +211,10 @@ export class Counter {
   argumentsOf(a, limit, own) {
     const q = this.queueKey(a.vhost, a.queue)
     const keys = [q + 'index', q + 'limit', q + 'tombstones', q + 'dead', q + 'r:' + member(a.id, a.generation ?? '')]
-    const args = [this.ttl, a.token, cut(a.id, MAX_STORED), cut(a.generation ?? '', MAX_STORED), cut(a.consumer ?? '', MAX_STORED), limit, ageOf(a), ...own]
+    const args = [
+      this.ttl, a.token, cut(a.id, MAX_STORED), cut(a.generation ?? '', MAX_STORED), cut(a.consumer ?? '', MAX_STORED),
+      limit, ageOf(a), ...own
+    ]
     return { keys, args }
   }
 
@@ -211,7 +230,8 @@ export class Counter {
   }
 
   /**
-   * Reads what operators want of the consumers of a queue, and reports the reader to them. After an error the last Control stands.
+   * Reads what operators want of the consumers of a queue, and reports the reader to them.
+   * After an error the last Control stands.
    * @param {string} vhost
    * @param {string} queue
    * @param {{ token: string, consumer: string, state: 'consuming' | 'breaker' | 'stopped' | 'left' }} reader
@@ -238,8 +258,12 @@ export class Counter {
    * @returns {Promise<BreakerState>}
    */
   async askBreaker(vhost, queue, progress, wants, seen, { timeout = 500 } = {}) {
-    const reply = await this.store.run(scripts.ask, [this.queueKey(vhost, queue) + 'index'], [this.ttl, progressText(progress), wants ? 1 : 0, seen ?? ''], timeout)
-    if (!Array.isArray(reply) || reply.length !== 10 || reply.slice(0, 8).some((n) => typeof n !== 'number')) throw new StoreError('unexpected reply', 'want 8 numbers and 2 texts')
+    const reply = await this.store.run(
+      scripts.ask, [this.queueKey(vhost, queue) + 'index'],
+      [this.ttl, progressText(progress), wants ? 1 : 0, seen ?? ''], timeout
+    )
+    if (!Array.isArray(reply) || reply.length !== 10 || reply.slice(0, 8).some((n) => typeof n !== 'number'))
+      throw new StoreError('unexpected reply', 'want 8 numbers and 2 texts')
     const [permitted, now, success, doubt, open, next, count, failed, reason, text] = reply
     return { permitted: permitted === 1, now, success, doubt, open, next, count, failed, reason: String(reason), text }
   }
@@ -252,7 +276,10 @@ export class Counter {
    * @returns {Promise<number>}
    */
   async blockedLanes(vhost, queue, { timeout = 500 } = {}) {
-    const reply = await this.store.command(['zcard', this.queueKey(vhost, queue) + 'lanes'], performance.now() + timeout)
+    const reply = await this.store.command(
+      ['zcard', this.queueKey(vhost, queue) + 'lanes'],
+      performance.now() + timeout
+    )
     if (typeof reply !== 'number') throw new StoreError('unexpected reply', 'want the number of blocked lanes')
     return reply
   }
@@ -283,8 +310,9 @@ export class Counter {
 /**
  * Opens a Redis for a Counter. It connects in the background; close it with counter.close().
  * @param {string} url redis://, rediss:// or unix://
- * @param {{ prefix?: string, ttl?: number, redis?: import('ioredis').RedisOptions }} [options] of the Counter; redis: more of
- *   ioredis, such as sentinels and name. Settings by which ioredis would queue or repeat commands have no effect
+ * @param {{ prefix?: string, ttl?: number, redis?: import('ioredis').RedisOptions }} [options] of the Counter; redis:
+ *   more of ioredis, such as sentinels and name. Settings by which ioredis would queue or repeat commands have no
+ *   effect
  * @returns {Counter}
  */
 export function dial(url, { redis, ...options } = {}) {
@@ -300,10 +328,13 @@ export function dial(url, { redis, ...options } = {}) {
 /** @param {CountedAttempt} a */
 function checkAttempt(a) {
   if (!a.queue) throw new FieldError('queue', a.queue, "the name of the message's queue")
-  if (!a.id || a.id.length === 0) throw new FieldError('id', '', 'the id of the message, which cannot be counted without one')
-  if (!/^[A-Za-z0-9_-]{1,64}$/.test(a.token)) throw new FieldError('token', a.token, '1 to 64 characters of A-Z a-z 0-9 _ -')
+  if (!a.id || a.id.length === 0)
+    throw new FieldError('id', '', 'the id of the message, which cannot be counted without one')
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(a.token))
+    throw new FieldError('token', a.token, '1 to 64 characters of A-Z a-z 0-9 _ -')
   const fence = a.fence ?? 0
-  if (!Number.isSafeInteger(fence) || fence < 0 || fence > MAX_FENCE) throw new FieldError('fence', fence, `0 to ${MAX_FENCE}`)
+  if (!Number.isSafeInteger(fence) || fence < 0 || fence > MAX_FENCE)
+    throw new FieldError('fence', fence, `0 to ${MAX_FENCE}`)
   if (!((a.maxAge ?? 0) >= 0)) throw new FieldError('maxAge', a.maxAge, 'ms, 0 at least')
 }
 

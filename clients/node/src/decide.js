@@ -1,8 +1,9 @@
-// What to do next with a delivery. Each function takes what just happened and returns the step that follows. Together they
-// are the whole state table; delivery.js takes the steps.
+// What to do next with a delivery. Each function takes what just happened and returns the step that follows.
+// Together they are the whole state table; delivery.js takes the steps.
 
 /**
- * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'uncounted' | 'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
+ * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'uncounted' |
+ *   'overdue' | 'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
  */
 
 /** @type {{ [name: string]: Step }} */
@@ -25,7 +26,10 @@ const steps = {
   LEAVE: 'leave', // the delivery returns with its session; nothing is counted
   GIVE_UP: 'give-up', // the same, and the session ends: the delivery was held for too long
 }
-export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, UNCOUNT, UNCOUNTED, OVERDUE, ACK, SUPERSEDED, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
+export const {
+  START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, UNCOUNT, UNCOUNTED, OVERDUE, ACK, SUPERSEDED, REQUEUE,
+  DEAD_LETTER, LEAVE, GIVE_UP
+} = steps
 
 /** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
@@ -58,8 +62,8 @@ export function decideStarted(code) {
 }
 
 /**
- * The mode of START for an isolated attempt. An abandoned handler may still run beside it and kill the process, which must not
- * count against this message.
+ * The mode of START for an isolated attempt.
+ * An abandoned handler may still run beside it and kill the process, which must not count against this message.
  * @param {number} abandoned
  * @returns {Mode}
  */
@@ -68,8 +72,8 @@ export function decideMode(abandoned) {
 }
 
 /**
- * The step to hold the delivery for after a START or BEGUN without a reply that lets the handler run. If the attempt is isolated
- * and may be open, it must be closed first.
+ * The step to hold the delivery for after a START or BEGUN without a reply that lets the handler run.
+ * If the attempt is isolated and may be open, it must be closed first.
  * @param {Step} sending
  * @param {boolean} open
  * @returns {Step}
@@ -79,8 +83,8 @@ export function decideUnstarted(sending, open) {
 }
 
 /**
- * The step after the handler ended. A success or a rejection counts even while stopping: both are the handler's own decision
- * about the message.
+ * The step after the handler ended. A success or a rejection counts even while stopping:
+ * both are the handler's own decision about the message.
  * @param {object} ended
  * @param {boolean} ended.ok the handler returned
  * @param {boolean} ended.rejected it asked for the dead-letter queue
@@ -122,8 +126,8 @@ export function decideRetry(retry) {
 }
 
 /**
- * Bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery is
- * overdue after it: the store keeps the rest of the wait for the next receiver.
+ * Bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery
+ * is overdue after it: the store keeps the rest of the wait for the next receiver.
  * @param {number} wait
  * @param {number} left
  * @param {Step} after
@@ -134,8 +138,8 @@ export function decideWait(wait, left, after) {
 }
 
 /**
- * The step for a delivery that was held for as long as it may be. A dead letter whose route is broken does not go back alone:
- * a requeue would count towards a delivery limit.
+ * The step for a delivery that was held for as long as it may be.
+ * A dead letter whose route is broken does not go back alone: a requeue would count towards a delivery limit.
  * @param {boolean} broken
  * @returns {Step}
  */
@@ -144,8 +148,8 @@ export function decideOverdue(broken) {
 }
 
 /**
- * The step after the store did not take one: the same after a wait, or what ends the hold. A delivery that was handled is acked
- * anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+ * The step after the store did not take one: the same after a wait, or what ends the hold. A delivery that was handled
+ * is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
  * @param {Step} sending
  * @param {boolean} rejected
  * @param {number} wait

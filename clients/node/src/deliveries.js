@@ -20,8 +20,8 @@ const OUTCOMES = { [ACK]: 'ack', [SUPERSEDED]: 'superseded', [REQUEUE]: 'requeue
 const MOST_STUCK = 10
 
 /**
- * The deliveries of one session, and what they share. Nothing new begins once stop has ended; handlers are cancelled once live
- * has, which is not before.
+ * The deliveries of one session, and what they share.
+ * Nothing new begins once stop has ended; handlers are cancelled once live has, which is not before.
  */
 export class Deliveries {
   /**
@@ -37,7 +37,10 @@ export class Deliveries {
    * @param {import('./breaker.js').Breaker} [shared.breaker]
    * @param {(err: Error) => void} [shared.fail] ends the session
    */
-  constructor(settings, handler, { isolation, late, concurrency = 1, control, route, deadLettersFrom = 0, breaker, fail = () => {} }) {
+  constructor(
+    settings, handler,
+    { isolation, late, concurrency = 1, control, route, deadLettersFrom = 0, breaker, fail = () => {} }
+  ) {
     this.settings = settings
     this.handler = handler
     this.isolation = isolation
@@ -127,8 +130,13 @@ export class Deliveries {
       if (!this.settling) throw new Error('the session has ended')
       if (next === ACK || next === SUPERSEDED) d.channel.ack(d.message)
       else d.channel.nack(d.message, false, next === REQUEUE)
-    } catch (err) { // amqplib throws once the channel is closed
-      d.error = new SettlementError(`queue ${JSON.stringify(d.queue)}: ${d.outcome} was not sent: ${textOf(err)}; the delivery returns to the queue`, err)
+    } catch (err) {
+      // amqplib throws once the channel is closed
+      d.error = new SettlementError(
+        `queue ${JSON.stringify(d.queue)}: ${d.outcome} was not sent: ${textOf(err)}; ` +
+        'the delivery returns to the queue',
+        err
+      )
       d.outcome = 'leave'
     }
   }
@@ -193,7 +201,8 @@ export class Deliveries {
     const elapsed = performance.now() - d.received
     try {
       this.settings.observer({
-        outcome, vhost, queue, message, number, token: name.token, failures: reply?.failures ?? 0, crashes: reply?.crashes ?? 0, limit: reply?.limit, elapsed, cause, wait, error,
+        outcome, vhost, queue, message, number, token: name.token, failures: reply?.failures ?? 0,
+        crashes: reply?.crashes ?? 0, limit: reply?.limit, elapsed, cause, wait, error
       })
     } catch (err) {
       this.settings.logger.error('the observer threw', { queue, error: err })

@@ -9,7 +9,10 @@ import { newToken } from './token.js'
 export class Delivery {
   /**
    * @param {ConsumeMessage} message
-   * @param {{ ack: (m: any) => void, nack: (m: any, allUpTo: boolean, requeue: boolean) => void }} channel that delivered it
+   * @param {{
+   *   ack: (m: any) => void,
+   *   nack: (m: any, allUpTo: boolean, requeue: boolean) => void
+   * }} channel that delivered it
    * @param {import('./settings.js').Settings} settings
    */
   constructor(message, channel, settings) {
@@ -23,7 +26,13 @@ export class Delivery {
     this.heldUntil = this.received + settings.consumerTimeout / 2 // for so long it may be held
     const { id, headers, unclear } = identify(message)
     this.id = id
-    if (unclear && !settings.key) settings.logger.warn('a message id is not UTF-8, or has U+FFFD, so the message counts as one without an id; call keepRaw with the connection before it consumes', { queue: this.queue })
+    if (unclear && !settings.key) {
+      settings.logger.warn(
+        'a message id is not UTF-8, or has U+FFFD, so the message counts as one without an id; ' +
+        'call keepRaw with the connection before it consumes',
+        { queue: this.queue }
+      )
+    }
     this.headers = new MessageHeaders(headers, this.queue, id, message.content)
     this.generation = headers.size === 0 ? NONE : this.headers.generation
     if (settings.key) this.id = keyOf(settings, message)
@@ -123,7 +132,10 @@ export class Delivery {
    */
   counted() {
     const { vhost, queue, id, generation, token, consumer, received, maxAge, delay } = this
-    return { vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay, progress: this.breaker?.progress(this.began) }
+    return {
+      vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay,
+      progress: this.breaker?.progress(this.began)
+    }
   }
 }
 
@@ -157,14 +169,18 @@ function warnForeign(settings, id) {
   const now = performance.now()
   if (now - (warned.get(settings) ?? -Infinity) < WARN_EVERY) return
   warned.set(settings, now)
-  settings.logger.warn('a message carries headers of strikes that were written for another message or queue; ' +
-    'they count as absent. A program that copies the headers of a message it received must leave out those that begin ' +
-    `with x-strikes-; a tool that replays dead letters must set ${FOR_HEADER}`, { queue: settings.queue, id: id.toString() })
+  settings.logger.warn(
+    'a message carries headers of strikes that were written for another message or queue; they count as absent. ' +
+      'A program that copies the headers of a message it received must leave out those that begin with x-strikes-; ' +
+      `a tool that replays dead letters must set ${FOR_HEADER}`,
+    { queue: settings.queue, id: id.toString() }
+  )
 }
 
 /**
- * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not UTF-8 is unclear,
- * and counts as none: amqplib has replaced its bytes, and the message would be counted as another one. A header is refused.
+ * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not
+ * UTF-8 is unclear, and counts as none: amqplib has replaced its bytes, and the message would be counted as another
+ * one. A header is refused.
  * @param {ConsumeMessage} message
  * @returns {{ id: Buffer, headers: Map<any, any>, unclear?: boolean }}
  */

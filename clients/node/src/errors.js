@@ -22,7 +22,8 @@ function shown(value) {
 
 /**
  * Why the store failed. 'denied', 'not a Redis' and 'foreign' need an operator; the others pass.
- * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of memory' | 'loading' | 'busy' | 'failover' | 'denied' | 'not a Redis' | 'foreign' | 'unexpected reply' | 'error'} Fault
+ * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of memory' | 'loading' | 'busy' | 'failover' | 'denied' |
+ *   'not a Redis' | 'foreign' | 'unexpected reply' | 'error'} Fault
  */
 
 /** The store failed. Its text has no password and no argument of a command. */
@@ -68,13 +69,18 @@ export class StuckError extends Error {
   }
 }
 
-/** A message ended the session: amqplib cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1. */
+/**
+ * A message ended the session: amqplib cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1.
+ */
 export class UndecodableError extends Error {
   /** @param {string} text @param {unknown} [cause] */
   constructor(text, cause) {
     super(text, { cause })
     this.name = 'UndecodableError'
-    /** The broker closed the connection with 541. It does so after other internal errors too, so a single one proves nothing. */
+    /**
+     * The broker closed the connection with 541.
+     * It does so after other internal errors too, so a single one proves nothing.
+     */
     this.unconverted = isUnconverted(cause)
   }
 }

@@ -34,7 +34,8 @@ export const MAX_FENCE = 2 ** 52
  */
 
 /**
- * The headers that decide how a message is counted. It accepts the bytes of a header table, or headers as amqplib decodes them.
+ * The headers that decide how a message is counted.
+ * It accepts the bytes of a header table, or headers as amqplib decodes them.
  * @param {Buffer | Record<string, unknown> | undefined} headers
  * @returns {Map<string, Field>}
  */
@@ -166,7 +167,8 @@ function isText(field, text) {
 }
 
 /**
- * A whole number, whatever its type: libraries of other languages do not distinguish the types. 0 if it is none, or beyond 2^53-1.
+ * A whole number, whatever its type: libraries of other languages do not distinguish the types. 0 if it is none,
+ * or beyond 2^53-1.
  * @param {Field | undefined} field
  * @returns {number}
  */

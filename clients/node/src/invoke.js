@@ -8,8 +8,8 @@ import { newToken } from './token.js'
 /** @typedef {import('./deliveries.js').Deliveries} Deliveries */
 
 /**
- * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a failed
- * attempt; reject, retryAfter, retryAtMost and notCounted steer that. The handler does not settle the message.
+ * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a
+ * failed attempt; reject, retryAfter, retryAtMost and notCounted steer that. The handler does not settle the message.
  * @callback Handler
  * @param {import('amqplib').ConsumeMessage} message
  * @param {Attempt} attempt
@@ -30,8 +30,8 @@ export class Attempt {
     /** The number after whose failure the message is dead-lettered, as far as it is known. */
     this.last = last
     /**
-     * Orders the deliveries of a message: a system behind the handler can refuse lower ones than the highest that it saw. 0 for
-     * the first delivery of a new message.
+     * Orders the deliveries of a message: a system behind the handler can refuse lower ones than the highest that it
+     * saw. 0 for the first delivery of a new message.
      */
     this.fence = fence
     /** What identifies the message: the result of `key`, or its message id. */
@@ -50,7 +50,9 @@ export class Attempt {
   /** @type {unknown} */
   #reason = undefined
 
-  /** Distinguishes one use of the id from the next: a retry keeps it, and a replay changes it. At most 16 characters. */
+  /**
+   * Distinguishes one use of the id from the next: a retry keeps it, and a replay changes it. At most 16 characters.
+   */
   get generation() {
     return hashGeneration(this.#generation)
   }
@@ -110,8 +112,8 @@ export async function invoke(s, d) {
 /** @typedef {{ ok: boolean, thrown?: unknown }} Ended */
 
 /**
- * Calls the handler. It resolves when the handler has ended, or was abandoned because it did not return when it was cancelled.
- * An abandoned handler counts as running until it returns.
+ * Calls the handler. It resolves when the handler has ended, or was abandoned because it did not return when it was
+ * cancelled. An abandoned handler counts as running until it returns.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @param {Attempt} attempt
@@ -139,7 +141,12 @@ function call(s, d, attempt) {
         off()
         abandoned = true
         s.isolation.abandoned++
-        resolve({ ok: false, thrown: new Error(`${textOf(attempt.reason)}: it did not return after its signal was aborted, and was abandoned`) })
+        resolve({
+          ok: false,
+          thrown: new Error(
+            `${textOf(attempt.reason)}: it did not return after its signal was aborted, and was abandoned`
+          )
+        })
       }, ABANDON_AFTER)
     }
     const { handlerTimeout } = s.settings

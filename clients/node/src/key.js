@@ -54,7 +54,9 @@ export function queueKey(prefix, vhost, queue) {
 
 /**
  * The keys of a message's record and of its queue, as scripts/record.lua describes them.
- * @param {{ vhost: string | Buffer, queue: string | Buffer, id: string | Buffer, generation?: string | Buffer }} message
+ * @param {{
+ *   vhost: string | Buffer, queue: string | Buffer, id: string | Buffer, generation?: string | Buffer
+ * }} message
  * @param {string} [prefix]
  */
 export function keys(message, prefix = DEFAULT_PREFIX) {

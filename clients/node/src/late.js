@@ -5,8 +5,9 @@ const FOR = 60_000 // ms for which a late step is offered to the store
 const MOST = 1000 // late steps at the same time; more are dropped
 
 /**
- * Holds the steps that could not be taken while their delivery was there, because the store was out of reach: the END of an
- * attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat and better late than never.
+ * Holds the steps that could not be taken while their delivery was there, because the store was out of reach: the END
+ * of an attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat and
+ * better late than never.
  */
 export class Late {
   /** @param {boolean} [owned] its owner calls close, and waits */
@@ -18,8 +19,8 @@ export class Late {
   }
 
   /**
-   * Repeats a step. If over is given, the process waits for the step: it is repeated until close, and over is called once the
-   * store took it or it is given up.
+   * Repeats a step. If over is given, the process waits for the step:
+   * it is repeated until close, and over is called once the store took it or it is given up.
    * @param {() => Promise<unknown>} step
    * @param {(() => void) | undefined} over
    */

@@ -1,5 +1,5 @@
-// amqplib decodes message ids and headers as UTF-8 and all numbers alike. An id that is not UTF-8 would lose bytes, and its
-// count would be another one than in Go. So the bytes of a message's properties are kept, and read here.
+// amqplib decodes message ids and headers as UTF-8 and all numbers alike. An id that is not UTF-8 would lose bytes,
+// and its count would be another one than in Go. So the bytes of a message's properties are kept, and read here.
 
 /** Where keepRaw leaves the bytes of a message's properties. */
 export const RAW = Symbol.for('strikes.properties')
@@ -8,8 +8,8 @@ const BASIC = 60
 const FRAME_HEADER = 2
 
 /**
- * Makes an amqplib connection keep the bytes of the properties of each message that it receives. It reports false if this
- * version of amqplib cannot do that; ids that are not UTF-8 are then refused.
+ * Makes an amqplib connection keep the bytes of the properties of each message that it receives.
+ * It reports false if this version of amqplib cannot do that; ids that are not UTF-8 are then refused.
  * @param {any} model the result of amqplib's connect
  * @returns {boolean}
  */
@@ -77,7 +77,8 @@ function readField(bytes, at) {
   const fixed = FIXED[type]
   const begin = fixed === undefined ? at + 5 : at + 1
   const end = begin + (fixed ?? bytes.readUInt32BE(at + 1))
-  if (fixed === undefined && !'SxAF'.includes(type) || end > bytes.length) throw new RangeError('the headers are malformed')
+  if ((fixed === undefined && !'SxAF'.includes(type)) || end > bytes.length)
+    throw new RangeError('the headers are malformed')
   return { field: { type, bytes: bytes.subarray(begin, end) }, next: end }
 }
 
@@ -119,14 +120,17 @@ export function readArray(bytes) {
  */
 export function fieldOf(value) {
   if (typeof value === 'string') {
-    if (value.includes('\uFFFD')) throw new RangeError('a header is not UTF-8, or has U+FFFD: amqplib cannot distinguish the two')
+    if (value.includes('\uFFFD'))
+      throw new RangeError('a header is not UTF-8, or has U+FFFD: amqplib cannot distinguish the two')
     return { type: 'S', bytes: Buffer.from(value) }
   }
   if (Buffer.isBuffer(value)) return { type: 'x', bytes: value }
   if (Array.isArray(value)) return { type: 'A', bytes: Buffer.concat(value.map((v) => spell(fieldOf(v)))) }
-  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return { type: 'l', bytes: eight(BigInt(/** @type {number} */ (value))) }
+  if (typeof value === 'bigint' || Number.isSafeInteger(value))
+    return { type: 'l', bytes: eight(BigInt(/** @type {number} */ (value))) }
   if (typeof value === 'number') return { type: 'd', bytes: double(value) }
-  if (typeof value !== 'object' || value === null) return { type: 'V', bytes: Buffer.alloc(0) } // no field that is read has these
+  // No field that is read has these.
+  if (typeof value !== 'object' || value === null) return { type: 'V', bytes: Buffer.alloc(0) }
   const typed = /** @type {Record<string, any>} */ (value)
   if (typed['!'] === 'timestamp') return { type: 'T', bytes: eight(BigInt(typed.value)) }
   return { type: 'F', bytes: encodeTable(typed) }

@@ -1,12 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { need } from './settings.js'
 
-/** @typedef {{ exchange?: string, routingKey: string, content: Buffer, options?: import('amqplib').Options.Publish }} Outgoing */
+/**
+ * @typedef {object} Outgoing
+ * @property {string} [exchange]
+ * @property {string} routingKey
+ * @property {Buffer} content
+ * @property {import('amqplib').Options.Publish} [options]
+ */
 
 /**
- * Publishes one message on a confirm channel, persistent and with a message id, and waits until the broker has it. It rejects if
- * the broker refuses the message, if no queue takes it, or if the channel is closed first: then it may or may not be published,
- * so publish it again with the same id.
+ * Publishes one message on a confirm channel, persistent and with a message id, and waits until the broker has it. It
+ * rejects if the broker refuses the message, if no queue takes it, or if the channel is closed first: then it may or
+ * may not be published, so publish it again with the same id.
  * @param {import('amqplib').ConfirmChannel} channel
  * @param {Outgoing} message
  * @returns {Promise<string>} the message id
@@ -19,7 +25,14 @@ export function publish(channel, { exchange = '', routingKey, content, options =
     const over = (/** @type {unknown} */ err) => {
       const homeless = returned.delete(messageId)
       if (err) reject(err)
-      else if (homeless) reject(new Error(`publishing to ${JSON.stringify(routingKey)}: no queue takes the message; check the exchange and its bindings`))
+      else if (homeless) {
+        reject(
+          new Error(
+            `publishing to ${JSON.stringify(routingKey)}: no queue takes the message; ` +
+            'check the exchange and its bindings'
+          )
+        )
+      }
       else resolve(messageId)
     }
     try {

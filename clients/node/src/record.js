@@ -40,7 +40,9 @@
  */
 
 // The words of the first line, as scripts/record.lua reads them.
-const LINE = /^\d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+ \S+ \S+ \S+ \d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+( \d+:\d+:\d+:[\w.-]+:[A-Za-z0-9]+)?$/
+const NUMBERS = String.raw`^\d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+ \S+ \S+ \S+ \d+ \d+ \d+ \d+ \d \S+`
+const MOVE = String.raw`\d+:\d+:\d+:[\w.-]+:[A-Za-z0-9]+`
+const LINE = new RegExp(String.raw`${NUMBERS} \d+ \d+ \d+ \d+ \d+( ${MOVE})?$`)
 const LENGTHS = 20 // the first of the five lengths
 const MOVED = 25 // only of a message that was moved
 
@@ -65,10 +67,11 @@ export function parseRecord(bytes) {
   const [id, generation, consumer, notes, history] = parts
   const n = words.map(number)
   return {
-    failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]), binds: n[6],
-    due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]), openToken: word(words[12]),
-    openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], own: n[17], firsts: n[18],
-    tokens: parseTokens(words[19]), id, generation, consumer, notes, history, reason: bytes.subarray(at), moved: parseMove(words[MOVED]),
+    failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]),
+    binds: n[6], due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]),
+    openToken: word(words[12]), openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], own: n[17],
+    firsts: n[18], tokens: parseTokens(words[19]), id, generation, consumer, notes, history,
+    reason: bytes.subarray(at), moved: parseMove(words[MOVED])
   }
 }
 

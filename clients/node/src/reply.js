@@ -1,9 +1,11 @@
 import { StoreError } from './errors.js'
 
 /**
- * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
- * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer SUPERSEDED.
- * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' | 'GONE' | 'UNCOUNTED'} ReplyCode
+ * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE;
+ * FAIL answers REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer
+ * SUPERSEDED.
+ * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' |
+ *   'GONE' | 'UNCOUNTED'} ReplyCode
  */
 
 /**
@@ -20,7 +22,9 @@ import { StoreError } from './errors.js'
  * @property {boolean} possibleDuplicate this step is the first sign that two messages have this id
  */
 
-const CODES = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'SUPERSEDED', 'BEGUN', 'GONE', 'UNCOUNTED'])
+const CODES = new Set([
+  'RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'SUPERSEDED', 'BEGUN', 'GONE', 'UNCOUNTED'
+])
 
 /** @type {Record<string, Set<string>>} */
 const OF_STEP = {
@@ -35,7 +39,8 @@ const OF_STEP = {
  * @returns {Reply}
  */
 export function parseReply(reply, step) {
-  if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10) throw unexpected('want 9 values, and the copy number')
+  if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10)
+    throw unexpected('want 9 values, and the copy number')
   const code = text(reply[0])
   if (!(step ? OF_STEP[step] : CODES).has(code)) throw unexpected(`code ${JSON.stringify(code.slice(0, 80))}`)
   const [failures, crashes, limit, fence, wait] = reply.slice(1, 6).map(count)
@@ -58,7 +63,10 @@ function text(value) {
 
 /** @param {string} why */
 function unexpected(why) {
-  return new StoreError('unexpected reply', `${why}; the server is no Redis, or something between it and this process changes replies`)
+  return new StoreError(
+    'unexpected reply',
+    `${why}; the server is no Redis, or something between it and this process changes replies`
+  )
 }
 
 /**

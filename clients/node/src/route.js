@@ -9,8 +9,8 @@ import { pause } from './wait.js'
 // The least time between two checks, which come only before a dead letter is sent.
 const EVERY = 10_000
 
-// How long a dead letter is held. Then its session ends, and the next one is refused until the route is whole. To requeue it
-// would count towards a delivery limit, at which the broker dead-letters it along the broken route.
+// How long a dead letter is held. Then its session ends, and the next one is refused until the route is whole.
+// To requeue it would count towards a delivery limit, at which the broker dead-letters it along the broken route.
 const HOLD = 9 * 60_000
 
 // How often the tombstone of a held dead letter is renewed. It binds for ten minutes.
@@ -36,7 +36,8 @@ export class Route {
 
   /**
    * One caller checks, the others wait for its result.
-   * @returns {Promise<{ wait: number, broken: Error | undefined }>} ms until the next check, and why the route is broken
+   * @returns {Promise<{ wait: number, broken: Error | undefined }>}
+   *   ms until the next check, and why the route is broken
    */
   async state() {
     if (performance.now() - this.checked >= EVERY) {
@@ -49,7 +50,12 @@ export class Route {
   async ask() {
     try {
       const broken = await this.check()
-      if (broken && !this.broken) this.logger.warn('the dead-letter route is broken: dead letters are held until it is whole', { queue: this.queue, error: broken })
+      if (broken && !this.broken) {
+        this.logger.warn('the dead-letter route is broken: dead letters are held until it is whole', {
+          queue: this.queue,
+          error: broken
+        })
+      }
       if (!broken && this.broken) this.logger.info('the dead-letter route is whole again', { queue: this.queue })
       this.broken = broken
     } catch (error) { // the last result stays
@@ -86,8 +92,8 @@ export async function awaitRoute(s, d) {
 }
 
 /**
- * Renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when it comes
- * back. The result is not needed.
+ * Renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
+ * it comes back. The result is not needed.
  * @param {Deliveries} s
  * @param {Delivery} d
  */

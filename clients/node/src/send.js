@@ -3,16 +3,16 @@ import { pause, Stop } from './wait.js'
 
 const STEP_TIMEOUT = 1000
 
-// Under the isolation lock a step is sent again after 250 ms, and given up after 2 s: the lock keeps every other handler of the
-// process waiting.
+// Under the isolation lock a step is sent again after 250 ms, and given up after 2 s:
+// the lock keeps every other handler of the process waiting.
 const LOCKED_TIMEOUT = 250
 const LOCKED_PATIENCE = 2000
 
 const never = new Stop()
 
 /**
- * Sends a step to the store. The end of the session does not interrupt it: to wait for the reply is faster than to clear up an
- * undecided step. But under the isolation lock a START or BEGUN is not sent again then.
+ * Sends a step to the store. The end of the session does not interrupt it: to wait for the reply is faster than to
+ * clear up an undecided step. But under the isolation lock a START or BEGUN is not sent again then.
  * @template T
  * @param {import('./deliveries.js').Deliveries} s
  * @param {import('./delivery.js').Delivery} d

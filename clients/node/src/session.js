@@ -7,10 +7,11 @@ import { Stop, within } from './wait.js'
 
 const OPEN_TIMEOUT = 10_000 // a broker that recovers may never answer a basic.consume
 const CLOSE_TIMEOUT = 5000
-const SETTLE_TIMEOUT = 2000 + 2 * 1000 + CLOSE_TIMEOUT // handlers are abandoned, a step and its repetition, the last exchange
+// Handlers are abandoned, a step and its repetition, the last exchange.
+const SETTLE_TIMEOUT = 2000 + 2 * 1000 + CLOSE_TIMEOUT
 
-// Acks that a plain close of the channel keeps on a quorum queue; beyond 32 the broker's side of the channel buffers them, and up
-// to 467 of 500 were lost (3.10.8, 4.0.5, 4.3.6). A basic.cancel flushes them.
+// Acks that a plain close of the channel keeps on a quorum queue; beyond 32 the broker's side of the channel buffers
+// them, and up to 467 of 500 were lost (3.10.8, 4.0.5, 4.3.6). A basic.cancel flushes them.
 const PENDING_ACKS = 30
 
 /**
@@ -95,32 +96,67 @@ export class Session {
   lose(why) {
     const reason = why === undefined ? '' : `: ${textOf(why)}`
     if (isUnconverted(why)) {
-      this.ended.end(new UndecodableError(`queue ${this.queue}: the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1; ${this.position()}${reason}`, why))
-    } else if (this.undecodable) this.ended.end(new UndecodableError(`queue ${this.queue}: a message cannot be decoded; ${this.position()}${reason}; purge it, or let a delivery limit end it`, why))
+      this.ended.end(
+        new UndecodableError(
+          `queue ${this.queue}: the broker closed the connection with 541, ` +
+          `as it does for a message that it cannot convert to AMQP 0.9.1; ${this.position()}${reason}`,
+          why
+        )
+      )
+    } else if (this.undecodable) {
+      this.ended.end(
+        new UndecodableError(
+          `queue ${this.queue}: a message cannot be decoded; ${this.position()}${reason}; ` +
+          'purge it, or let a delivery limit end it',
+          why
+        )
+      )
+    }
     else this.ended.end(new Error(`queue ${this.queue}: the connection was lost${reason}`, { cause: why }))
   }
 
   /** Where in the queue an undecodable message is. */
   position() {
-    if (this.received === 0) return this.options.prefetch === 1 ? 'it is at the head of the queue' : `it is among the first ${this.options.prefetch} of the queue`
-    return this.last.length > 0 ? `it came after message ${JSON.stringify(this.last.toString())}` : 'it came after a message without an id'
+    if (this.received === 0) {
+      return this.options.prefetch === 1
+        ? 'it is at the head of the queue'
+        : `it is among the first ${this.options.prefetch} of the queue`
+    }
+    return this.last.length > 0
+      ? `it came after message ${JSON.stringify(this.last.toString())}`
+      : 'it came after a message without an id'
   }
 
   /** @returns {Promise<any>} */
   async open() {
-    const channel = await within(/** @type {Promise<any>} */ (this.model.createChannel()), OPEN_TIMEOUT, 'opening a channel')
-    channel.on('error', (/** @type {Error} */ err) => this.ended.end(new Error(`queue ${this.queue}: ${err.message}`, { cause: err })))
+    const channel = await within(
+      /** @type {Promise<any>} */ (this.model.createChannel()), OPEN_TIMEOUT, 'opening a channel'
+    )
+    channel.on('error', (/** @type {Error} */ err) =>
+      this.ended.end(new Error(`queue ${this.queue}: ${err.message}`, { cause: err }))
+    )
     channel.on('close', () => this.lose(undefined))
     this.tag = `strikes-${newToken()}`
     await within(channel.prefetch(this.options.prefetch), OPEN_TIMEOUT, 'setting the prefetch')
-    await within(channel.consume(this.options.settings.queue, (/** @type {any} */ m) => this.take(channel, m), { consumerTag: this.tag }), OPEN_TIMEOUT, 'beginning to consume')
+    await within(
+      channel.consume(this.options.settings.queue, (/** @type {any} */ m) => this.take(channel, m), {
+        consumerTag: this.tag
+      }),
+      OPEN_TIMEOUT,
+      'beginning to consume'
+    )
     return channel
   }
 
   /** @param {any} channel @param {any} message */
   take(channel, message) {
     if (message === null) {
-      this.ended.end(new Error(`queue ${this.queue}: the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout`))
+      this.ended.end(
+        new Error(
+          `queue ${this.queue}: the broker cancelled the consumer: ` +
+          'the queue was deleted or moved, or a delivery was held beyond the consumer timeout'
+        )
+      )
       return
     }
     if (this.deliveries.stop.done || this.ended.done) return // it returns with the channel
@@ -152,10 +188,20 @@ export class Session {
     const tag = `strikes-${newToken()}`
     try {
       await within(channel.prefetch(FRESH), OPEN_TIMEOUT, 'setting the prefetch')
-      await within(channel.consume(this.options.settings.queue, (/** @type {any} */ m) => this.take(channel, m), { consumerTag: tag }), OPEN_TIMEOUT, 'fetching more messages')
-      calm.on(() => { channel.cancel(tag).catch(() => {}) })
+      await within(
+        channel.consume(this.options.settings.queue, (/** @type {any} */ m) => this.take(channel, m), {
+          consumerTag: tag
+        }),
+        OPEN_TIMEOUT,
+        'fetching more messages'
+      )
+      calm.on(() => {
+        channel.cancel(tag).catch(() => {})
+      })
     } catch (err) {
-      this.ended.end(new Error(`queue ${this.queue}: fetching messages beyond the prefetch: ${textOf(err)}`, { cause: err }))
+      this.ended.end(
+        new Error(`queue ${this.queue}: fetching messages beyond the prefetch: ${textOf(err)}`, { cause: err })
+      )
     }
   }
 
@@ -164,7 +210,9 @@ export class Session {
     const { deliveries, options } = this
     options.breaker?.attach(() => this.takeFresh(channel))
     options.consuming(true)
-    options.settings.logger.info('consuming', { queue: options.settings.queue, prefetch: options.prefetch, concurrency: options.concurrency })
+    options.settings.logger.info('consuming', {
+      queue: options.settings.queue, prefetch: options.prefetch, concurrency: options.concurrency
+    })
     await either(stop, this.ended)
     const stopping = !this.ended.done
     options.consuming(false)
@@ -183,7 +231,8 @@ export class Session {
     } catch (err) {
       failed ??= /** @type {Error} */ (err)
     }
-    if (failed && stopping) throw new UncleanStopError(`queue ${this.queue}: stopping: the last acks may be lost: ${textOf(failed)}`, failed)
+    if (failed && stopping)
+      throw new UncleanStopError(`queue ${this.queue}: stopping: the last acks may be lost: ${textOf(failed)}`, failed)
     if (failed) throw failed
   }
 
@@ -194,7 +243,11 @@ export class Session {
     this.deliveries.done().then(() => over.end())
     await either(over, this.ended)
     clearTimeout(timer)
-    if (this.deliveries.open > 0 && !this.ended.done) this.options.settings.logger.warn('handlers are cancelled: they did not end within the drainTimeout', { queue: this.options.settings.queue })
+    if (this.deliveries.open > 0 && !this.ended.done) {
+      this.options.settings.logger.warn('handlers are cancelled: they did not end within the drainTimeout', {
+        queue: this.options.settings.queue
+      })
+    }
   }
 
   /**
@@ -202,8 +255,13 @@ export class Session {
    * @param {any} channel
    */
   async close(channel) {
-    if (this.options.prefetch > PENDING_ACKS || this.fetched) await within(channel.cancel(this.tag), CLOSE_TIMEOUT, 'cancelling the consumer')
-    if (this.ended.done) throw this.ended.reason instanceof Error ? this.ended.reason : new SettlementError(`queue ${this.queue}: the channel was lost`)
+    if (this.options.prefetch > PENDING_ACKS || this.fetched)
+      await within(channel.cancel(this.tag), CLOSE_TIMEOUT, 'cancelling the consumer')
+    if (this.ended.done) {
+      throw this.ended.reason instanceof Error
+        ? this.ended.reason
+        : new SettlementError(`queue ${this.queue}: the channel was lost`)
+    }
     await within(channel.close(), CLOSE_TIMEOUT, 'closing the channel')
   }
 }

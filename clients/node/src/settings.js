@@ -16,8 +16,9 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'not-counted' (waits, too), 'isolate' (it may have killed a process) and
- * 'hold' (the store does not reply, no message succeeds, or the dead-letter route is broken); 'undecodable' is about a session.
+ * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'not-counted' (waits, too),
+ * 'isolate' (it may have killed a process) and 'hold' (the store does not reply, no message succeeds, or the
+ * dead-letter route is broken); 'undecodable' is about a session.
  * @typedef {object} Event
  * @property {Outcome | 'retry' | 'not-counted' | 'isolate' | 'hold' | 'undecodable'} outcome
  * @property {string} vhost
@@ -34,13 +35,18 @@ import { thisProcess } from './token.js'
  * @property {unknown} [error]
  */
 
+/** @typedef {import('./counter.js').CountedAttempt} CountedAttempt */
+/** @typedef {import('./counter.js').Failure} Failure */
+/** @typedef {import('./decide.js').Mode} Mode */
+/** @typedef {import('./reply.js').Reply} Reply */
+
 /**
  * Takes the steps that count a message. A Counter is one.
  * @typedef {object} Steps
- * @property {(a: import('./counter.js').CountedAttempt, mode: import('./decide.js').Mode, limit: number, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} start
+ * @property {(a: CountedAttempt, mode: Mode, limit: number, options?: { timeout?: number }) => Promise<Reply>} start
  * @property {import('./counter.js').Counter['begun']} begun
- * @property {(a: import('./counter.js').CountedAttempt, failure: import('./counter.js').Failure, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} fail
- * @property {(a: import('./counter.js').CountedAttempt, succeeded: boolean, options?: { timeout?: number }) => Promise<unknown>} end
+ * @property {(a: CountedAttempt, failure: Failure, options?: { timeout?: number }) => Promise<Reply>} fail
+ * @property {(a: CountedAttempt, succeeded: boolean, options?: { timeout?: number }) => Promise<unknown>} end
  * @property {number} [ttl] ms that a record is kept
  */
 
@@ -48,19 +54,26 @@ import { thisProcess } from './token.js'
  * @typedef {object} SettlerOptions
  * @property {string} queue that the deliveries come from
  * @property {string} [vhost] of the connection; '/' if absent
- * @property {Steps} counter shared by all consumers of the queue; its ttl at least handlerTimeout + 3/4 of consumerTimeout + a minute
- * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000. An operator may override it
- * @property {number} [maxAge] ms: a message that fails later than this after its first failed attempt is dead-lettered; 0 or absent: no such limit. An operator may override it
+ * @property {Steps} counter shared by all consumers of the queue;
+ *   its ttl at least handlerTimeout + 3/4 of consumerTimeout + a minute
+ * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000.
+ *   An operator may override it
+ * @property {number} [maxAge] ms: a message that fails later than this after its first failed attempt is
+ *   dead-lettered; 0 or absent: no such limit. An operator may override it
  * @property {'requeue' | 'in-place'} [retry] where a failed message waits for its next attempt; 'requeue' if absent
  * @property {'suspects' | 'off'} [isolation] of messages that may have killed a process; 'suspects' if absent
- * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
- * @property {number} [handlerTimeout] ms of one attempt; 5 minutes if absent, Infinity is none, at most half the consumerTimeout
- * @property {number} [consumerTimeout] ms: the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
- * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a message; if absent, its message id
+ * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts;
+ *   100 ms to 30 s if absent
+ * @property {number} [handlerTimeout] ms of one attempt;
+ *   5 minutes if absent, Infinity is none, at most half the consumerTimeout
+ * @property {number} [consumerTimeout] ms:
+ *   the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
+ * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a
+ *   message; if absent, its message id
  * @property {string} [name] names this process to operators; the host's name and the process id if absent
  * @property {(event: Event) => void} [observer] gets every outcome
- * @property {Logger} [logger] such as console: gets what happens to sessions, each dead letter as a warning and each
- *   retry at debug; silent if absent
+ * @property {Logger} [logger] such as console:
+ *   gets what happens to sessions, each dead letter as a warning and each retry at debug; silent if absent
  */
 
 /** @typedef {Required<Omit<SettlerOptions, 'key'>> & Pick<SettlerOptions, 'key'>} Settings */
@@ -97,9 +110,11 @@ function refuseUnknown(options, others) {
 export function settingsOf(o, others = []) {
   refuseUnknown(o, others)
   const s = {
-    queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue',
-    isolation: o.isolation ?? 'suspects', backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
-    consumerTimeout: o.consumerTimeout ?? 30 * 60_000, name: o.name ?? thisProcess, observer: o.observer ?? (() => {}), logger: o.logger ?? silent,
+    queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3,
+    maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue', isolation: o.isolation ?? 'suspects',
+    backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
+    consumerTimeout: o.consumerTimeout ?? 30 * 60_000, name: o.name ?? thisProcess, observer: o.observer ?? (() => {}),
+    logger: o.logger ?? silent
   }
   validate(s)
   return s
@@ -110,22 +125,42 @@ function validate(s) {
   const logger = /** @type {any} */ (s.logger)
   const logs = ['info', 'warn', 'error'].every((level) => typeof logger?.[level] === 'function')
   need('logger', logger, logs, 'an object with info, warn and error, such as console')
-  need('queue', s.queue, typeof s.queue === 'string' && s.queue !== '' && Buffer.byteLength(s.queue) <= 255, 'the name of the queue to consume')
+  need(
+    'queue', s.queue, typeof s.queue === 'string' && s.queue !== '' && Buffer.byteLength(s.queue) <= 255,
+    'the name of the queue to consume'
+  )
   need('vhost', s.vhost, typeof s.vhost === 'string' && s.vhost !== '', 'the virtual host of the connection')
-  need('counter', s.counter, ['start', 'fail', 'end'].every((step) => typeof (/** @type {any} */ (s.counter))?.[step] === 'function'), 'made by dial or new Counter')
-  need('maxRetries', s.maxRetries, Number.isInteger(s.maxRetries) && s.maxRetries >= 0 && s.maxRetries <= 1000, '0 to 1000')
+  need(
+    'counter', s.counter,
+    ['start', 'fail', 'end'].every((step) => typeof /** @type {any} */ (s.counter)?.[step] === 'function'),
+    'made by dial or new Counter'
+  )
+  need(
+    'maxRetries', s.maxRetries, Number.isInteger(s.maxRetries) && s.maxRetries >= 0 && s.maxRetries <= 1000,
+    '0 to 1000'
+  )
   need('maxAge', s.maxAge, Number.isFinite(s.maxAge) && s.maxAge >= 0, 'ms, 0 at least')
   need('retry', s.retry, ['requeue', 'in-place'].includes(s.retry), 'requeue or in-place')
   need('isolation', s.isolation, ['suspects', 'off'].includes(s.isolation), 'suspects or off')
   need('backoff', s.backoff, typeof s.backoff === 'function', 'a function of the number of failed attempts')
   need('key', s.key, s.key === undefined || typeof s.key === 'function', 'a function of a message')
   need('observer', s.observer, typeof s.observer === 'function', 'a function of an event')
-  need('consumerTimeout', s.consumerTimeout, Number.isFinite(s.consumerTimeout) && s.consumerTimeout >= 60_000, 'ms: that of the broker, 60000 at least')
+  need(
+    'consumerTimeout', s.consumerTimeout, Number.isFinite(s.consumerTimeout) && s.consumerTimeout >= 60_000,
+    'ms: that of the broker, 60000 at least'
+  )
   const held = s.consumerTimeout / 2
-  need('handlerTimeout', s.handlerTimeout, s.handlerTimeout === Infinity || s.handlerTimeout > 0 && s.handlerTimeout <= held, `ms, at most ${held}, half the consumerTimeout`)
+  need(
+    'handlerTimeout', s.handlerTimeout,
+    s.handlerTimeout === Infinity || (s.handlerTimeout > 0 && s.handlerTimeout <= held),
+    `ms, at most ${held}, half the consumerTimeout`
+  )
   const handler = s.handlerTimeout === Infinity ? s.consumerTimeout : s.handlerTimeout
-  const least = handler + s.consumerTimeout / 4 * 3 + 60_000
-  need('ttl of the counter', s.counter.ttl, s.counter.ttl === undefined || s.counter.ttl >= least, `${least} ms at least: a record could expire while its message is handled or held`)
+  const least = handler + (s.consumerTimeout / 4) * 3 + 60_000
+  need(
+    'ttl of the counter', s.counter.ttl, s.counter.ttl === undefined || s.counter.ttl >= least,
+    `${least} ms at least: a record could expire while its message is handled or held`
+  )
 }
 
 /** @param {string} field @param {unknown} value @param {boolean} ok @param {string} want */

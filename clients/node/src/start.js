@@ -1,8 +1,8 @@
 import { storeBackoff } from './backoff.js'
 import { waitUnlessSkipped } from './control.js'
 import {
-  AGAIN, DEAD_LETTER, decideMode, decideOutage, decideOverdue, decideStarted, decideStopped, decideUnstarted, decideWait,
-  GIVE_UP, ISOLATE, LEAVE, OVERDUE, RETRACT, RUN, START, WAIT,
+  AGAIN, DEAD_LETTER, decideMode, decideOutage, decideOverdue, decideStarted, decideStopped, decideUnstarted,
+  decideWait, GIVE_UP, ISOLATE, LEAVE, OVERDUE, RETRACT, RUN, START, WAIT
 } from './decide.js'
 import { WaitedTooLongError, StoreError, textOf } from './errors.js'
 import { counted } from './reply.js'
@@ -17,8 +17,8 @@ import { pause } from './wait.js'
 const MODES = { suspects: 'shared', off: 'untracked' }
 
 /**
- * Leads a delivery to its next attempt. It returns RUN once the handler is to be called; d then has a worker and its units of the
- * isolation lock. Any other step says what becomes of the delivery without an attempt.
+ * Leads a delivery to its next attempt. It returns RUN once the handler is to be called; d then has a worker and its
+ * units of the isolation lock. Any other step says what becomes of the delivery without an attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -62,9 +62,9 @@ async function start(s, d) {
 }
 
 /**
- * Begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt are sent under the isolation
- * lock. START only reserves the attempt. From BEGUN on a death of this process counts against this message, so BEGUN is the last
- * thing before the handler: it goes out only to a store that has just replied.
+ * Begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt are sent under
+ * the isolation lock. START only reserves the attempt. From BEGUN on a death of this process counts against this
+ * message, so BEGUN is the last thing before the handler: it goes out only to a store that has just replied.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -119,7 +119,9 @@ async function sendStart(s, d) {
     decided(s, d)
     if (next === DEAD_LETTER) {
       d.cause = reply.cause
-      d.failure = new Error(`${counted(reply)} failed attempts reached the limit of ${reply.limit}; the last: ${reply.reason}`)
+      d.failure = new Error(
+        `${counted(reply)} failed attempts reached the limit of ${reply.limit}; the last: ${reply.reason}`
+      )
     } else if (next === ISOLATE) {
       s.observe(d, 'isolate')
     }
@@ -142,21 +144,30 @@ async function sendStart(s, d) {
  */
 async function sendBegun(s, d) {
   try {
-    const { code } = await send(s, d, async (options) => {
-      const reply = await s.settings.counter.begun(d.counted(), options)
-      if (reply.code !== 'BEGUN' && reply.code !== 'GONE') throw new StoreError('unexpected reply', `BEGUN got ${reply.code}`)
-      return reply
-    }, true)
+    const { code } = await send(
+      s,
+      d,
+      async (options) => {
+        const reply = await s.settings.counter.begun(d.counted(), options)
+        if (reply.code !== 'BEGUN' && reply.code !== 'GONE')
+          throw new StoreError('unexpected reply', `BEGUN got ${reply.code}`)
+        return reply
+      },
+      true
+    )
     if (code === 'BEGUN') return undefined
-    return new Error('the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it')
+    return new Error(
+      'the attempt is not open any more: ' +
+      'the store lost it, another consumer has the message, or an operator decided about it'
+    )
   } catch (err) {
     return err instanceof Error ? err : new Error(textOf(err))
   }
 }
 
 /**
- * Waits for a worker and for one unit of the isolation lock. An attempt that START let begin also waits for the gate, with
- * neither, so that they serve first deliveries.
+ * Waits for a worker and for one unit of the isolation lock.
+ * An attempt that START let begin also waits for the gate, with neither, so that they serve first deliveries.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -172,7 +183,8 @@ async function enter(s, d) {
 }
 
 /**
- * Waits until no other isolated attempt of the process is undecided, then for a worker and for the whole isolation lock.
+ * Waits until no other isolated attempt of the process is undecided,
+ * then for a worker and for the whole isolation lock.
  * @param {Deliveries} s
  * @param {Delivery} d
  */
@@ -202,8 +214,8 @@ export async function giveBack(s, d) {
 }
 
 /**
- * What becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first: the next
- * receiver would take it for a crash. A dead letter gets no other attempt.
+ * What becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first:
+ * the next receiver would take it for a crash. A dead letter gets no other attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -213,7 +225,10 @@ export async function overdue(s, d) {
   if ((d.open || d.doubt) && !d.broken) return retract(s, d)
   const next = decideOverdue(d.broken !== undefined)
   if (next !== GIVE_UP) return next
-  d.error = new WaitedTooLongError(`queue ${JSON.stringify(d.queue)}: a dead letter was held until its session ends: ${textOf(d.broken)}`, d.broken)
+  d.error = new WaitedTooLongError(
+    `queue ${JSON.stringify(d.queue)}: a dead letter was held until its session ends: ${textOf(d.broken)}`,
+    d.broken
+  )
   return LEAVE
 }
 
@@ -285,7 +300,8 @@ export async function holdFor(s, d, ms, after) {
 }
 
 /**
- * Holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what comes instead.
+ * Holds a delivery after the store did not take a step.
+ * It returns that step when it is to be sent again, or what comes instead.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @param {Step} sending
@@ -300,7 +316,10 @@ export async function hold(s, d, sending, error) {
   const next = decideOutage(sending, d.cause === 'rejected', wait, left)
   if (!s.stop.done && (d.unanswered === 1 || next === GIVE_UP)) s.observe(d, 'hold', { error })
   if (next === GIVE_UP) {
-    d.error = new WaitedTooLongError(`queue ${JSON.stringify(d.queue)}: the store was out of reach for too long: ${textOf(error)}`, error)
+    d.error = new WaitedTooLongError(
+      `queue ${JSON.stringify(d.queue)}: the store was out of reach for too long: ${textOf(error)}`,
+      error
+    )
     return LEAVE
   }
   if (next === sending && !await pause(wait, s.stop)) return decideStopped(sending)
@@ -354,7 +373,10 @@ export function failLater(s, d) {
  * @returns {import('./counter.js').Failure}
  */
 export function failureOf(s, d) {
-  const failure = { limit: 0, cause: /** @type {import('./counter.js').Cause} */ (d.cause), reason: d.reason, ran: d.ran, wait: 0, atMost: 0 }
+  const failure = {
+    limit: 0, cause: /** @type {import('./counter.js').Cause} */ (d.cause), reason: d.reason, ran: d.ran, wait: 0,
+    atMost: 0
+  }
   if (d.cause === 'rejected') return failure
   failure.limit = s.limit
   failure.wait = backoffOf(s, d, (d.reply ? counted(d.reply) : 0) + 1)
@@ -402,7 +424,8 @@ export function decided(s, d) {
 }
 
 /**
- * What to call instead of decided, once a step that outlives the delivery was taken; undefined if d is not the undecided attempt.
+ * What to call instead of decided, once a step that outlives the delivery was taken;
+ * undefined if d is not the undecided attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
  */

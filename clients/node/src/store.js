@@ -6,15 +6,18 @@ import { FieldError, StoreError } from './errors.js'
 /** @typedef {import('./errors.js').Fault} Fault */
 
 /**
- * The settings that keep ioredis from repeating or queueing commands unseen. The protocol repeats steps itself, because only it
- * knows for how long a delivery may be held, and with which token.
+ * The settings that keep ioredis from repeating or queueing commands unseen.
+ * The protocol repeats steps itself, because only it knows for how long a delivery may be held, and with which token.
  *
- *   enableOfflineQueue false             a command is refused while there is no connection, instead of sent at some later time
+ *   enableOfflineQueue false             a command is refused while there is no connection, instead of sent later
  *   maxRetriesPerRequest 0               a command whose connection broke fails immediately, undecided
  *   autoResendUnfulfilledCommands false  it is not sent again on the next connection
- *   enableReadyCheck true                without it, ioredis 5.11.1 can take a broken connection for ready and never replace it
+ *   enableReadyCheck true                without it, ioredis 5.11.1 can take a broken connection for ready
+ *                                        and never replace it
  */
-const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, enableReadyCheck: true }
+const SAFE = {
+  enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, enableReadyCheck: true
+}
 
 /**
  * Opens a client with safe settings. It connects in the background and reconnects by itself.
@@ -25,7 +28,11 @@ const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnf
 export function dialStore(url, options = {}) {
   const scheme = /^([^:]*):\/\//.exec(url)?.[1] ?? ''
   if (!['redis', 'rediss', 'unix'].includes(scheme)) {
-    throw new FieldError("the scheme of the store's URL", scheme.slice(0, 20), 'redis, rediss or unix, because this package counts in Redis only (with another store use strikes consume, with --http for example)')
+    throw new FieldError(
+      "the scheme of the store's URL", scheme.slice(0, 20),
+      'redis, rediss or unix, because this package counts in Redis only (with another store use strikes consume, ' +
+      'with --http for example)'
+    )
   }
   const path = /^unix:\/\/(\/[^?]*)/.exec(url)
   const all = {
@@ -50,11 +57,17 @@ function reconnectDelay(times) {
  */
 export function refuseClient(redis) {
   if (!redis || typeof redis.callBuffer !== 'function') return new FieldError('redis', redis, 'a client of ioredis 5')
-  if (redis.isCluster) return new FieldError('redis', 'a Cluster', 'a client of one server or of Sentinel: ioredis sends commands to a Cluster again, unseen')
-  for (const [name, want] of Object.entries(SAFE)) {
-    if (redis.options?.[name] !== want) return new FieldError(`redis.options.${name}`, redis.options?.[name], `${want}, or the client made by dial`)
+  if (redis.isCluster) {
+    return new FieldError(
+      'redis', 'a Cluster', 'a client of one server or of Sentinel: ioredis sends commands to a Cluster again, unseen'
+    )
   }
-  if (redis.options.keyPrefix) return new FieldError('redis.options.keyPrefix', redis.options.keyPrefix, 'empty; use the prefix of the Counter')
+  for (const [name, want] of Object.entries(SAFE)) {
+    if (redis.options?.[name] !== want)
+      return new FieldError(`redis.options.${name}`, redis.options?.[name], `${want}, or the client made by dial`)
+  }
+  if (redis.options.keyPrefix)
+    return new FieldError('redis.options.keyPrefix', redis.options.keyPrefix, 'empty; use the prefix of the Counter')
   return undefined
 }
 
@@ -143,11 +156,16 @@ export class Store {
         else resolve()
       }
       const ready = () => over(undefined)
-      const unreachable = () => this.lastError && isReply(this.lastError, '')
-        ? storeError(this.lastError)
-        : new StoreError('unreachable', `no connection${this.lastError ? `: ${codeOf(this.lastError)}` : ''}`, this.lastError)
+      const unreachable = () =>
+        this.lastError && isReply(this.lastError, '')
+          ? storeError(this.lastError)
+          : new StoreError(
+              'unreachable', `no connection${this.lastError ? `: ${codeOf(this.lastError)}` : ''}`, this.lastError
+            )
       const ended = () => over(unreachable())
-      const failed = (/** @type {any} */ err) => { if (err?.code === 'ECONNREFUSED' || isReply(err, '')) over(unreachable()) }
+      const failed = (/** @type {any} */ err) => {
+        if (err?.code === 'ECONNREFUSED' || isReply(err, '')) over(unreachable())
+      }
       const timer = setTimeout(() => over(unreachable()), Math.max(until - performance.now(), 1))
       redis.on('ready', ready).on('end', ended).on('error', failed)
     })
@@ -157,9 +175,9 @@ export class Store {
 /** @type {[string, Fault][]} the codes with which the errors of servers begin */
 const REPLIES = [
   ['READONLY', 'read-only'], ['OOM', 'out of memory'], ['LOADING', 'loading'], ['BUSY', 'busy'],
-  ['MASTERDOWN', 'failover'], ['CLUSTERDOWN', 'failover'], ['TRYAGAIN', 'failover'], ['MOVED', 'failover'], ['ASK', 'failover'],
-  ['NOREPLICAS', 'failover'], ['MISCONF', 'out of memory'],
-  ['NOAUTH', 'denied'], ['WRONGPASS', 'denied'], ['NOPERM', 'denied'], ['ERR AUTH', 'denied'], ['ERR invalid password', 'denied'],
+  ['MASTERDOWN', 'failover'], ['CLUSTERDOWN', 'failover'], ['TRYAGAIN', 'failover'], ['MOVED', 'failover'],
+  ['ASK', 'failover'], ['NOREPLICAS', 'failover'], ['MISCONF', 'out of memory'], ['NOAUTH', 'denied'],
+  ['WRONGPASS', 'denied'], ['NOPERM', 'denied'], ['ERR AUTH', 'denied'], ['ERR invalid password', 'denied'],
   ['ERR Protocol error: unauthenticated', 'denied'],
   ["ERR The user executing the script can't", 'denied'], ['ERR ACL failure in script', 'denied'],
   ['ERR unknown command', 'not a Redis'],
@@ -180,20 +198,28 @@ function codeOf(err) {
 }
 
 /**
- * An error of ioredis as a StoreError. A server may quote the arguments of a command, passwords included, so only the code of
- * an unknown reply is passed on.
+ * An error of ioredis as a StoreError. A server may quote the arguments of a command, passwords included, so only the
+ * code of an unknown reply is passed on.
  * @param {any} err
  * @returns {StoreError}
  */
 export function storeError(err) {
   if (err instanceof StoreError) return err
-  if (!isReply(err, '')) return new StoreError('unreachable', `the connection broke (${codeOf(err)}); the step may or may not have been taken`, err)
+  if (!isReply(err, '')) {
+    return new StoreError(
+      'unreachable', `the connection broke (${codeOf(err)}); the step may or may not have been taken`, err
+    )
+  }
   let text = err.message
   if (text.includes('WRONGTYPE') || text.includes('not a record of strikes')) {
-    return new StoreError('foreign', 'another program wrote to a key of this queue; `strikes doctor QUEUE` names it', err)
+    return new StoreError(
+      'foreign', 'another program wrote to a key of this queue; `strikes doctor QUEUE` names it', err
+    )
   }
-  if (text.startsWith('ERR Error running script')) { // Redis 6 wraps the error of a script
-    if (text.includes("The user executing the script can't")) return new StoreError('denied', 'an ACL forbids a command of the scripts', err)
+  if (text.startsWith('ERR Error running script')) {
+    // Redis 6 wraps the error of a script.
+    if (text.includes("The user executing the script can't"))
+      return new StoreError('denied', 'an ACL forbids a command of the scripts', err)
     text = text.slice(text.indexOf(': -') + 3)
   }
   for (const [code, fault] of REPLIES) {

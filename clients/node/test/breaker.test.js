@@ -50,7 +50,9 @@ for (const type of ['classic', 'quorum']) {
     const letters = (await f.dead(POISON)).map((m) => m.properties.messageId).sort()
     assert.deepEqual(letters, Array.from({ length: POISON }, (_, i) => `poison${i}`).sort())
     for (const id of letters) {
-      const { state, failures, crashes } = parseRecord(await f.redis.getBuffer(keys({ vhost: '/', queue: f.queue, id }, DEFAULT_PREFIX).record))
+      const { state, failures, crashes } = parseRecord(
+        await f.redis.getBuffer(keys({ vhost: '/', queue: f.queue, id }, DEFAULT_PREFIX).record)
+      )
       assert.deepEqual({ state, failures, crashes }, { state: 'exhausted', failures: 4, crashes: 0 }, id)
     }
   })

@@ -11,17 +11,28 @@ export async function fixture(t, { type = 'quorum', url = amqpURL } = {}) {
   const channel = await model.createConfirmChannel()
   const queue = unique()
   await channel.assertExchange(`${queue}.dlx`, 'fanout', { durable: true })
-  await channel.assertQueue(`${queue}.dlq`, { durable: true, arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 1000 } })
+  await channel.assertQueue(`${queue}.dlq`, {
+    durable: true,
+    arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 1000 }
+  })
   await channel.bindQueue(`${queue}.dlq`, `${queue}.dlx`, '')
   const limit = type === 'quorum' ? { 'x-delivery-limit': 1000 } : {}
-  await channel.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': type, 'x-dead-letter-exchange': `${queue}.dlx`, ...limit } })
+  await channel.assertQueue(queue, {
+    durable: true,
+    arguments: { 'x-queue-type': type, 'x-dead-letter-exchange': `${queue}.dlx`, ...limit }
+  })
   const counter = dial(redisURL)
   const redis = plainRedis()
   const consumers = []
 
   const f = {
-    queue, model, channel, counter, redis,
-    publish: (id, content = Buffer.from(id), options = {}) => publish(channel, { routingKey: queue, content, options: { messageId: id, ...options } }),
+    queue,
+    model,
+    channel,
+    counter,
+    redis,
+    publish: (id, content = Buffer.from(id), options = {}) =>
+      publish(channel, { routingKey: queue, content, options: { messageId: id, ...options } }),
 
     /** Runs a consumer until stop is called. */
     consume(handler, options = {}) {

@@ -1,5 +1,7 @@
 // A clock that a test advances, in place of the timers and of performance.now.
-const real = { setTimeout, clearTimeout, setImmediate, performance: Object.getOwnPropertyDescriptor(globalThis, 'performance') }
+const real = {
+  setTimeout, clearTimeout, setImmediate, performance: Object.getOwnPropertyDescriptor(globalThis, 'performance')
+}
 
 export class Clock {
   constructor() {
@@ -34,7 +36,8 @@ export class Clock {
     await this.settle()
     for (;;) {
       let next
-      for (const [id, timer] of this.timers) if (timer.at <= until && (!next || timer.at < next.timer.at)) next = { id, timer }
+      for (const [id, timer] of this.timers)
+        if (timer.at <= until && (!next || timer.at < next.timer.at)) next = { id, timer }
       if (!next) break
       this.timers.delete(next.id)
       this.time = Math.max(this.time, next.timer.at)

@@ -31,7 +31,10 @@ for (const type of ['classic', 'quorum']) {
     assert.deepEqual(seen, [[1, 4], [2, 4], [3, 4], [4, 4]])
     assert.deepEqual([runs.get('a'), runs.get('b'), runs.get('c')], [1, 1, 1])
     await eventually(() => events.filter((e) => e.outcome === 'ack').length === 3, 'acks')
-    assert.deepEqual(events.filter((e) => e.outcome === 'retry').map((e) => [e.number, e.cause, e.wait]), [1, 2, 3].map((n) => [n, 'failed', 20]))
+    assert.deepEqual(
+      events.filter((e) => e.outcome === 'retry').map((e) => [e.number, e.cause, e.wait]),
+      [1, 2, 3].map((n) => [n, 'failed', 20])
+    )
     const last = events.find((e) => e.outcome === 'dead-letter')
     assert.deepEqual([last.number, last.limit, last.cause, String(last.error)], [4, 4, 'failed', 'TypeError: boom'])
   })
@@ -112,9 +115,17 @@ test('a store that may not read the blocked lanes is refused before the first se
 test('if the blocked lanes cannot be read any more, the last number stands and one warning tells it', async (t) => {
   const f = await fixture(t)
   const reads = []
-  const failing = { control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set() }), blockedLanes: async () => { if (reads.push(0) > 1) throw new StoreError('denied', 'NOPERM'); return 0 } }
+  const failing = {
+    control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set() }),
+    blockedLanes: async () => {
+      if (reads.push(0) > 1) throw new StoreError('denied', 'NOPERM')
+      return 0
+    }
+  }
   const warnings = []
-  const reader = new ControlReader(failing, { vhost: '/', queue: f.queue, name: 'h', logger: { info() {}, error() {}, warn: (text) => warnings.push(text) } })
+  const reader = new ControlReader(failing, {
+    vhost: '/', queue: f.queue, name: 'h', logger: { info() {}, error() {}, warn: (text) => warnings.push(text) }
+  })
   await reader.first
   for (let n = 0; n < 3; n++) await reader.read()
   reader.stopped = true
@@ -144,7 +155,12 @@ test('reject, retryAfter and retries in place', async (t) => {
   await f.publish('no')
   await f.publish('m')
   await eventually(() => events.filter((e) => e.outcome === 'ack').length === 1, 'an ack')
-  assert.deepEqual(runs.map((r) => r.slice(0, 3)), [['no', 1, false], ['m', 1, false], ['m', 2, false], ['m', 3, false]])
+  assert.deepEqual(
+    runs.map((r) => r.slice(0, 3)),
+    [
+      ['no', 1, false], ['m', 1, false], ['m', 2, false], ['m', 3, false]
+    ]
+  )
   assert.equal(new Set(runs.map((r) => r[3])).size, 4, 'each attempt has a token of its own')
   assert.equal(new Set(runs.map((r) => r[4])).size, 1, 'all attempts at a delivery have its fence')
   assert.deepEqual(events.filter((e) => e.outcome === 'retry').map((e) => e.wait), [50, 20])
@@ -163,7 +179,9 @@ test('kinds of failures and ages', async (t) => {
   await f.dead(2)
   assert.equal(runs.kind, 2)
   assert.ok(runs.old >= 3 && runs.old < 10, String(runs.old))
-  const last = Object.fromEntries(events.filter((e) => e.outcome === 'dead-letter').map((e) => [idOf(e.message), [e.cause, e.limit]]))
+  const last = Object.fromEntries(
+    events.filter((e) => e.outcome === 'dead-letter').map((e) => [idOf(e.message), [e.cause, e.limit]])
+  )
   assert.deepEqual(last, { kind: ['failed', 2], old: ['too-old', 10] })
 })
 
@@ -229,9 +247,13 @@ test('partitions are refused', async (t) => {
   execFileSync(process.env.STRIKES ?? 'strikes', ['declare', name, '--partitions', '3', '--amqp-url', amqpURL])
   try {
     for (const queue of [name, `${name}.2`]) {
-      await assert.rejects(f.consume(() => {}, { queue }).running, /parts" has 3 partitions, .* strikes consume .*push mode/)
+      await assert.rejects(
+        f.consume(() => {}, { queue }).running,
+        /parts" has 3 partitions, .* strikes consume .*push mode/
+      )
     }
-    await f.channel.assertQueue(`${name}.7`, { durable: true, arguments: { 'x-queue-type': 'classic' } }) // its name is like that of a partition
+    // Its name is like that of a partition.
+    await f.channel.assertQueue(`${name}.7`, { durable: true, arguments: { 'x-queue-type': 'classic' } })
     await f.consume(() => {}, { queue: `${name}.7`, allowDrop: true }).stop()
   } finally {
     for (const n of [0, 1, 2, 7, 'dlq']) await f.channel.deleteQueue(`${name}.${n}`)
@@ -251,5 +273,8 @@ test('a refused queue, and refused settings', async (t) => {
   assert.throws(() => f.consume(() => {}, { maxRetries: -1 }), /maxRetries must be 0 to 1000, got -1/)
   assert.throws(() => f.consume(() => {}, { handlerTimeout: 3e6 }), /half the consumerTimeout/)
   assert.throws(() => f.consume(() => {}, { url: 'http://x' }), /url must be/)
-  await assert.rejects(f.consume(() => {}, { url: 'amqp://nobody:wrong@127.0.0.1:' + new URL(process.env.AMQP_URL).port }).running, /refuses the connection/)
+  await assert.rejects(
+    f.consume(() => {}, { url: 'amqp://nobody:wrong@127.0.0.1:' + new URL(process.env.AMQP_URL).port }).running,
+    /refuses the connection/
+  )
 })

@@ -5,25 +5,33 @@ import { defaultBackoff, doubled } from '../src/backoff.js'
 import { steering, notCounted, reject, retryAfter, retryAtMost } from '../src/steer.js'
 
 test('a new attempt', () => {
-  for (const [hasID, first, want] of [[true, true, 'run'], [true, false, 'start'], [false, true, 'run'], [false, false, 'dead-letter']]) {
+  for (const [hasID, first, want] of [
+    [true, true, 'run'], [true, false, 'start'], [false, true, 'run'], [false, false, 'dead-letter']
+  ]) {
     assert.equal(d.decideReceived(hasID, first), want, `${hasID} ${first}`)
   }
 })
 
 test('the verdicts', () => {
   for (const [code, started, failed] of [
-    ['RUN', 'run', undefined], ['WAIT', 'wait', undefined], ['SUSPECT', 'isolate', undefined], ['EXHAUSTED', 'dead-letter', 'dead-letter'],
-    ['REQUEUE', undefined, 'wait'], ['SUPERSEDED', 'superseded', 'superseded'], ['MOVE', undefined, undefined], ['ENDED', undefined, undefined], ['', undefined, undefined],
-  ]) assert.deepEqual([d.decideStarted(code), d.decideFailed(code)], [started, failed], code)
+    ['RUN', 'run', undefined], ['WAIT', 'wait', undefined], ['SUSPECT', 'isolate', undefined],
+    ['EXHAUSTED', 'dead-letter', 'dead-letter'], ['REQUEUE', undefined, 'wait'],
+    ['SUPERSEDED', 'superseded', 'superseded'], ['MOVE', undefined, undefined], ['ENDED', undefined, undefined],
+    ['', undefined, undefined]
+  ])
+    assert.deepEqual([d.decideStarted(code), d.decideFailed(code)], [started, failed], code)
 })
 
 test('the end of a handler', () => {
   const ended = { ok: false, rejected: false, stopped: false, hasID: true, open: false }
   for (const [more, want] of [
-    [{ ok: true }, 'ack'], [{ ok: true, open: true }, 'end'], [{ ok: true, stopped: true, open: true }, 'end'], [{}, 'fail'],
-    [{ stopped: true }, 'leave'], [{ stopped: true, rejected: true }, 'fail'], [{ uncounted: true, hasID: false }, 'uncount'], [{ uncounted: true, stopped: true }, 'leave'],
-    [{ uncounted: true, rejected: true }, 'fail'], [{ hasID: false }, 'dead-letter'], [{ hasID: false, stopped: true }, 'leave'],
-  ]) assert.equal(d.decideEnded({ ...ended, ...more }), want, JSON.stringify(more))
+    [{ ok: true }, 'ack'], [{ ok: true, open: true }, 'end'], [{ ok: true, stopped: true, open: true }, 'end'],
+    [{}, 'fail'], [{ stopped: true }, 'leave'], [{ stopped: true, rejected: true }, 'fail'],
+    [{ uncounted: true, hasID: false }, 'uncount'], [{ uncounted: true, stopped: true }, 'leave'],
+    [{ uncounted: true, rejected: true }, 'fail'], [{ hasID: false }, 'dead-letter'],
+    [{ hasID: false, stopped: true }, 'leave']
+  ])
+    assert.equal(d.decideEnded({ ...ended, ...more }), want, JSON.stringify(more))
 })
 
 test('outages, waits and stops', () => {

@@ -4,7 +4,8 @@ import { identify } from '../src/delivery.js'
 import { fingerprintOf } from '../src/fingerprint.js'
 
 test('fingerprints are those of the strikes command', () => {
-  const of = (messageId, correlationId, type, body) => fingerprintOf({ properties: { messageId, correlationId, type }, content: Buffer.from(body, 'latin1') })
+  const of = (messageId, correlationId, type, body) =>
+    fingerprintOf({ properties: { messageId, correlationId, type }, content: Buffer.from(body, 'latin1') })
   assert.equal(of(undefined, undefined, undefined, ''), 'fp:799c55d702ef')
   assert.equal(of(undefined, undefined, undefined, 'body'), 'fp:988fabf2e575')
   assert.equal(of('', 'corr', 'order.created', '{"a":1}'), 'fp:b70c9d7a5d25')

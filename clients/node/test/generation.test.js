@@ -5,7 +5,9 @@ import { encodeTable, readTable } from '../src/properties.js'
 
 const NOON = 1_700_000_000
 const at = (value) => ({ '!': 'timestamp', value })
-const death = (queue, reason, count, time) => ({ queue, reason, count, time: at(time), exchange: 'x', 'routing-keys': ['k', 'l'] })
+const death = (queue, reason, count, time) => ({
+  queue, reason, count, time: at(time), exchange: 'x', 'routing-keys': ['k', 'l']
+})
 
 const ID = Buffer.from('m1')
 const NONE = Buffer.alloc(0)
@@ -26,9 +28,20 @@ const table = [
   ['past the delivery limit here', { 'x-death': [death('q', 'delivery_limit', 2, NOON)] }, '2@1700000000'],
   ['expired here', { 'x-death': [death('q', 'expired', 1, NOON)] }, ''],
   ['rejected elsewhere', { 'x-death': [death('bills', 'rejected', 1, NOON)] }, ''],
-  ['the newest of several', { 'x-death': [death('q.dlq', 'expired', 9, NOON), death('q', 'rejected', 3, NOON + 1), death('q', 'delivery_limit', 1, NOON)] }, '3@1700000001'],
+  [
+    'the newest of several',
+    {
+      'x-death': [
+        death('q.dlq', 'expired', 9, NOON), death('q', 'rejected', 3, NOON + 1), death('q', 'delivery_limit', 1, NOON)
+      ]
+    },
+    '3@1700000001'
+  ],
   ['the header of a replay', { 'x-strikes-generation': 'r1' }, 'header:r1'],
-  ['dead again since the replay', { 'x-strikes-generation': 'r1', 'x-death': [death('q', 'rejected', 1, NOON)] }, '1@1700000000 header:r1'],
+  [
+    'dead again since the replay', { 'x-strikes-generation': 'r1', 'x-death': [death('q', 'rejected', 1, NOON)] },
+    '1@1700000000 header:r1'
+  ],
   ['an empty header', { 'x-strikes-generation': '' }, ''],
   ['a header that is no text', { 'x-strikes-generation': 1 }, ''],
   ['x-death that is no list', { 'x-death': 'yesterday' }, ''],
@@ -43,7 +56,11 @@ test('the generation of headers', () => {
 })
 
 test('whole numbers of every type are counts', () => {
-  const entry = (type, count) => Buffer.concat([encodeTable({ queue: 'q', reason: 'rejected', time: at(NOON) }), Buffer.from([5]), Buffer.from('count' + type), count])
+  const entry = (type, count) =>
+    Buffer.concat([
+      encodeTable({ queue: 'q', reason: 'rejected', time: at(NOON) }), Buffer.from([5]), Buffer.from('count' + type),
+      count
+    ])
   const headers = (type, count) => new Map([['x-death', { type: 'A', bytes: inArray(entry(type, count)) }]])
   const want = { l: '7@', I: '7@', s: '7@', b: '7@', B: '7@', u: '7@', i: '7@', t: '0@' }
   const size = { l: 8, I: 4, s: 2, b: 1, B: 1, u: 2, i: 4, t: 1 }
@@ -66,7 +83,9 @@ test('a header that amqplib could not decode is refused, unless its bytes are th
   const begun = Buffer.from([0x61, 0xFF])
   const name = nameFor(Buffer.from('q'), ID, begun, NONE)
   const text = (key, value) => {
-    return Buffer.concat([Buffer.from([key.length]), Buffer.from(key), Buffer.from([0x53, 0, 0, 0, value.length]), value])
+    return Buffer.concat([
+      Buffer.from([key.length]), Buffer.from(key), Buffer.from([0x53, 0, 0, 0, value.length]), value
+    ])
   }
   const bytes = Buffer.concat([text('x-strikes-generation', begun), text('x-strikes-for', name)])
   assert.deepEqual(read(bytes).generation, Buffer.concat([Buffer.from('header:'), begun]))
@@ -101,5 +120,8 @@ test('headers of another message count as absent', () => {
 })
 
 test('malformed tables', () => {
-  for (const bytes of [[3, 97], [1, 97, 0x51], [1, 97, 0x53, 0, 0, 1, 0], [1, 97, 0x6C, 1]]) assert.throws(() => readTable(Buffer.from(bytes)), RangeError)
+  for (const bytes of [
+    [3, 97], [1, 97, 0x51], [1, 97, 0x53, 0, 0, 1, 0], [1, 97, 0x6c, 1]
+  ])
+    assert.throws(() => readTable(Buffer.from(bytes)), RangeError)
 })

@@ -16,13 +16,19 @@ test('each order has one invoice', async (t) => {
   const database = new pg.Client({ connectionString: process.env.DATABASE_URL })
   await database.connect()
   t.after(() => database.end())
-  const [, schema] = readFileSync(new URL('../../../docs/effects.md', import.meta.url), 'utf8').match(/```sql\n(.*?)```/s)
+  const [, schema] = readFileSync(new URL('../../../docs/effects.md', import.meta.url), 'utf8').match(
+    /```sql\n(.*?)```/s
+  )
   await database.query(schema + 'DROP TABLE IF EXISTS invoices; CREATE TABLE invoices (body text)')
   const count = async (what) => Number((await database.query(`SELECT count(${what}) FROM invoices`)).rows[0].count)
-  const start = () => spawn(process.execPath, [fileURLToPath(new URL('../examples/inbox.js', import.meta.url)), f.queue], { stdio: 'inherit' })
+  const start = () =>
+    spawn(process.execPath, [fileURLToPath(new URL('../examples/inbox.js', import.meta.url)), f.queue], {
+      stdio: 'inherit'
+    })
 
   for (let number = 0; number < ORDERS; number++) {
-    for (let copies = 0; copies < 2; copies++) await f.publish(`order ${number}`) // as a producer does that gets no confirm
+    // As a producer does that gets no confirm.
+    for (let copies = 0; copies < 2; copies++) await f.publish(`order ${number}`)
   }
   for (let kills = 1; kills < 4; kills++) {
     const consumer = start()
@@ -33,10 +39,18 @@ test('each order has one invoice', async (t) => {
   }
   const consumer = start()
   const ended = once(consumer, 'exit')
-  await eventually(async () => await count('DISTINCT body') === ORDERS && await f.depth() === 0, 'the invoices of all orders')
+  await eventually(
+    async () => (await count('DISTINCT body')) === ORDERS && (await f.depth()) === 0,
+    'the invoices of all orders'
+  )
   consumer.kill('SIGTERM')
   assert.deepEqual(await ended, [0, null])
   assert.equal(await count('*'), ORDERS)
-  const { rows } = await database.query('SELECT DISTINCT generation FROM strikes_inbox WHERE queue = $1', [Buffer.from(f.queue)])
-  assert.deepEqual(rows.map((row) => row.generation.toString()), ['0'])
+  const { rows } = await database.query('SELECT DISTINCT generation FROM strikes_inbox WHERE queue = $1', [
+    Buffer.from(f.queue)
+  ])
+  assert.deepEqual(
+    rows.map((row) => row.generation.toString()),
+    ['0']
+  )
 })

@@ -14,7 +14,8 @@ const program = `
 import { Consumer, dial } from 'strikes'
 const counter = dial(process.env.REDIS_URL)
 const reply = await counter.fail({ vhost: '/', queue: 'packed', id: 'm1', token: 't' + process.pid }, { limit: 1 })
-await new Consumer({ url: process.env.AMQP_URL, queue: 'no-such-queue', counter, handler() {} }).run().catch((err) => console.log(err.name))
+const consumer = new Consumer({ url: process.env.AMQP_URL, queue: 'no-such-queue', counter, handler() {} })
+await consumer.run().catch((err) => console.log(err.name))
 counter.close()
 console.log(reply.code)
 `
@@ -22,7 +23,11 @@ console.log(reply.code)
 test('npm pack, and an empty project', { timeout: 300_000 }, (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'strikes-pack-'))
   t.after(() => rmSync(dir, { recursive: true }))
-  const run = (command, ...args) => execFileSync(command, args, { cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, AMQP_URL: amqpURL, REDIS_URL: redisURL } })
+  const run = (command, ...args) =>
+    execFileSync(command, args, {
+      cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, AMQP_URL: amqpURL, REDIS_URL: redisURL }
+    })
   execFileSync('npm', ['pack', '--silent', '--pack-destination', dir], { cwd: root, stdio: 'pipe' })
   const [archive] = readdirSync(dir)
   writeFileSync(join(dir, 'package.json'), '{"name":"empty","private":true,"type":"module"}')
@@ -36,10 +41,19 @@ test('npm pack, and an empty project', { timeout: 300_000 }, (t) => {
   writeFileSync(join(dir, 'main.ts'), `
     import { Consumer, dial, reject, Settler } from 'strikes'
     const counter = dial('redis://localhost', { ttl: 1e9 })
-    new Consumer({ url: 'amqp://x', queue: 'q', counter, maxRetries: 2, async handler(m, { number, signal }) { if (number > 1 && !signal.aborted) throw reject(m.properties.messageId) } })
+    new Consumer({
+      url: 'amqp://x', queue: 'q', counter, maxRetries: 2,
+      async handler(m, { number, signal }) { if (number > 1 && !signal.aborted) throw reject(m.properties.messageId) }
+    })
     // @ts-expect-error an unknown option
     new Settler({ queue: 'q', counter, maxRetry: 2 })
   `)
-  run(process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', 'node', '--typeRoots', join(root, 'node_modules/@types'), 'main.ts')
-  assert.match(readFileSync(join(dir, 'node_modules/strikes/scripts/record.lua'), 'utf8'), /^-- The functions that every step needs/)
+  run(
+    process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '--noEmit', '--strict', '--skipLibCheck',
+    '--module', 'nodenext', '--types', 'node', '--typeRoots', join(root, 'node_modules/@types'), 'main.ts'
+  )
+  assert.match(
+    readFileSync(join(dir, 'node_modules/strikes/scripts/record.lua'), 'utf8'),
+    /^-- The functions that every step needs/
+  )
 })

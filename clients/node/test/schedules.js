@@ -1,4 +1,5 @@
-// Compares this client with schedules that Go has played: make client-schedules. Each line of the file is a case of conduct.json.
+// Compares this client with schedules that Go has played: make client-schedules.
+// Each line of the file is a case of conduct.json.
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { World } from './world.js'

@@ -8,10 +8,15 @@ import { Settler } from '../src/settler.js'
 import { notCounted, retryAfter } from '../src/steer.js'
 import { eventually } from './servers.js'
 
-const reply = (code, more = {}) => ({ code, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more })
+const reply = (code, more = {}) => ({
+  code, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more
+})
 const lost = new StoreError('slow', 'no reply in time')
 
-/** Answers each step with the next of its replies, and notes it. An Error is thrown; without a reply the step is never answered. */
+/**
+ * Answers each step with the next of its replies, and notes it.
+ * An Error is thrown; without a reply the step is never answered.
+ */
 function fakeStore(...replies) {
   const store = { steps: [] }
   const answer = (name, a, ...rest) => {
@@ -31,10 +36,15 @@ function fakeStore(...replies) {
 
 function fakeChannel() {
   const settled = []
-  return { settled, ack: () => settled.push('ack'), nack: (m, all, requeue) => settled.push(requeue ? 'requeue' : 'dead-letter') }
+  return {
+    settled, ack: () => settled.push('ack'),
+    nack: (m, all, requeue) => settled.push(requeue ? 'requeue' : 'dead-letter')
+  }
 }
 
-const message = (redelivered = false, messageId = 'm1') => ({ fields: { redelivered, deliveryTag: 1 }, properties: { messageId, headers: {} }, content: Buffer.alloc(0) })
+const message = (redelivered = false, messageId = 'm1') => ({
+  fields: { redelivered, deliveryTag: 1 }, properties: { messageId, headers: {} }, content: Buffer.alloc(0)
+})
 
 async function handle(store, m, handler, options = {}, more = {}) {
   const channel = fakeChannel()
@@ -50,17 +60,41 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   ['a success', message(), succeed, [], [], 'ack'],
   ['a redelivery', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START shared 4', 'END true'], 'ack'],
   ['a failure', message(), fail, [reply('REQUEUE', { failures: 1 })], ['FAIL 4 failed boom'], 'requeue'],
-  ['the last failure', message(true), fail, [reply('RUN'), reply('EXHAUSTED')], ['START shared 4', 'FAIL 4 failed boom'], 'dead-letter'],
+  [
+    'the last failure', message(true), fail, [reply('RUN'), reply('EXHAUSTED')],
+    ['START shared 4', 'FAIL 4 failed boom'], 'dead-letter'
+  ],
   ['a tombstone', message(true), fail, [reply('EXHAUSTED')], ['START shared 4'], 'dead-letter'],
-  ['a backoff that is not over', message(true), succeed, [reply('WAIT', { wait: 5 }), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
-  ['a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('BEGUN'), reply('ENDED')], ['START shared 4', 'START isolated 4', 'BEGUN', 'END true'], 'ack'],
-  ['in place', message(), fail, [reply('REQUEUE'), reply('RUN'), reply('EXHAUSTED')], ['FAIL 4 failed boom', 'START shared 4', 'FAIL 4 failed boom'], 'dead-letter', { retry: 'in-place' }],
-  ['no isolation', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START untracked 4', 'END true'], 'ack', { isolation: 'off' }],
+  [
+    'a backoff that is not over', message(true), succeed, [reply('WAIT', { wait: 5 }), reply('RUN'), reply('ENDED')],
+    ['START shared 4', 'START shared 4', 'END true'], 'ack'
+  ],
+  [
+    'a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('BEGUN'), reply('ENDED')],
+    ['START shared 4', 'START isolated 4', 'BEGUN', 'END true'], 'ack'
+  ],
+  [
+    'in place', message(), fail, [reply('REQUEUE'), reply('RUN'), reply('EXHAUSTED')],
+    ['FAIL 4 failed boom', 'START shared 4', 'FAIL 4 failed boom'], 'dead-letter', { retry: 'in-place' }
+  ],
+  [
+    'no isolation', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START untracked 4', 'END true'], 'ack',
+    { isolation: 'off' }
+  ],
   ['no id', message(false, null), fail, [], [], 'dead-letter'],
   ['no id, redelivered', message(true, ''), succeed, [], [], 'dead-letter'],
-  ['a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')], ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'],
-  ['a lost END', message(true), succeed, [reply('RUN'), lost, reply('ENDED')], ['START shared 4', 'END true', 'END true'], 'ack'],
-  ['a code of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
+  [
+    'a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')],
+    ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'
+  ],
+  [
+    'a lost END', message(true), succeed, [reply('RUN'), lost, reply('ENDED')],
+    ['START shared 4', 'END true', 'END true'], 'ack'
+  ],
+  [
+    'a code of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')],
+    ['START shared 4', 'START shared 4', 'END true'], 'ack'
+  ]
 ]) {
   test(name, { timeout: 300_000 }, async () => {
     const store = fakeStore(...replies)
@@ -70,17 +104,40 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   })
 }
 
-test('attempts that are not counted: the backoff grows with them, and the failure that follows is the first one', async () => {
+test('the backoff grows with attempts that are not counted, and the failure that follows is the first one', async () => {
   const thrown = [notCounted('away'), notCounted('away'), retryAfter(notCounted('away'), 150), new Error('boom')]
   const events = []
   const asked = []
-  const store = fakeStore(reply('RUN'), reply('ENDED'), reply('RUN'), reply('ENDED'), reply('RUN'), reply('REQUEUE', { failures: 1 }))
-  const got = await handle(store, message(), () => { throw thrown[events.length] }, {
-    observer: (e) => events.push(e), backoff: (n) => { asked.push(n); return 100 + n },
-  })
-  assert.deepEqual([store.named(), got.settled, asked], [
-    ['START shared 4', 'END false', 'START shared 4', 'END false', 'START shared 4', 'FAIL 4 failed boom'], ['requeue'], [1, 2, 1]])
-  assert.deepEqual(events.slice(0, 3).map((e) => [e.outcome, e.wait, e.error.message]), [['not-counted', 101, 'away'], ['not-counted', 102, 'away'], ['not-counted', 150, 'away']])
+  const store = fakeStore(
+    reply('RUN'), reply('ENDED'), reply('RUN'), reply('ENDED'), reply('RUN'), reply('REQUEUE', { failures: 1 })
+  )
+  const got = await handle(
+    store,
+    message(),
+    () => {
+      throw thrown[events.length]
+    },
+    {
+      observer: (e) => events.push(e),
+      backoff: (n) => {
+        asked.push(n)
+        return 100 + n
+      }
+    }
+  )
+  assert.deepEqual(
+    [store.named(), got.settled, asked],
+    [
+      ['START shared 4', 'END false', 'START shared 4', 'END false', 'START shared 4', 'FAIL 4 failed boom'],
+      ['requeue'], [1, 2, 1]
+    ]
+  )
+  assert.deepEqual(
+    events.slice(0, 3).map((e) => [e.outcome, e.wait, e.error.message]),
+    [
+      ['not-counted', 101, 'away'], ['not-counted', 102, 'away'], ['not-counted', 150, 'away']
+    ]
+  )
 })
 
 test('a lost START of an isolated attempt: the gate is shut until its END is answered', async () => {

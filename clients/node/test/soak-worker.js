@@ -40,7 +40,9 @@ function watch(counter) {
 async function connect() {
   const url = new URL(spec.AMQP[(spec.Number + sessions) % spec.AMQP.length])
   url.searchParams.set('heartbeat', spec.Heartbeat / MS / 1000)
-  const connection = await amqp.connect(url.href, { timeout: 5000, noDelay: true, clientProperties: { connection_name: `soak ${spec.Number}` } })
+  const connection = await amqp.connect(url.href, {
+    timeout: 5000, noDelay: true, clientProperties: { connection_name: `soak ${spec.Number}` }
+  })
   const session = ++sessions
   let error
   connection.on('error', (err) => { error = err })
@@ -85,7 +87,8 @@ async function work(job, attempt, deadline) {
   if (['hang', 'deaf', 'abandon'].includes(job.do)) {
     await rest(Infinity, attempt.signal)
     if (job.do === 'deaf') await rest(3000)
-    if (job.do === 'abandon' && performance.now() >= deadline) await outlive() // not if the process stops, or lost its session
+    // Not if the process stops, or lost its session.
+    if (job.do === 'abandon' && performance.now() >= deadline) await outlive()
     throw attempt.signal.reason
   }
   throw new JobError('the job says so')
@@ -122,11 +125,12 @@ process.on('SIGTERM', () => stop.abort())
 const counter = watch(dial(spec.Redis))
 const url = new URL(spec.AMQP[0])
 const consumer = new Consumer({
-  connect, queue: spec.Queue, vhost: decodeURIComponent(url.pathname.slice(1)) || '/', counter, handler: handle, observer: observe,
-  maxRetries: spec.MaxRetries, concurrency: spec.Concurrency, ...spec.Prefetch && { prefetch: spec.Prefetch },
-  backoff: (failed) => Math.min(spec.FirstBackoff / MS * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
+  connect, queue: spec.Queue, vhost: decodeURIComponent(url.pathname.slice(1)) || '/', counter, handler: handle,
+  observer: observe, maxRetries: spec.MaxRetries, concurrency: spec.Concurrency,
+  ...(spec.Prefetch && { prefetch: spec.Prefetch }),
+  backoff: (failed) => Math.min((spec.FirstBackoff / MS) * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
   handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000,
-  ...spec.Verbose && { logger: console },
+  ...(spec.Verbose && { logger: console })
 })
 let failed
 try {

@@ -1,6 +1,9 @@
 // The AMQP values of spec/v1, as bytes.
 
-const SIZES = { int8: ['b', 1], uint8: ['B', 1], int16: ['s', 2], uint16: ['u', 2], int32: ['I', 4], uint32: ['i', 4], int64: ['l', 8], timestamp: ['T', 8] }
+const SIZES = {
+  int8: ['b', 1], uint8: ['B', 1], int16: ['s', 2], uint16: ['u', 2], int32: ['I', 4], uint32: ['i', 4],
+  int64: ['l', 8], timestamp: ['T', 8]
+}
 
 /** A value of a case as AMQP writes it: its type, then its bytes. */
 function spell(value) {
@@ -30,7 +33,11 @@ function sized(type, content) {
 
 /** The bytes of a header table. */
 export function table(value) {
-  return Buffer.concat(Object.entries(value).map(([name, v]) => Buffer.concat([Buffer.from([Buffer.byteLength(name)]), Buffer.from(name), spell(v)])))
+  return Buffer.concat(
+    Object.entries(value).map(([name, v]) =>
+      Buffer.concat([Buffer.from([Buffer.byteLength(name)]), Buffer.from(name), spell(v)])
+    )
+  )
 }
 
 /** The bytes of a message's properties: its headers, unless they are undefined, and its id, unless it is empty. */
@@ -41,5 +48,7 @@ export function properties(headers, id) {
   const content = headers ? table(headers) : Buffer.alloc(0)
   size.writeUInt32BE(content.length)
   const name = Buffer.from(id)
-  return Buffer.concat([flags, ...(headers ? [size, content] : []), ...(id === '' ? [] : [Buffer.from([name.length]), name])])
+  return Buffer.concat([
+    flags, ...(headers ? [size, content] : []), ...(id === '' ? [] : [Buffer.from([name.length]), name])
+  ])
 }

@@ -10,7 +10,8 @@ import { plainRedis, redisURL, unique } from './servers.js'
 import { table } from './spec-amqp.js'
 import { bytes, filled, read, write } from './spec-record.js'
 
-const cases = (name) => JSON.parse(readFileSync(new URL(`../../../spec/v1/${name}.json`, import.meta.url), 'utf8')).cases
+const cases = (name) =>
+  JSON.parse(readFileSync(new URL(`../../../spec/v1/${name}.json`, import.meta.url), 'utf8')).cases
 
 /** Refuses a field that this runner does not check. */
 function only(object, ...names) {
@@ -24,7 +25,10 @@ test('keys', async (t) => {
       const message = { vhost: bytes(c.vhost), queue: bytes(c.queue), id: bytes(c.id), generation: bytes(c.generation) }
       const { override, ...own } = keys(message, c.prefix)
       const undecodable = queueKey(c.prefix, message.vhost, message.queue) + 'undecodable'
-      assert.deepEqual({ ...own, limit: override, ...controlKeys(message.vhost, message.queue, c.prefix), undecodable }, c.keys)
+      assert.deepEqual(
+        { ...own, limit: override, ...controlKeys(message.vhost, message.queue, c.prefix), undecodable },
+        c.keys
+      )
       assert.equal(member(message.id, message.generation), c.member)
     })
   }
@@ -46,7 +50,9 @@ test('generations', async (t) => {
   for (const c of cases('generations')) {
     await t.test(c.name, () => {
       // This client holds no lanes, so it reads no place.
-      only(c, 'name', 'why', 'queue', 'id', 'body', 'headers', 'generation', 'fence', 'copy_number', 'position', 'foreign')
+      only(
+        c, 'name', 'why', 'queue', 'id', 'body', 'headers', 'generation', 'fence', 'copy_number', 'position', 'foreign'
+      )
       const fields = readHeaders(c.headers === null ? undefined : table(c.headers))
       const headers = new MessageHeaders(fields, c.queue, Buffer.from(c.id ?? ''), Buffer.from(c.body ?? ''))
       assert.deepEqual(headers.generation, bytes(c.generation))
@@ -113,9 +119,20 @@ class Run {
     const control = controlKeys('/', 'orders', this.prefix)
     for (const r of records) await this.giveRecord(r)
     if (override) await redis.hset(q.override, override)
-    if (tombstones) await redis.hset(q.tombstones, { ...tombstones, ...(tombstones.since !== undefined && { since: tombstones.since + this.ms() }) })
-    if (pause) await redis.hset(control.pause, { ...pause, ...(pause.paused !== undefined && { paused: Number(pause.paused) }), ...(pause.at !== undefined && { at: pause.at + this.ms() }) })
-    for (const s of skips) await redis.zadd(control.skips, this.ms() + s.until, member(bytes(s.id), bytes(s.generation)))
+    if (tombstones) {
+      await redis.hset(q.tombstones, {
+        ...tombstones,
+        ...(tombstones.since !== undefined && { since: tombstones.since + this.ms() })
+      })
+    }
+    if (pause) {
+      await redis.hset(control.pause, {
+        ...pause, ...(pause.paused !== undefined && { paused: Number(pause.paused) }),
+        ...(pause.at !== undefined && { at: pause.at + this.ms() })
+      })
+    }
+    for (const s of skips)
+      await redis.zadd(control.skips, this.ms() + s.until, member(bytes(s.id), bytes(s.generation)))
     const named = { ...q, limit: q.override, ...control }
     for (const [name, type] of Object.entries(types)) {
       assert.equal(type, 'list')
@@ -148,7 +165,10 @@ class Run {
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, consumer: step.consumer, maxAge: step.max_age, delay: step.delay, progress: step.progress && progressOf(step.progress) }
+    const attempt = {
+      ...m, token: step.token, consumer: step.consumer, maxAge: step.max_age, delay: step.delay,
+      progress: step.progress && progressOf(step.progress)
+    }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
@@ -159,16 +179,25 @@ class Run {
         reply = this.counter.begun(attempt)
         break
       case 'FAIL':
-        reply = this.counter.fail(attempt, { limit: step.limit, wait: step.wait, cause: step.cause, reason: bytes(step.reason), ran: step.ran, atMost: step.at_most })
+        reply = this.counter.fail(attempt, {
+          limit: step.limit, wait: step.wait, cause: step.cause, reason: bytes(step.reason), ran: step.ran,
+          atMost: step.at_most
+        })
         break
       case 'END':
         assert.equal(step.keep, 600_000, 'this client has one keep')
         reply = this.counter.end(attempt, step.succeeded)
         break
       case 'ASK':
-        return assert.equal((await this.counter.askBreaker('/', 'orders', attempt.progress, step.wants)).permitted, step.reply === 1)
+        return assert.equal(
+          (await this.counter.askBreaker('/', 'orders', attempt.progress, step.wants)).permitted,
+          step.reply === 1
+        )
       case 'CONTROL':
-        return this.compareControl(await this.counter.control('/', 'orders', { token: step.reader, consumer: step.consumer, state: step.state }), step.reply)
+        return this.compareControl(
+          await this.counter.control('/', 'orders', { token: step.reader, consumer: step.consumer, state: step.state }),
+          step.reply
+        )
       default:
         throw new Error(`unknown step ${step.step}`)
     }
@@ -202,19 +231,28 @@ class Run {
 
   runsDown(got, want, now, name) {
     const passed = Math.ceil((now - this.begin) / 1000) + 1
-    assert.ok(want === 0 ? got === 0 : got <= want && got >= want - passed, `${name}: ${got}, want ${want} and at most ${passed} less`)
+    assert.ok(
+      want === 0 ? got === 0 : got <= want && got >= want - passed,
+      `${name}: ${got}, want ${want} and at most ${passed} less`
+    )
   }
 
   /** A time that the store keeps. */
   isTime(got, want, now, name) {
     if (want === null) return assert.ok(!got, `${name}: ${got}`)
     const least = this.ms() + want
-    assert.ok(got >= least && got <= least + Math.ceil((now - this.begin) / 1000), `${name}: ${got - this.ms()}, want ${want}`)
+    assert.ok(
+      got >= least && got <= least + Math.ceil((now - this.begin) / 1000),
+      `${name}: ${got - this.ms()}, want ${want}`
+    )
   }
 
   async compareControl(got, want) {
     only(want, 'paused', 'by', 'at', 'why', 'skips')
-    assert.deepEqual([got.paused, got.by, got.why, [...got.skips].sort()], [want.paused, want.by, want.why, want.skips.map((s) => member(bytes(s.id), bytes(s.generation))).sort()])
+    assert.deepEqual(
+      [got.paused, got.by, got.why, [...got.skips].sort()],
+      [want.paused, want.by, want.why, want.skips.map((s) => member(bytes(s.id), bytes(s.generation))).sort()]
+    )
     this.isTime(got.at, want.at, await micros(), 'at')
   }
 
@@ -227,7 +265,8 @@ class Run {
       listed.add(of.record)
       await this.compareRecord(of, r)
     }
-    for (const record of this.messages.keys()) if (!listed.has(record)) assert.equal(await redis.exists(record), 0, `${record} is left`)
+    for (const record of this.messages.keys())
+      if (!listed.has(record)) assert.equal(await redis.exists(record), 0, `${record} is left`)
     if (!tombstones) return
     const { tombstones: key } = keys({ vhost: '/', queue: 'orders', id: 'm1' }, this.prefix)
     for (const [name, want] of Object.entries(tombstones)) assert.equal(Number(await redis.hget(key, name)), want, name)
@@ -294,7 +333,9 @@ const BREAKER = ['success', 'doubt', 'open', 'closed', 'next', 'permits', 'count
 /** Writes the breaker of a queue. */
 function breakerText({ streak = [], reason = '', alike = 0, permits = 0, ...times }, begin) {
   for (const name of Object.keys(times)) assert.ok(BREAKER.includes(name), name)
-  const numbers = BREAKER.map((name) => name === 'permits' ? permits : times[name] === undefined || times[name] === null ? 0 : times[name] + begin)
+  const numbers = BREAKER.map((name) =>
+    name === 'permits' ? permits : times[name] === undefined || times[name] === null ? 0 : times[name] + begin
+  )
   const failed = streak.map((f) => `;${f.at + begin}=${createHash('sha256').update(f.id).digest('hex').slice(0, 16)}`)
   return `${[...numbers, alike].join(' ')} .${failed.join('')}\n${reason}`
 }

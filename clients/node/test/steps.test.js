@@ -13,7 +13,9 @@ const redis = plainRedis()
 const counter = dial(redisURL)
 after(() => { redis.disconnect(); counter.close() })
 
-const attempt = (more = {}) => ({ vhost: '/', queue: unique(), id: 'm1', generation: '', token: newToken(), consumer: 'a test', ...more })
+const attempt = (more = {}) => ({
+  vhost: '/', queue: unique(), id: 'm1', generation: '', token: newToken(), consumer: 'a test', ...more
+})
 const recordOf = async (a) => parseRecord(await redis.getBuffer(keys(a).record))
 
 test('failures up to the limit, then the tombstone', async () => {
@@ -80,16 +82,27 @@ test('a key of another program fails its step alone', async () => {
 test('pause, resume and skip', async () => {
   const queue = unique()
   const reader = { token: newToken(), consumer: 'a test', state: /** @type {const} */ ('consuming') }
-  assert.deepEqual(await counter.control('/', queue, reader), { paused: false, by: '', why: '', at: 0, skips: new Set() })
+  assert.deepEqual(await counter.control('/', queue, reader), {
+    paused: false, by: '', why: '', at: 0, skips: new Set()
+  })
 })
 
 test('settings by which ioredis would repeat or queue commands are refused', () => {
   const unsafe = new Redis(redisURL, { lazyConnect: true })
   assert.throws(() => new Counter(unsafe), /redis.options.enableOfflineQueue must be false/)
-  const prefixed = new Redis(redisURL, { lazyConnect: true, enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, keyPrefix: 'x' })
+  const prefixed = new Redis(redisURL, {
+    lazyConnect: true, enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false,
+    keyPrefix: 'x'
+  })
   assert.throws(() => new Counter(prefixed), /keyPrefix/)
-  assert.throws(() => new Counter(new Redis.Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })), /Cluster/)
-  assert.throws(() => dial('postgres://root:secret@127.0.0.1/counts'), /must be redis, rediss or unix, .* strikes consume.* got "postgres"$/)
+  assert.throws(
+    () => new Counter(new Redis.Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })),
+    /Cluster/
+  )
+  assert.throws(
+    () => dial('postgres://root:secret@127.0.0.1/counts'),
+    /must be redis, rediss or unix, .* strikes consume.* got "postgres"$/
+  )
   assert.throws(() => dial(redisURL, { ttl: 1 }), /ttl must be/)
   assert.throws(() => dial(redisURL, { prefix: '{a}' }), /prefix must be/)
 })

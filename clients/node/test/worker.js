@@ -1,5 +1,5 @@
-// A consumer in a process of its own. It writes a line for each attempt to stdout, dies on messages whose id begins with "kill",
-// and fails on those whose id begins with "bad".
+// A consumer in a process of its own. It writes a line for each attempt to stdout, dies on messages whose id begins
+// with "kill", and fails on those whose id begins with "bad".
 import { Consumer } from '../src/consumer.js'
 import { dial } from '../src/counter.js'
 import { amqpURL, redisURL } from './servers.js'
@@ -14,7 +14,8 @@ const consumer = new Consumer({
   url: amqpURL, queue, counter, backoff: () => 20, ...JSON.parse(options),
   async handler(message) {
     const id = message.properties.messageId
-    await new Promise((resolve) => process.send({ id, redelivered: message.fields.redelivered }, resolve)) // a kill loses what is not sent
+    // A kill loses what is not sent.
+    await new Promise((resolve) => process.send({ id, redelivered: message.fields.redelivered }, resolve))
     if (id.startsWith('kill')) {
       await new Promise((resolve) => setTimeout(resolve, 20)) // so that neighbours run
       process.kill(process.pid, 'SIGKILL')

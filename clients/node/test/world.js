@@ -1,5 +1,5 @@
-// Plays a case of conduct.json: a consumer on a fake connection, a fake store and a clock that the test advances. No pause between
-// repetitions is shortened at random.
+// Plays a case of conduct.json: a consumer on a fake connection, a fake store and a clock that the test advances.
+// No pause between repetitions is shortened at random.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { chance } from '../src/backoff.js'
@@ -25,7 +25,10 @@ function only(object, ...names) {
 
 export class World {
   constructor(c) {
-    only(c, 'name', 'why', 'breaker', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until', 'trace')
+    only(
+      c, 'name', 'why', 'breaker', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until',
+      'trace'
+    )
     this.c = c
     this.clock = new Clock()
     this.trace = []
@@ -46,7 +49,13 @@ export class World {
 
   note(id, what, fields = {}) {
     const entry = { ...(id !== undefined && { id }), do: what }
-    for (const [name, value] of Object.entries(fields)) if (value !== 0 && value !== false && value !== '' && value !== undefined || name === 'limit' || name === 'wait') entry[name] = value
+    for (const [name, value] of Object.entries(fields))
+      if (
+        (value !== 0 && value !== false && value !== '' && value !== undefined) ||
+        name === 'limit' ||
+        name === 'wait'
+      )
+        entry[name] = value
     this.trace.push({ at: this.clock.time, entry })
   }
 
@@ -71,7 +80,11 @@ export class World {
     else this.trace.push({ at: this.clock.time, entry })
     const reply = this.reply(id, name)
     this.failed.delete(id)
-    if (typeof reply === 'object') return Promise.resolve({ failures: 0, crashes: 0, limit: 0, fence: 0, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...reply })
+    if (typeof reply === 'object') {
+      return Promise.resolve({
+        failures: 0, crashes: 0, limit: 0, fence: 0, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...reply
+      })
+    }
     this.failed.add(id)
     if (reply === 'down') return Promise.reject(new StoreError('unreachable', 'down'))
     if (reply === 'refused') return Promise.reject(new StoreError('foreign', 'refused'))
@@ -95,9 +108,27 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), fence: a.fence ?? 0, limit, max_age: a.maxAge, delay: a.delay, progress: a.progress && { ...a.progress, attempt: undefined } }, o?.timeout),
+      start: (a, mode, limit, o) =>
+        this.step(
+          a,
+          'START',
+          {
+            mode, first: Boolean(a.first), fence: a.fence ?? 0, limit, max_age: a.maxAge, delay: a.delay,
+            progress: a.progress && { ...a.progress, attempt: undefined }
+          },
+          o?.timeout
+        ),
       begun: (a, o) => this.step(a, 'BEGUN', {}, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, delay: a.delay, progress: a.progress }, o?.timeout),
+      fail: (a, f, o) =>
+        this.step(
+          a,
+          'FAIL',
+          {
+            first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge,
+            at_most: f.atMost, delay: a.delay, progress: a.progress
+          },
+          o?.timeout
+        ),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
       askBreaker: (_vhost, _queue, _progress, wants) => this.ask(wants),
@@ -108,11 +139,16 @@ export class World {
   /** The breaker of the case's events. Of the permits that are due it gives one. */
   ask(wants) {
     const { time } = this.clock
-    const kind = (this.c.outages ?? []).find((o) => time >= o.from && time < o.to && (!o.steps || o.steps.includes('ASK')))?.kind
-    if (kind) return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', kind)), kind === 'lost' ? 500 : 0))
+    const kind = (this.c.outages ?? []).find(
+      (o) => time >= o.from && time < o.to && (!o.steps || o.steps.includes('ASK'))
+    )?.kind
+    if (kind)
+      return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', kind)), kind === 'lost' ? 500 : 0))
     const permitted = wants && this.state.open > 0 && this.permits[0] <= time
     while (permitted && this.permits[0] <= time) this.permits.shift()
-    return Promise.resolve({ permitted, now: time, ...this.state, next: this.permits[0] ?? time + 3000, count: 0, failed: 0, reason: '' })
+    return Promise.resolve({
+      permitted, now: time, ...this.state, next: this.permits[0] ?? time + 3000, count: 0, failed: 0, reason: ''
+    })
   }
 
   // The broker.
@@ -159,7 +195,10 @@ export class World {
     if (d.beyond && !this.fetched) return this.beyond.push(() => this.deliver(d, tag))
     only(d, 'at', 'beyond', 'id', 'no_id', 'redelivered', 'headers', 'body', 'timestamp')
     const id = d.no_id ? '' : d.id
-    this.receive?.({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id), timestamp: d.timestamp }, content: Buffer.from(d.body ?? '') })
+    this.receive?.({
+      id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag },
+      properties: { [RAW]: properties(d.headers, id), timestamp: d.timestamp }, content: Buffer.from(d.body ?? '')
+    })
   }
 
   handle(m, attempt) {
@@ -169,7 +208,10 @@ export class World {
     const what = script[Math.min(n, script.length - 1)]
     only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'retry_at_most', 'not_counted', 'deaf')
     const noID = this.c.deliveries.some((d) => d.id === m.id && d.no_id)
-    this.note(m.id, 'handler', { token: noID ? 0 : this.token(m.id, attempt.token), number: attempt.number, last: attempt.last, fence: attempt.fence })
+    this.note(m.id, 'handler', {
+      token: noID ? 0 : this.token(m.id, attempt.token), number: attempt.number, last: attempt.last,
+      fence: attempt.fence
+    })
     return new Promise((resolve, fail) => {
       const end = () => {
         if (what.ok) return resolve()
@@ -208,7 +250,11 @@ export class World {
   }
 
   async run() {
-    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, blocked_lanes, breaker: size = 0, patience = 0, ...rest } = this.c.settings ?? {}
+    const {
+      max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000,
+      handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused,
+      blocked_lanes, breaker: size = 0, patience = 0, ...rest
+    } = this.c.settings ?? {}
     only(rest)
     const drawn = chance.draw
     chance.draw = () => 0
@@ -217,17 +263,22 @@ export class World {
       const counter = this.counter()
       const model = this.model()
       const consumer = new Consumer({
-        connect: async () => model, queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry, isolation, backoff: () => backoff,
-        handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent, check: false,
-        handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain,
+        connect: async () => model, queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry,
+        isolation, backoff: () => backoff, handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout,
+        logger: silent, check: false, handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20,
+        drainTimeout: drain
       })
       const stop = new Stop()
       const breaker = size > 0 ? new Breaker({ breaker: size, patience }, consumer.settings) : undefined
       breaker?.run()
-      consumer.onConnection({
-        breaker, stop, late: new Late(), control: new ControlReader(counter, consumer.settings), isolation: new Isolation(),
-        consumed: false, careful: false, first: !reconnected, denials: 0,
-      }).catch((err) => { if (err instanceof RefusedError) this.note(undefined, 'refuse') })
+      consumer
+        .onConnection({
+          breaker, stop, late: new Late(), control: new ControlReader(counter, consumer.settings),
+          isolation: new Isolation(), consumed: false, careful: false, first: !reconnected, denials: 0
+        })
+        .catch((err) => {
+          if (err instanceof RefusedError) this.note(undefined, 'refuse')
+        })
       await this.clock.settle()
       this.c.deliveries.forEach((d, i) => setTimeoutAt(this.clock, d.at, () => this.deliver(d, i + 1)))
       for (const e of this.c.events ?? []) setTimeoutAt(this.clock, e.at, () => this.event(e, stop, model))
@@ -245,25 +296,45 @@ export class World {
     for (const id of new Set([...got, ...this.c.trace].map((e) => e.id))) {
       const want = of(this.c.trace, id)
       const mine = this.trace.filter((t) => t.entry.id === id)
-      want.forEach(({ progress }, i) => assert.ok(like(progress, mine[i]?.entry.progress), `${id}: entry ${i} has the progress ${JSON.stringify(mine[i]?.entry.progress)}`))
-      const plain = want.map(({ from, to, progress, ...e }) => e.cause === 'timed-out' ? { ...e, reason: undefined } : e)
-      const shown = mine.map(({ entry: { progress, ...entry } }) => entry.cause === 'timed-out' ? { ...entry, reason: undefined } : entry)
+      want.forEach(({ progress }, i) =>
+        assert.ok(
+          like(progress, mine[i]?.entry.progress),
+          `${id}: entry ${i} has the progress ${JSON.stringify(mine[i]?.entry.progress)}`
+        )
+      )
+      const plain = want.map(({ from, to, progress, ...e }) =>
+        e.cause === 'timed-out' ? { ...e, reason: undefined } : e
+      )
+      const shown = mine.map(({ entry: { progress, ...entry } }) =>
+        entry.cause === 'timed-out' ? { ...entry, reason: undefined } : entry
+      )
       assert.deepEqual(shown, plain, id)
       want.forEach(({ from = 0, to = Infinity, ...e }, i) => {
-        assert.ok(mine[i].at >= from && mine[i].at <= to, `${e.do} of ${id} came at ${mine[i].at}, want ${from} to ${to}`)
+        assert.ok(
+          mine[i].at >= from && mine[i].at <= to,
+          `${e.do} of ${id} came at ${mine[i].at}, want ${from} to ${to}`
+        )
       })
     }
   }
 }
 
 /** Events that are not in the trace, and what ASK reports then. */
-const BREAKER = { doubt: { doubt: true }, opened: { open: true }, closed: { doubt: false, open: false }, others: { success: true }, permit: {} }
+const BREAKER = {
+  doubt: { doubt: true }, opened: { open: true }, closed: { doubt: false, open: false }, others: { success: true },
+  permit: {}
+}
 
 /** Whether a progress is as expected. A time that is absent is not compared. */
 function like(want, got) {
   if (!want || !got) return want === got
   const near = (name) => want[name] === undefined || Math.abs(want[name] - (got[name] ?? -1000)) <= 200
-  return want.breaker === got.breaker && (want.patience ?? 0) === got.patience && Boolean(want.failing) === got.failing && ['began', 'ended', 'attempt'].every(near)
+  return (
+    want.breaker === got.breaker &&
+    (want.patience ?? 0) === got.patience &&
+    Boolean(want.failing) === got.failing &&
+    ['began', 'ended', 'attempt'].every(near)
+  )
 }
 
 function setTimeoutAt(clock, at, f) {
