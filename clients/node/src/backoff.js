@@ -2,8 +2,8 @@
 export const chance = { draw: Math.random }
 
 /**
- * Doubles from 100 ms with each failed attempt up to 30 s, and takes off a random part of up to a half,
- * so that messages which failed together do not come back together.
+ * Doubles from 100 ms with each failed attempt up to 30 s, and takes off a random part of up to a half.
+ * So messages that failed together do not come back together.
  * @param {number} failed attempts so far, 1 after the first
  * @returns {number} ms
  */

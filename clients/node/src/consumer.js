@@ -234,7 +234,7 @@ export class Consumer {
   }
 
   /**
-   * Refuses a store that no waiting will make count.
+   * Refuses a store that waiting does not repair.
    * One that is away is no reason to refuse: first deliveries do not need it.
    */
   async checkStore() {

@@ -6,8 +6,7 @@ const MOST = 1000 // late steps at the same time; more are dropped
 
 /**
  * Holds the steps that could not be taken while their delivery was there, because the store was out of reach: the END
- * of an attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat and
- * better late than never.
+ * of an attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat.
  */
 export class Late {
   /** @param {boolean} [owned] its owner calls close, and waits */

@@ -92,8 +92,8 @@ export async function awaitRoute(s, d) {
 }
 
 /**
- * Renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
- * it comes back. The result is not needed.
+ * Renews the tombstone of a held dead letter by a START that meets it.
+ * So the message is not attempted again when it comes back. The result is not needed.
  * @param {Deliveries} s
  * @param {Delivery} d
  */

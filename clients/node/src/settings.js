@@ -16,9 +16,9 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'not-counted' (waits, too),
- * 'isolate' (it may have killed a process) and 'hold' (the store does not reply, no message succeeds, or the
- * dead-letter route is broken); 'undecodable' is about a session.
+ * The observer gets outcomes, and before them 'retry' (counted, and waits), 'not-counted' (waits, too),
+ * 'isolate' (it may have killed a process) and 'hold'. A delivery is held while the store does not reply,
+ * no message succeeds, or the dead-letter route is broken. 'undecodable' is about a session.
  * @typedef {object} Event
  * @property {Outcome | 'retry' | 'not-counted' | 'isolate' | 'hold' | 'undecodable'} outcome
  * @property {string} vhost

@@ -1,5 +1,5 @@
-// A consumer in a process of its own. It writes a line for each attempt to stdout, dies on messages whose id begins
-// with "kill", and fails on those whose id begins with "bad".
+// A consumer in a process of its own. It writes a line for each attempt to stdout. It dies on messages whose id
+// begins with "kill", and fails on those whose id begins with "bad".
 import { Consumer } from '../src/consumer.js'
 import { dial } from '../src/counter.js'
 import { amqpURL, redisURL } from './servers.js'

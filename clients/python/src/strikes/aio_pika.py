@@ -113,7 +113,7 @@ class Consumer:
         self._stopping = False
 
     def stop(self) -> None:
-        """Have run end: it takes no more messages and waits for handlers.
+        """Ask run to end: it takes no more messages and waits for handlers.
 
         Any thread may call it, and a signal handler.
         """
@@ -122,9 +122,9 @@ class Consumer:
     async def run(self) -> None:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
-        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help,
-        Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are cancelled,
-        nothing is counted, and messages return to the queue.
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
+        It raises Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are
+        cancelled, nothing is counted, and messages return to the queue.
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ class Consumer:
         self._stopping = False
 
     def stop(self) -> None:
-        """Have run end: it takes no more messages and waits for handlers. A signal handler may call it."""
+        """Ask run to end: it takes no more messages and waits for handlers. A signal handler may call it."""
         self._stopping = True
 
     def run(self) -> None:
