@@ -65,15 +65,14 @@ function checkStuck(s) {
  */
 async function end(s, d) {
   for (;;) {
-    let next = ACK
     try {
       await sendEnd(s, d, true)
-      s.release(d)
+      return ACK // still locked: the breaker hears of the success before the next attempt begins
     } catch (err) {
       s.release(d)
-      next = await hold(s, d, END, err)
+      const next = await hold(s, d, END, err)
+      if (next !== END) return next
     }
-    if (next !== END) return next
   }
 }
 

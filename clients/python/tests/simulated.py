@@ -34,7 +34,7 @@ class World:
     """One case of conduct.json, played."""
 
     def __init__(self, case: dict, patient: bool = False) -> None:
-        self.patient = patient  # others that are ready at the same instant go on before the session ends
+        self.patient = self.lenient = patient  # others that are ready at the same instant go on before the session ends
         self.case, self.now, self.trace = case, 0.0, []
         self._queue, self._order = [], itertools.count()
         s = case.get("settings", {})
@@ -155,6 +155,13 @@ class World:
             if not self.stopping:
                 self.stopping = True
                 self.at(self.now, self.finish, self.now + self.drain, self.session.live.fire)
+            return
+        self.close(why, 3 if self.lenient and why == "close" else 0)
+
+    def close(self, why: str, later: int) -> None:
+        """Close the channel, after so many more turns of the deliveries that wait."""
+        if later:
+            self.at(self.now, self.close, why, later - 1)
             return
         if why != "lose":
             self.note({"do": "close"})

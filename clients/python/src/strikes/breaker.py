@@ -80,7 +80,7 @@ class Breaker:
         self._others = float("-inf")  # when another process was known to have succeeded meanwhile
         self._next = 0.0  # its next permit
         self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
-        self._settles: float | None = None  # when failed messages get the rest of a permit
+        self._settles: list[float] = []  # when failed messages get the rest of each permit
         self._fetching = False
 
     # The core calls these.
@@ -104,6 +104,8 @@ class Breaker:
             s.observe(
                 d, Outcome.HOLD, error=RuntimeError("no message succeeds, so its attempt waits; see strikes status")
             )
+        if s.stop.fired:  # it takes no permit
+            return (yield from give_back(s, d))
         waiting = Waiting(d.probes, d.counted + d.uncounted, d.first)
         self._join(waiting)
         yield Sleep(max(d.held_until - self.now(), 0), (waiting.over, s.stop))
@@ -167,13 +169,11 @@ class Breaker:
                 self._stop_alone()
                 until = self.now() + self._pause()
             while not self.over.fired and not self._again.fired and (left := until - self.now()) > 0:
-                settles = self._settles
-                yield Sleep(
-                    left if settles is None else max(min(left, settles - self.now()), 0), (self._again, self.over)
-                )
+                yield Sleep(max(min([left, *(at - self.now() for at in self._settles)]), 0), (self._again, self.over))
                 with self._lock:
-                    if self._settles is not None and self.now() >= self._settles:
-                        self._settles = None
+                    due = [at for at in self._settles if at <= self.now()]
+                    if due:
+                        self._settles = self._settles[len(due):]
                         self._spend(True)
 
     # With the lock.
@@ -285,7 +285,7 @@ class Breaker:
         self._spend(False)
         if self._permits:
             self._ask_fresh()
-            self._settles = self.now() + SETTLE
+            self._settles.append(self.now() + SETTLE)
 
     def _spend(self, everything: bool) -> None:
         """Let waiting deliveries go: all if it is not shut, else one for each probe.
