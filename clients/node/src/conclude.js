@@ -67,7 +67,9 @@ async function end(s, d) {
   for (;;) {
     try {
       await sendEnd(s, d, true)
-      return ACK // still locked: the breaker hears of the success before the next attempt begins
+      s.succeeded(d) // before the next attempt begins
+      s.release(d)
+      return ACK
     } catch (err) {
       s.release(d)
       const next = await hold(s, d, END, err)

@@ -113,13 +113,22 @@ export class Deliveries {
    */
   async finish(d, next) {
     if (next === DEAD_LETTER) next = await awaitRoute(this, d)
-    if (next === ACK && d.number > 0) this.breaker?.succeeded(d)
+    if (next === ACK && d.number > 0) this.succeeded(d)
     if (next === LEAVE && !d.unrecorded) await close(this, d) // else FAIL closes the attempt too
     this.release(d)
     this.settle(d, next)
     this.observe(d, d.outcome)
     if (next === ACK && d.open) endLater(this, d, true) // its END was not answered
     else if (d.unrecorded) failLater(this, d)
+  }
+
+  /**
+   * Tells the breaker once that a handler returned.
+   * @param {Delivery} d
+   */
+  succeeded(d) {
+    if (!d.succeeded) this.breaker?.succeeded(d)
+    d.succeeded = true
   }
 
   /** @param {Delivery} d @param {Step} next */

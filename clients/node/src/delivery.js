@@ -57,6 +57,7 @@ export class Delivery {
     this.slot = false
     this.lock = 0 // units of the isolation lock
     this.undecided = false // it is the one attempt of the process that may be open and isolated
+    this.succeeded = false // the breaker has heard that its handler returned
 
     this.unrecorded = false // dead-lettered before the store has counted its failure
     /** @type {Error | undefined} */

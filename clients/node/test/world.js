@@ -24,7 +24,9 @@ function only(object, ...names) {
 }
 
 export class World {
-  constructor(c) {
+  /** If late is true, deliveries that are ready at the same instant go on before the breaker is read. */
+  constructor(c, late = false) {
+    this.late = late
     only(
       c, 'name', 'why', 'breaker', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until',
       'trace'
@@ -146,9 +148,10 @@ export class World {
       return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', kind)), kind === 'lost' ? 500 : 0))
     const permitted = wants && this.state.open > 0 && this.permits[0] <= time
     while (permitted && this.permits[0] <= time) this.permits.shift()
-    return Promise.resolve({
+    const reply = {
       permitted, now: time, ...this.state, next: this.permits[0] ?? time + 3000, count: 0, failed: 0, reason: ''
-    })
+    }
+    return new Promise((resolve) => { this.late ? setTimeout(() => resolve(reply), 0) : resolve(reply) })
   }
 
   // The broker.
