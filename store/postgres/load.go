@@ -11,13 +11,17 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
+// byName reads documents by the names of $2. An array of names in a condition would do too, but as long as the table has
+// no statistics, PostgreSQL reads the whole queue for a hundred names.
+const byName = `unnest($2::bytea[]) AS t (name), LATERAL (SELECT * FROM strikes_doc WHERE queue = $1 AND name = t.name
+	OFFSET 0) d`
+
 // Load is that of counter.Store.
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
-		FROM (SELECT `+micros+` AS now) t LEFT JOIN strikes_doc d ON d.queue = $1 AND d.name = ANY($2)`,
-		s.queue(of), namesOf(names))
+		FROM (SELECT `+micros+` AS now) t LEFT JOIN (SELECT d.* FROM `+byName+`) d ON true`, s.queue(of), namesOf(names))
 	if err != nil {
 		return now, nil, s.failed(err)
 	}
@@ -54,8 +58,8 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT name, data FROM strikes_doc
-		WHERE queue = $1 AND name = ANY($2) AND (expires = 0 OR expires > `+micros+` / 1000)`, s.queue(of), namesOf(names))
+	rows, err := s.pool.Query(ctx, `SELECT d.name, d.data FROM (SELECT `+micros+` / 1000 AS now OFFSET 0) c, `+byName+`
+		WHERE d.expires = 0 OR d.expires > c.now`, s.queue(of), namesOf(names))
 	if err != nil {
 		return nil, s.failed(err)
 	}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
 )
 
@@ -185,6 +187,52 @@ func renew(t *testing.T, places int) {
 			return fmt.Sprintf(`INSERT INTO strikes_member SELECT queue, "set", name || convert_to('-' || i, 'UTF8'), score, 5
 				FROM (SELECT * FROM strikes_member WHERE "set" <> '' ORDER BY "set" LIMIT 1) one, generate_series(1, %d) i`, members)
 		}}, places)
+}
+
+// TestWithoutStatistics: a call reads the documents that it names, and not their whole queue, also on a new table, for
+// which PostgreSQL has no statistics yet.
+func TestWithoutStatistics(t *testing.T) {
+	url := migrated(t)
+	const all = 20_000
+	key := fmt.Sprintf("'%s'", sqlstore.Key(counter.DefaultPrefix, counter.Queue{VHost: "/", Name: "q"}))
+	do(t, url, "ALTER TABLE strikes_doc SET (autovacuum_enabled = off)", fmt.Sprintf(`INSERT INTO strikes_doc
+		SELECT %s, convert_to('r:' || i, 'UTF8'), 'x', 1, 0 FROM generate_series(1, %d) i`, key, all))
+	var names []string
+	change := counter.Change{}
+	for i := range 128 {
+		names = append(names, fmt.Sprint("r:", i*100))
+		change.Docs = append(change.Docs, counter.Doc{Name: names[i], Data: "y", Any: true})
+	}
+	of := counter.Queue{VHost: "/", Name: "q"}
+	before := 0
+	for name, call := range map[string]func(s *Store) error{
+		"Load": func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err },
+		"Read": func(s *Store) error { _, err := s.Read(t.Context(), of, names...); return err },
+		"Save": func(s *Store) error { _, err := s.Save(t.Context(), of, change); return err },
+	} {
+		s, err := Open(url, nil)
+		if err == nil {
+			err = errors.Join(call(s), s.Close()) // the server counts what a session did when it ends
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := 0
+		proctest.Eventually(t, time.Minute, "the statistics of "+name, func() bool {
+			conn, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			err = conn.QueryRow(t.Context(), "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables "+
+				"WHERE relname = 'strikes_doc'").Scan(&after)
+			return err == nil && after >= before+len(names)-1
+		})
+		if after-before > all/2 {
+			t.Errorf("%s of %d documents reads %d rows", name, len(names), after-before)
+		}
+		before = after
+	}
 }
 
 // TestSilentServer: connections to a server that stops replying while they are made are given up in time.

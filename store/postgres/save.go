@@ -194,7 +194,10 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	if keys, exclusive := c.advisory(queue); len(keys) > 0 {
 		batch.Queue(lockSQL, keys, exclusive)
 	}
-	slices.SortFunc(c.changed, bytes.Compare)
+	for _, names := range []*[][]byte{&c.changed, &c.compared} {
+		slices.SortFunc(*names, bytes.Compare)
+		*names = slices.CompactFunc(*names, bytes.Equal)
+	}
 	numbers := make([]int32, len(round))
 	for i, n := range round {
 		numbers[i] = int32(n)
@@ -258,14 +261,15 @@ const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
 	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
 
-// saveSQL decides which changes are made, in ok, and writes their documents.
+// saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4.
 const saveSQL = `WITH clock AS MATERIALIZED (SELECT ` + micros + ` / 1000 AS now),
 doc AS MATERIALIZED (SELECT * FROM unnest($6::int[], $7::int[], $8::bytea[], $9::bigint[], $10::bytea[], $11::bigint[])
 	AS t (change, act, name, version, data, expires)),
-locked AS MATERIALIZED (SELECT name, version, expires FROM strikes_doc WHERE queue = $1 AND name = ANY($4)
-	ORDER BY name FOR UPDATE),
+locked AS MATERIALIZED (SELECT d.* FROM unnest($4::bytea[]) AS t (name), LATERAL (SELECT name, version, expires
+	FROM strikes_doc WHERE queue = $1 AND name = t.name FOR UPDATE) d),
 seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION ALL
-	SELECT name, version, expires FROM strikes_doc WHERE queue = $1 AND name = ANY($5)) s, clock
+	SELECT d.* FROM unnest($5::bytea[]) AS t (name), LATERAL (SELECT name, version, expires
+	FROM strikes_doc WHERE queue = $1 AND name = t.name OFFSET 0) d) s, clock
 	WHERE s.expires = 0 OR s.expires > clock.now),
 ok AS MATERIALIZED (SELECT change FROM unnest($3::int[]) AS t (change) EXCEPT
 	SELECT doc.change FROM doc LEFT JOIN seen USING (name)
