@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,18 +21,20 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// The size of TestKilled. A process handles at most mostBefore messages before it dies, so the messages suffice.
-const (
-	messages                = 2000
-	kills                   = 30
-	leastBefore, mostBefore = 10, 50
+// The size of TestKilled.
+var (
+	messages = flag.Int("killed.messages", 2000, "messages of each run of TestKilled, at least 20 for each kill")
+	kills    = flag.Int("killed.kills", 30, "consumers that are killed between the COMMIT and the ack")
+	restarts = flag.Int("killed.restarts", 3, "how often the broker is killed and started meanwhile")
 )
 
 // childEnv makes the test binary a consumer process, told in JSON what to do.
@@ -39,7 +42,7 @@ const childEnv = "STRIKES_INBOX_CHILD"
 
 // child is a consumer process. It kills itself after so many COMMITs; zero: never.
 type child struct {
-	Subject, Addr, Database, AMQP, Redis, Queue string
+	Subject, Addr, Database, AMQP, Store, Queue string
 
 	Marks bool // it has an inbox
 	Dies  int
@@ -72,7 +75,7 @@ func (c child) consume(s Subject) error {
 		return err
 	}
 	defer db.Close()
-	counts, err := counter.Dial(c.Redis, nil)
+	counts, err := rig.Dial(c.Store, c.Queue)
 	if err != nil {
 		return err
 	}
@@ -99,60 +102,77 @@ func (c child) consume(s Subject) error {
 	return orders.Run(ctx, consumer.Dialer(c.AMQP, amqp.Config{}))
 }
 
-// TestKilled kills consumers between the COMMIT and the ack of a message. With an inbox each message has one effect.
-// Without one some have two, or this test could not fail.
+// TestKilled kills consumers between the COMMIT and the ack of a message, and the broker. With an inbox each message has
+// one effect, whether Redis or the database keeps the counts. Without one some have two, or this test could not fail.
+// A long run: STRIKES_LONG=1 go test ./integration/inbox -run '^TestKilled$' -timeout 1h -v -killed.messages 10000
+// -killed.kills 100 -killed.restarts 20
 func TestKilled(t *testing.T) {
 	servertest.Long(t)
 	for _, s := range []Subject{pgx, sqlPgx, mariaDB} {
-		s.killed(t)
+		for _, marks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, marks %v, counts in Redis", s.Name, marks), func(t *testing.T) {
+				t.Parallel()
+				s.killed(t, marks, servertest.PatientStoreURL(t))
+			})
+		}
+		t.Run(s.Name+", marks true, counts in the database", func(t *testing.T) {
+			t.Parallel()
+			url, err := rig.Databases[s.Store].Prepare(t.Context(), s.Server(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.killed(t, true, url)
+		})
 	}
 }
 
-func (s Subject) killed(t *testing.T) {
-	for _, marks := range []bool{true, false} {
-		t.Run(fmt.Sprintf("%s, marks %v", s.Name, marks), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, s, s.Server(t))
-			c := child{
-				Subject: s.Name, Addr: b.addr, Database: b.name, AMQP: servertest.BrokerURL(t),
-				Redis: servertest.PatientStoreURL(t), Queue: "inbox." + uuid.NewString(), Marks: marks,
-			}
-			c.publish(t)
-			for range kills {
-				c.Dies = leastBefore + rand.IntN(mostBefore-leastBefore+1)
-				if got := c.run(t, nil); got != "signal: killed" {
-					t.Fatalf("a consumer that was to kill itself ended with %q", got)
-				}
-			}
-			count := func(of string) int {
-				n, err := b.db.Int(t.Context(), "SELECT count("+of+") FROM effects")
-				b.must(t, err)
-				return n
-			}
-			c.Dies = 0
-			end := c.run(t, func() error {
-				if n := count("DISTINCT id"); n < messages {
-					return fmt.Errorf("%d of %d messages have an effect", n, messages)
-				}
-				return nil
-			})
-			if end != "exit status 0" {
-				t.Errorf("the last consumer ended with %q", end)
-			}
-			effects, distinct := count("*"), count("DISTINCT id")
-			t.Logf("%s, marks %v: %d messages, %d kills: %d effects, %d twice, %d missing", s.Name, marks, messages, kills,
-				effects, effects-distinct, messages-distinct)
-			if twice := effects - distinct; marks != (twice == 0) || distinct != messages {
-				t.Errorf("%d effects of %d messages", effects, distinct)
-			}
-		})
+func (s Subject) killed(t *testing.T, marks bool, store string) {
+	b, broker := newBench(t, s, s.Server(t)), servertest.Broker(t, servers.RabbitMQOptions{})
+	c := child{Subject: s.Name, Addr: b.addr, Database: b.name, AMQP: broker.URL, Store: store,
+		Queue: "inbox." + uuid.NewString(), Marks: marks}
+	c.publish(t)
+	// A broker that is killed within moments of a quorum queue's declaration may forget its log.
+	b.must(t, (&rig.Node{URL: broker.URL, Private: broker}).Restart(t.Context()))
+	began, restarting, restarted := time.Now(), panics.Group{}, 0
+	for i := range *kills {
+		if (i+1)*(*restarts) / *kills > restarted {
+			b.must(t, restarting.Wait())
+			restarted++
+			restarting.Go(func() error { return errors.Join(broker.Kill(), broker.Start(t.Context())) })
+		}
+		most := *messages / *kills * 3 / 4 // so the messages suffice
+		c.Dies = most/5 + rand.IntN(most-most/5+1)
+		if got := c.run(t, nil); got != "signal: killed" {
+			t.Fatalf("a consumer that was to kill itself ended with %q", got)
+		}
+	}
+	b.must(t, restarting.Wait())
+	count := func(of string) int {
+		n, err := b.db.Int(t.Context(), "SELECT count("+of+") FROM effects")
+		b.must(t, err)
+		return n
+	}
+	c.Dies = 0
+	end := c.run(t, func() error {
+		if n := count("DISTINCT id"); n < *messages {
+			return fmt.Errorf("%d of %d messages have an effect", n, *messages)
+		}
+		return nil
+	})
+	if end != "exit status 0" {
+		t.Errorf("the last consumer ended with %q", end)
+	}
+	effects, distinct := count("*"), count("DISTINCT id")
+	t.Logf("%d messages, %d kills, %d restarts of the broker, %v: %d effects, %d twice, %d missing", *messages, *kills,
+		restarted, time.Since(began).Round(time.Second), effects, effects-distinct, *messages-distinct)
+	if twice := effects - distinct; marks != (twice == 0) || distinct != *messages || restarted != *restarts {
+		t.Errorf("%d effects of %d messages", effects, distinct)
 	}
 }
 
 // publish declares the queue and fills it.
 func (c child) publish(t *testing.T) {
 	t.Helper()
-	servertest.DeleteLater(c.Queue)
 	dial := consumer.Dialer(c.AMQP, amqp.Config{})
 	conn, err := dial(t.Context())
 	if err != nil {
@@ -167,10 +187,12 @@ func (c child) publish(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pub.Close()
-	for i := range messages {
-		if _, err := pub.Publish(t.Context(), "", c.Queue, amqp.Publishing{MessageId: strconv.Itoa(i)}); err != nil {
-			t.Fatal(err)
-		}
+	msgs := make([]publisher.Message, *messages)
+	for i := range msgs {
+		msgs[i] = publisher.Message{Key: c.Queue, Publishing: amqp.Publishing{MessageId: strconv.Itoa(i)}}
+	}
+	if err := pub.PublishAll(t.Context(), msgs); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // postgreSQL is the subject of a driver for PostgreSQL.
 func postgreSQL(name string, open Open) Subject {
 	return Subject{
-		Name: name, Open: open, Server: servertest.PostgreSQL, Durable: durable(servers.StartPostgreSQL, "-c", "fsync=on"),
+		Name: name, Open: open, Store: "postgres", Server: servertest.PostgreSQL, Durable: durable(servers.StartPostgreSQL, "-c", "fsync=on"),
 		Admin:  "postgres",
 		Schema: inbox.PostgreSQLSchema, LongestID: 2000, Strict: true,
 		Waiting:   "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
@@ -25,7 +25,7 @@ func postgreSQL(name string, open Open) Subject {
 // onMariaDB is the subject of a driver for MySQL, on MariaDB.
 func onMariaDB(name string, open Open) Subject {
 	return Subject{
-		Name: name, Open: open, Server: servertest.MariaDB,
+		Name: name, Open: open, Store: "mysql", Server: servertest.MariaDB,
 		Durable: durable(servers.StartMariaDB, "--innodb-flush-log-at-trx-commit=1"),
 		Schema:  inbox.MySQLSchema, LongestID: 255,
 		Waiting: "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND " +
