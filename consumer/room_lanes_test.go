@@ -199,3 +199,48 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 		}
 	}
 }
+
+// unansweredLanes is a store that does not answer a step of a lane while it is lossy.
+type unansweredLanes struct {
+	*counter.Memory
+	lossy bool
+}
+
+func (u *unansweredLanes) StepLane(ctx context.Context, step counter.LaneStep) (counter.LaneReply, error) {
+	if u.lossy {
+		return counter.LaneReply{}, errDown
+	}
+	return u.Memory.StepLane(ctx, step)
+}
+
+// The store does not answer whether a message may run, and the session then reads that its lane is free. The message
+// runs and is dead-lettered: this blocks the lane, and is no repetition of the question.
+func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
+	store := &unansweredLanes{Memory: held(t, "a"), lossy: true}
+	s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "b" }})
+	defer s.prepare(t.Context(), t.Context())()
+	r := find[*laneRoom](s.rooms)
+	if err := r.blocked.Own(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	d := &delivery{lane: "b", message: counter.Message{VHost: "/", Queue: "orders", ID: "m2"}}
+	if next, err := r.beforeAttempt(t.Context(), d); !errors.Is(err, errDown) {
+		t.Fatalf("step %v, %v; want no answer of the store", next, err)
+	}
+	store.lossy = false
+	if err := r.blocked.ReadAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, take := range []func() (step, error){
+		func() (step, error) { return r.beforeAttempt(t.Context(), d) },
+		func() (step, error) { return r.beforeSettlement(t.Context(), d, stepDeadLetter) },
+	} {
+		if next, err := take(); err != nil || next != stepReceived && next != stepDeadLetter {
+			t.Fatalf("step %v, %v", next, err)
+		}
+	}
+	if state, err := store.Lane(t.Context(), "/", "orders", "b"); err != nil || len(state.Open) != 1 || r.blocked.IsFree("b") {
+		t.Errorf("the lane has %+v, %v, and the session takes it to be free: %v; want it blocked by its dead letter", state,
+			err, r.blocked.IsFree("b"))
+	}
+}

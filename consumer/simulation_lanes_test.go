@@ -29,7 +29,7 @@ func newLanePlan(rng *rand.Rand) simPlan {
 	if rng.IntN(3) == 0 {
 		p.sour = rng.IntN(40)
 	}
-	lanes := []string{"", "a", "b"}[:1+rng.IntN(3)]
+	lanes := []string{"", "a", "b", "c", "d"}[:1+rng.IntN(5)]
 	for n := range 4 + rng.IntN(14) {
 		m := simMessagePlan{id: fmt.Sprint("o", n), copies: 1, does: simBehaviours[0], lane: lanes[rng.IntN(len(lanes))]}
 		if rng.IntN(3) == 0 {
