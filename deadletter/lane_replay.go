@@ -234,37 +234,59 @@ func (w *laneWork) isEarly() bool {
 // lastOfPass is the last position whose dead letter is taken with those before it.
 func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
+// laneLetter is a dead letter that a lane expects.
+type laneLetter struct{ queue, name string }
+
+// claim notes the dead letters that a lane expects, for a number of it. If another lane expects one of them, it notes
+// none and returns false: nothing tells which of them such a dead letter is of, so these lanes follow one another.
+func (w *laneWork) claim(expects map[laneLetter]int, number int) bool {
+	names := w.state.Letters()
+	for _, name := range names {
+		if _, other := expects[laneLetter{w.l.Queue, name}]; other {
+			return false
+		}
+	}
+	for _, name := range names {
+		expects[laneLetter{w.l.Queue, name}] = number
+	}
+	return true
+}
+
 // scan takes the dead letters of the first positions of lanes, and plans to publish or drop them. It returns the lanes
-// that it has read: all that fit in memory, one at least. It takes nothing if it returns an error.
+// that it has read: those that fit in memory and expect no dead letter of one before them, one at least. It takes
+// nothing if it returns an error.
 func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
 		if err != nil {
 			r.finish(ctx)
 		}
 	}()
+	at, expects := time.Now(), map[laneLetter]int{}
 	var blocked []*laneWork
 	for size, i := 0, 0; i < len(work) && size < mostWaiting; i++ {
 		w := work[i]
-		if w.begun.IsZero() {
-			w.begun = time.Now()
-		}
 		if err := w.readState(ctx); err != nil {
 			return nil, err
+		}
+		if w.state != nil && !w.claim(expects, len(blocked)) {
+			continue
 		}
 		if scanned = append(scanned, w); w.state != nil {
 			blocked = append(blocked, w)
 			size += len(w.state.Open) * besideBody
 		}
 	}
-	if len(blocked) == 0 {
-		return scanned, nil
+	fit := 0
+	if len(blocked) > 0 {
+		if fit, err = r.take(ctx, blocked, expects); err != nil {
+			return nil, err
+		}
 	}
-	fit, err := r.take(ctx, blocked)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range blocked[fit:] {
-		scanned = slices.DeleteFunc(scanned, func(other *laneWork) bool { return other == w })
+	scanned = slices.DeleteFunc(scanned, func(w *laneWork) bool { return slices.Contains(blocked[fit:], w) })
+	for _, w := range scanned {
+		if w.begun.IsZero() {
+			w.begun = at
+		}
 	}
 	for _, w := range blocked[:fit] {
 		if err := w.planTaken(ctx); err != nil {
@@ -307,24 +329,17 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 	return j.lookUp(ctx, w.found, generationsOf)
 }
 
-// take takes the dead letters of the first lanes that fit in memory, and returns the number of these lanes. If two
-// lanes expect a dead letter, the first gets it.
-func (r *laneRead) take(ctx context.Context, lanes []*laneWork) (fit int, err error) {
-	type letter struct{ queue, name string }
-	expects := map[letter]int{}
-	for i, w := range lanes {
+// take takes the dead letters that lanes expect, of the first lanes that fit in memory. It returns the number of these
+// lanes.
+func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[laneLetter]int) (fit int, err error) {
+	for _, w := range lanes {
 		w.size, w.found = 0, nil
-		for _, name := range w.state.Letters() {
-			if at := (letter{w.l.Queue, name}); expects[at] == 0 {
-				expects[at] = i + 1
-			}
-		}
 	}
 	laneOf := func(m *Message) int {
 		for _, g := range generationsOf(m) {
 			name := counter.LetterName(counter.Message{ID: m.Name(), Generation: g})
-			if i := expects[letter{m.Origin.Queue, name}]; i > 0 {
-				return i - 1
+			if i, ok := expects[laneLetter{m.Origin.Queue, name}]; ok {
+				return i
 			}
 		}
 		return -1

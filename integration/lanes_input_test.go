@@ -28,7 +28,8 @@ import (
 type laneQueue struct {
 	name, prefix string
 	counts       *counter.Counter
-	receive      func(d amqp.Delivery) // nil, or called by the handler
+	lane         func(amqp.Delivery) string // if nil, laneOf
+	receive      func(d amqp.Delivery)      // nil, or called by the handler
 
 	mu      sync.Mutex
 	bad     map[string]bool // ids whose attempts fail
@@ -54,8 +55,12 @@ func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 // if it is not nil.
 func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) {
 	t.Helper()
+	lane := l.lane
+	if lane == nil {
+		lane = laneOf
+	}
 	c := consumer.Consumer{
-		Queue: l.name, Ordered: true, HoldLanes: true, Counter: l.counts, Lane: laneOf, MaxRetries: -1,
+		Queue: l.name, Ordered: true, HoldLanes: true, Counter: l.counts, Lane: lane, MaxRetries: -1,
 		Logger: slog.New(slog.NewTextHandler(l, nil)),
 		Handler: func(_ context.Context, d amqp.Delivery) error {
 			if during != nil {
@@ -240,14 +245,7 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
 	l.consume(t, nil)
 	l.awaitDead(t, 3)
-	var last amqp.Delivery
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		for range 3 {
-			last = getOne(t, ch, l.name+".dlq")
-		}
-		return last.Ack(false)
-	}))
-	l.awaitDead(t, 2)
+	last := l.takeLast(t, 3)
 	q, lane := l.open(t, "lane")
 	lane.Missing = true
 	reads := 0
@@ -255,10 +253,7 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 		if reads++; reads != 2 { // it has taken the dead letters once, and found two
 			return
 		}
-		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-			return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: last.MessageId,
-				Headers: last.Headers, Body: last.Body, DeliveryMode: amqp.Persistent})
-		}))
+		l.putBack(t, last)
 	}}
 	kept := 0
 	lane.Keep = func(some []*deadletter.Message) error {
