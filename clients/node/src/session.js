@@ -218,7 +218,7 @@ export class Session {
     options.consuming(false)
     deliveries.stop.end()
     if (stopping) await this.drain()
-    else await new Promise((resolve) => { setImmediate(resolve) }) // what was handled, and waits for the store, is acked first
+    else await new Promise((resolve) => { setImmediate(resolve) }) // messages that were handled are acked first
     const lost = /** @type {Error | undefined} */ (this.ended.done ? this.ended.reason : undefined)
     if (lost) { // settle nothing late: the broker may take it for a consumer that it has given up
       deliveries.settling = false

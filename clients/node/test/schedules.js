@@ -12,7 +12,8 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
   const c = JSON.parse(line)
   compared++
   try {
-    await new World(c).run().catch(() => new World(c, true).run()) // of two things at the same instant either may come first
+    // of two things at the same instant either may come first
+    await new World(c).run().catch(() => new World(c, true).run())
   } catch (err) { // a client that fails differs too
     if (++differ <= MOST_SHOWN) console.error(`${c.name}: ${err}\n${line}\n`)
   }
