@@ -98,15 +98,6 @@ func failFirst(token string, f Failure, want string) op {
 	return fresh(token, func(s store, a Attempt) (Reply, error) { return s.Fail(context.Background(), a, f) }, want)
 }
 
-// failFirstAfter is the failure of a first delivery that was received so long ago.
-func failFirstAfter(had time.Duration, token string, f Failure, want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		a := attempt(m, token)
-		a.First, a.Received = true, time.Now().Add(-had)
-		return show(s.Fail(t.Context(), a, f))
-	}, want}
-}
-
 func startFirst(token string, want string) op {
 	return fresh(token, func(s store, a Attempt) (Reply, error) {
 		return s.Start(context.Background(), a, ModeIsolated, testLimit)
@@ -170,32 +161,8 @@ func inForce(token string, want string) op {
 	}, want}
 }
 
-// waiting is a START before the wait is over, to the second.
-func waiting(token string, left time.Duration) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
-		if over := left - a.Wait; over < 0 || over > 8*time.Second {
-			return fmt.Sprintf("%v of %v are left", a.Wait, left)
-		}
-		return show(a, err)
-	}, "WAIT 1+0 fence 0"}
-}
-
 // inOneDay is a fence that the clock reaches a day from now.
 var inOneDay = time.Now().Add(24 * time.Hour).UnixMicro()
-
-// startAbove is the START of a delivery that carries a fence.
-func startAbove(token string, fence int64, want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		a := attempt(m, token)
-		a.Fence = fence
-		reply, err := s.Start(t.Context(), a, ModeUntracked, testLimit)
-		if reply.Fence <= fence {
-			t.Errorf("%s: the fence %d is not greater than %d", s.name, reply.Fence, fence)
-		}
-		return show(reply, err)
-	}, want}
-}
 
 func record(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
@@ -210,86 +177,21 @@ func record(want string) op {
 }
 
 var (
-	again     = Failure{Limit: testLimit, Reason: "boom"}
-	inAMinute = Failure{Limit: testLimit, Reason: "boom", Wait: time.Minute}
-	inAnHour  = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
-	reject    = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
+	again    = Failure{Limit: testLimit, Reason: "boom"}
+	inAnHour = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
+	reject   = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
 )
 
+// TestSteps takes the steps of scenarios that spec/v1/steps.json does not have.
 func TestSteps(t *testing.T) {
 	all := stores(t)
 	for _, tc := range []struct {
 		name string
 		ops  []op
 	}{
-		{"limit of three failed attempts means three attempts", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"),
-			start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
-			start("c", ModeShared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
-			record(`"exhausted" 3+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a token is counted once however often it arrives", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again,
-				"REQUEUE 1+0 fence 0"),
-		}},
-		{"a late repetition still counts nothing after others did", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), failFirst("a", again,
-				"REQUEUE 2+0 fence 0"),
-		}},
-		{"the last failure repeated is answered alike and starts nothing anew", []op{
-			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a start repeated is the same start", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared,
-				"RUN 1+0 fence 1"),
-		}},
-		{"the wait survives its consumer", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "WAIT 1+0 fence 0"),
-			later(59 * time.Minute), start("b", ModeShared, "WAIT 1+0 fence 0"),
-			later(2 * time.Minute), start("b", ModeShared, "RUN 1+0 fence 1"),
-		}},
-		{"a clock that is set back prolongs a wait by the wait at most", []op{
-			fail("a", inAMinute, "REQUEUE 1+0 fence 0"), later(-time.Hour), fail("a", inAMinute, "REQUEUE 1+0 fence 0"),
-			waiting("b", time.Minute), later(30 * time.Second), waiting("b", 30*time.Second), later(31 * time.Second),
-			start("b", ModeShared, "RUN 1+0 fence 1"),
-		}},
-		{"a clock that is set back lowers no fence", []op{
-			start("a", ModeUntracked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", ModeUntracked, "RUN 0+0 fence 2"),
-			start("c", ModeUntracked, "RUN 0+0 fence 3"),
-		}},
-		{"a fence is greater than the one that the delivery carries", []op{
-			startAbove("a", inOneDay, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"),
-			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
-		}},
-		{"a redelivered message without a record is no suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true),
-			record(`"done" 0+0 open "" suspect false cause "" error ""`),
-		}},
-		{"an open shared attempt makes a suspect and counts nothing", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			isolate("b", "RUN 0+0 fence 2"), record(`"" 0+0 open "b" suspect true cause "" error ""`),
-		}},
 		{"an open shared attempt that is taken over leaves a suspect", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"), end("b", false),
 			start("c", ModeShared, "SUSPECT 0+0 fence 2"),
-		}},
-		{"an open isolated attempt is a crash, counted once", []op{
-			isolate("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			isolate("b", "RUN 0+1 fence 2"), isolate("b", "RUN 0+1 fence 2"),
-			record(`"" 0+1 open "b" suspect true cause "crashed" error "the process died while this message ran isolated"`),
-		}},
-		{"a reservation counts no crash, however often its process dies", []op{
-			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), reserve("b", "RUN 0+0 fence 2"),
-			reserve("c", "RUN 0+0 fence 3"), start("d", ModeShared, "SUSPECT 0+0 fence 3"), start("d", ModeBesideAbandoned,
-				"RUN 0+0 fence 4"),
-			record(`"" 0+0 open "d" suspect true cause "" error ""`),
-		}},
-		{"a reservation of which BEGUN came is an isolated attempt", []op{
-			reserve("a", "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"),
-			start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			reserve("b", "RUN 0+1 fence 2"),
 		}},
 		{"a reservation that another START ended does not begin any more", []op{
 			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"),
@@ -297,70 +199,16 @@ func TestSteps(t *testing.T) {
 			begun("a", "GONE 0+0 fence 2"),
 			isolate("c", "RUN 0+1 fence 3"),
 		}},
-		{"START untracked leaves a reservation", []op{
-			reserve("a", "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), begun("a", "BEGUN 0+0 fence 2"),
-		}},
-		{"BEGUN opens no attempt", []op{
-			begun("a", "GONE 0+0 fence 0"), start("a", ModeShared, "RUN 0+0 fence 1"), end("a", false),
-			begun("a", "GONE 0+0 fence 1"),
-		}},
 		{"BEGUN of an attempt that is open but shared changes nothing", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared,
 				"SUSPECT 0+0 fence 1"),
 			isolate("b", "RUN 0+0 fence 2"),
-		}},
-		{"what was decided before BEGUN does not begin", []op{
-			reserve("a", "RUN 0+0 fence 1"), fail("z", reject, "EXHAUSTED 1+0 fence 1"), begun("a", "GONE 1+0 fence 1"),
 		}},
 		{"what was handled before BEGUN does not begin", []op{
 			reserve("a", "RUN 0+0 fence 1"), end("z", true), begun("a", "GONE 0+0 fence 1"),
 		}},
 		{"what was reset before BEGUN does not begin", []op{
 			reserve("a", "RUN 0+0 fence 1"), clearLimit(""), begun("a", "GONE 0+0 fence 1"),
-		}},
-		{"a killer is exhausted without another run", []op{
-			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
-			isolate("d", "EXHAUSTED 0+3 fence 3"), start("e", ModeShared, "EXHAUSTED 0+3 fence 3"),
-		}},
-		{"beside abandoned handlers: the crash before counts, the next does not", []op{
-			isolate("a", "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
-			record(`"" 0+1 open "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
-			start("c", ModeShared, "SUSPECT 0+1 fence 2"), isolate("c", "RUN 0+1 fence 3"),
-			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
-		}},
-		{"suspicion stays after a failure", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			isolate("b", "RUN 0+0 fence 2"),
-			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", ModeShared, "SUSPECT 1+0 fence 2"),
-		}},
-		{"a zombie reverses the crash that was counted", []op{
-			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"),
-			end("a", false), record(`"" 0+0 open "b" suspect false cause "" error ""`),
-			end("a", false), record(`"" 0+0 open "b" suspect false cause "" error ""`),
-		}},
-		{"a zombie that failed turns its crash into its failure", []op{
-			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"),
-			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 open "b" suspect false cause "failed" error "boom"`),
-		}},
-		{"a failure leaves another's open attempt alone", []op{
-			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
-			record(`"" 1+0 open "a" suspect false cause "failed" error "boom"`),
-		}},
-		{"a stop counts nothing and leaves no open attempt", []op{
-			isolate("a", "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
-		}},
-		{"a start that arrives after its attempt ended opens nothing", []op{
-			isolate("a", "RUN 0+0 fence 1"), end("a", false), reserve("a", "RUN 0+0 fence 1"),
-			record(`"" 0+0 open "" suspect false cause "" error ""`),
-		}},
-		{"a start that arrives after its end, for the first time, opens nothing", []op{
-			end("a", false), reserve("a", "RUN 0+0 fence 0"), isolate("b", "RUN 0+0 fence 1"),
-			record(`"" 0+0 open "b" suspect false cause "" error ""`),
-		}},
-		{"a success keeps the counts for an ack that is lost", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
-			record(`"done" 1+0 open "" suspect false cause "failed" error "boom"`),
-			start("c", ModeShared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
 		}},
 		{"a success is forgotten after ten minutes", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
@@ -371,32 +219,10 @@ func TestSteps(t *testing.T) {
 			end("a", true),
 			record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
-		{"a tombstone binds: a lost nack is repeated without the handler", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
-			isolate("c", "EXHAUSTED 1+0 fence 0"),
-			fail("z", again, "EXHAUSTED 1+0 fence 0"),
-		}},
 		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
 			later(9 * time.Minute), start("c", ModeShared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute),
 			start("d", ModeShared, "RUN 0+0 fence 1"),
-		}},
-		{"after ten minutes a tombstone is history", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", ModeShared, "RUN 0+0 fence 1"),
-			fail("b", again, "REQUEUE 1+0 fence 1"),
-		}},
-		{"a first delivery on a tombstone is a new use of the id", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
-			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
-				"REQUEUE 2+0 fence 0"),
-			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", ModeShared, "RUN 3+0 fence 1"), end("e", false), start("f", ModeShared, "RUN 3+0 fence 2"),
-			end("f", true),
-			start("g", ModeShared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", ModeShared,
-				"EXHAUSTED 4+0 fence 3"),
 		}},
 		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
@@ -406,44 +232,17 @@ func TestSteps(t *testing.T) {
 			isolate("f", "RUN 3+0 fence 2"),
 			isolate("g", "EXHAUSTED 3+1 fence 2"),
 		}},
-		{"a first delivery that is older than the tombstone undoes nothing", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 open "" suspect false cause "rejected" error "poison"`),
-			later(2 * time.Minute), failFirstAfter(time.Minute, "c", again, "REQUEUE 1+0 fence 0"),
-		}},
-		{"a first delivery that is older than a success keeps the counts", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
-			failFirstAfter(time.Minute, "c", again, "REQUEUE 2+0 fence 1"),
-		}},
 		{"a first delivery on a live record adds to it", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again,
 				"EXHAUSTED 3+0 fence 0"),
-		}},
-		{"a lower limit is met by the failed attempts so far", []op{
-			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
-			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", ModeShared, "EXHAUSTED 3+0 fence 0"),
-			record(`"exhausted" 3+0 open "" suspect false cause "failed" error ""`),
-		}},
-		{"a failure repeated under a lower limit leaves a tombstone", []op{
-			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 open "" suspect false cause "failed" error ""`),
 		}},
 		{"a new use of an id counts no crash of the one before", []op{
 			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
 			failFirst("c", again, "REQUEUE 1+0 fence 2"), isolate("d", "RUN 1+0 fence 3"),
 		}},
-		{"a zombie that stops after another's success does not prolong the record", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			isolate("b", "RUN 0+0 fence 2"),
-			end("b", true), end("a", false), later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 3"),
-		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
 			end("b", true), startFirst("c", "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
-		}},
-		{"an end after a failure whose reply was lost leaves the count", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
-			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a limit of its own is in force at the next step", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(5, ""),
@@ -458,16 +257,9 @@ func TestSteps(t *testing.T) {
 			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(1, ""), start("c", ModeShared,
 				"EXHAUSTED 2+0 fence 0"),
 		}},
-		{"a limit of its own is given while the message runs", []op{
-			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
-			own(4, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
-		}},
 		{"a limit of its own counts for crashes too", []op{
 			isolate("a", "RUN 0+0 fence 1"), own(4, ""), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
 			isolate("d", "RUN 0+3 fence 4"), isolate("e", "EXHAUSTED 0+4 fence 4"),
-		}},
-		{"a limit of its own does not stop a Reject", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
 		}},
 		{"a limit of its own is of one use of the id", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
@@ -480,19 +272,15 @@ func TestSteps(t *testing.T) {
 		{"what was handled gets no limit of its own", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), own(9, "over"),
 		}},
-		{"a reset leaves all attempts and the fence", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again,
-				"REQUEUE 2+0 fence 1"), clearLimit(""),
-			record(`"" 0+0 open "" suspect false cause "" error ""`),
-			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
+		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
+		{"a failure repeated under a lower limit leaves a tombstone", []op{
+			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
+			record(`"exhausted" 1+0 open "" suspect false cause "failed" error ""`),
 		}},
-		{"a failure repeated late counts nothing after a reset", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), clearLimit(""), fail("a", again, "REQUEUE 0+0 fence 0"),
-			record(`"" 0+0 open "" suspect false cause "" error ""`),
-		}},
-		{"an attempt that runs through a reset is counted first", []op{
-			fail("z", again, "REQUEUE 1+0 fence 0"), isolate("a", "RUN 1+0 fence 1"), clearLimit(""),
-			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
+		{"the last failure repeated is answered alike and starts nothing anew", []op{
+			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
+			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
+			record(`"exhausted" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{
 			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clearLimit(""), start("b", ModeShared, "RUN 0+0 fence 1"),
@@ -501,17 +289,21 @@ func TestSteps(t *testing.T) {
 			clearLimit(""),
 			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
+		{"a tombstone binds: a lost nack is repeated without the handler", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
+			isolate("c", "EXHAUSTED 1+0 fence 0"),
+			fail("z", again, "EXHAUSTED 1+0 fence 0"),
+		}},
+		{"a first delivery on a tombstone is a new use of the id", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
+		}},
 		{"a reset takes the limit of its own back", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
-		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
 		{"a late step of a message that holds its queue is told why the queue is held", []op{
 			end("a", false), failHolding("b", reject, "HELD 1+0 fence 0, rejected"), fail("c", again, "REQUEUE 2+0 fence 0"),
 			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 2+0 fence 0, rejected"),
-		}},
-		{"unmarked attempts are never suspects", []op{
-			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared,
-				"RUN 0+0 fence 3"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func eachOtherStore(t *testing.T, test func(t *testing.T, name, url string)) {
 	}
 }
 
-// TestOtherStores takes every step of TestSteps on the other stores, and has three processes share a count.
+// TestOtherStores takes the steps of TestSteps on the other stores, and has three processes share a count.
 func TestOtherStores(t *testing.T) {
 	eachOtherStore(t, func(t *testing.T, name, url string) {
 		testCounter(t, name, url, "-run=^TestSteps$")
