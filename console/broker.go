@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -19,14 +17,19 @@ import (
 // rabbit answers the questions of the pages about the broker. dialled is the one outside tests.
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
-	Collect(ctx context.Context, queue string) (ops.Status, error)
+	Collector() collector                                               // of one queue
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
 	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
 	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
-	Sweep() // closes what was not used for long
-	Close() error
+	Close()
+}
+
+// collector collects the status of one queue, with a connection of its own. It is an *ops.Collector, outside tests.
+type collector interface {
+	Collect(context.Context, ops.Question) (ops.Status, error)
+	Close()
 }
 
 // deadLetters is a *deadletter.Queue, outside tests.
@@ -44,20 +47,10 @@ type deadLetters interface {
 type dialled struct {
 	opts Options
 	all  *ops.Collector
-
-	mu         sync.Mutex
-	collectors map[string]*collector
-}
-
-// collector collects the status of one queue with a connection of its own.
-type collector struct {
-	mu   sync.Mutex
-	c    *ops.Collector
-	used time.Time
 }
 
 func newBroker(o Options) *dialled {
-	d := &dialled{opts: o, collectors: map[string]*collector{}}
+	d := &dialled{opts: o}
 	d.all = d.collector()
 	return d
 }
@@ -66,6 +59,8 @@ func (d *dialled) collector() *ops.Collector {
 	return &ops.Collector{VHost: d.opts.VHost, Store: d.opts.Store.Admin(), Dial: d.dial, API: d.need(""),
 		Names: d.opts.Queues}
 }
+
+func (d *dialled) Collector() collector { return d.collector() }
 
 func (d *dialled) dial(ctx context.Context) (*amqp.Connection, error) {
 	return broker.Connect(ctx, d.opts.Dial)
@@ -89,57 +84,7 @@ func (d *dialled) with(ctx context.Context, f func(*amqp.Connection) error) erro
 // All is asked by one goroutine at a time.
 func (d *dialled) All(ctx context.Context) (ops.Overview, error) { return d.all.All(ctx) }
 
-// mostBlocking is how many blocking messages a page lists.
-const mostBlocking = 50
-
-func (d *dialled) Collect(ctx context.Context, queue string) (ops.Status, error) {
-	d.mu.Lock()
-	c := d.collectors[queue]
-	if c == nil {
-		c = &collector{c: d.collector()}
-		d.collectors[queue] = c
-	}
-	c.used = time.Now()
-	d.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out, err := c.c.Collect(ctx, ops.Question{Queue: queue, Most: mostBlocking, NoReasons: true})
-	if errors.Is(err, broker.ErrNotFound) { // else each name in an address would keep a connection
-		c.c.Close()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.collectors, queue)
-	}
-	return out, err
-}
-
-// idleAfter is when the connection of a queue closes if no page uses it.
-const idleAfter = time.Minute
-
-func (d *dialled) Sweep() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for queue, c := range d.collectors {
-		if time.Since(c.used) > idleAfter && c.mu.TryLock() {
-			c.c.Close()
-			c.mu.Unlock()
-			delete(d.collectors, queue)
-		}
-	}
-}
-
-func (d *dialled) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all.Close()
-	for _, c := range d.collectors {
-		c.mu.Lock()
-		c.c.Close()
-		c.mu.Unlock()
-	}
-	d.collectors = map[string]*collector{}
-	return nil
-}
+func (d *dialled) Close() { d.all.Close() }
 
 func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
 	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient

@@ -35,7 +35,7 @@ type Console struct {
 	wrong    *guesses // tokens
 	logouts  *logouts
 
-	queues  map[string]*cached[queueView]
+	queues  map[string]*queueStatus
 	all     *cached[ops.Overview]
 	history *history
 	results *results
@@ -66,7 +66,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
-		queues:  map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
+		queues:  map[string]*queueStatus{}, history: newHistory(), causes: newCauses(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
@@ -82,7 +82,11 @@ func (c *Console) Close() error {
 	c.stop()
 	c.running.Wait()
 	c.jobs.wait()
-	return c.broker.Close()
+	for _, q := range c.queues {
+		q.close()
+	}
+	c.broker.Close()
+	return nil
 }
 
 // records are those of a queue.

@@ -39,6 +39,7 @@ type fakeBroker struct {
 	dead    *fakeLetters
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
+	closed atomic.Int64          // how often it, or a collector of it, was
 	unseen atomic.Pointer[error] // why one more queue could not be examined; nil: there is none
 }
 
@@ -73,7 +74,7 @@ func (b *fakeBroker) change(f func(*ops.Status)) {
 	f(&b.status)
 }
 
-func (b *fakeBroker) Collect(context.Context, string) (ops.Status, error) {
+func (b *fakeBroker) Collect(context.Context, ops.Question) (ops.Status, error) {
 	return b.seen(), b.err()
 }
 func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {
@@ -98,8 +99,8 @@ func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, in
 func (b *fakeBroker) DeadLetters(_ context.Context, _ string, with deadletter.Queue) (deadLetters, string, error) {
 	return fakeQueue{b.dead, with}, "orders.dlq", b.err()
 }
-func (*fakeBroker) Sweep()       {}
-func (*fakeBroker) Close() error { return nil }
+func (b *fakeBroker) Collector() collector { return b }
+func (b *fakeBroker) Close()               { b.closed.Add(1) }
 
 // fakeLetters are dead letters in memory.
 type fakeLetters struct {

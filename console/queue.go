@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -40,23 +41,41 @@ func (c *Console) queue(ctx context.Context, name string, age time.Duration) ans
 	return c.statusOf(name).get(ctx, age)
 }
 
-func (c *Console) statusOf(name string) *cached[queueView] {
+// queueStatus is the cached status of a queue, and its collector.
+type queueStatus struct {
+	*cached[queueView]
+
+	mu        sync.Mutex // guards collector
+	collector collector
+}
+
+func (c *Console) statusOf(name string) *queueStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[name]
 	if q == nil {
-		q = newCached(c, func(ctx context.Context) (queueView, error) { return c.collect(ctx, name) })
+		q = &queueStatus{collector: c.broker.Collector()}
+		q.cached = newCached(c, func(ctx context.Context) (queueView, error) { return c.collect(ctx, q, name) })
 		c.queues[name] = q
 	}
 	return q
 }
 
-func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
-	s, err := c.broker.Collect(ctx, name)
-	if errors.Is(err, broker.ErrNotFound) { // else each name in an address would be kept
-		c.mu.Lock()
+// mostBlocking is how many blocking messages a page lists.
+const mostBlocking = 50
+
+func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (queueView, error) {
+	q.mu.Lock()
+	s, err := q.collector.Collect(ctx, ops.Question{Queue: name, Most: mostBlocking, NoReasons: true})
+	q.mu.Unlock()
+	c.mu.Lock()
+	if errors.Is(err, broker.ErrNotFound) && c.queues[name] == q { // else each name in an address would be kept
 		delete(c.queues, name)
-		c.mu.Unlock()
+	}
+	kept := c.queues[name] == q
+	c.mu.Unlock()
+	if !kept {
+		q.close()
 	}
 	if err != nil {
 		return queueView{}, err
@@ -71,6 +90,13 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 		v.Lanes.Lanes, v.Lanes.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, lanesOfQueue)
 	}
 	return v, err
+}
+
+// close closes the connection. A later question opens another.
+func (q *queueStatus) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.collector.Close()
 }
 
 // sampleOf is a queue now.
@@ -99,7 +125,7 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	a := ask(r, c.statusOf(name), liveEvery-200*time.Millisecond)
+	a := ask(r, c.statusOf(name).cached, liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
 		// else the visitor left

@@ -75,14 +75,17 @@ func (c *Console) sample(ctx context.Context) {
 	}
 }
 
+// idleAfter is when the console forgets what no page uses, and closes its connection.
+const idleAfter = time.Minute
+
 // sweep forgets what no page uses.
 func (c *Console) sweep() {
-	c.broker.Sweep()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, q := range c.queues {
 		if q.idle() > idleAfter {
 			delete(c.queues, name)
+			c.running.Go(q.close) // which may wait for the broker
 		}
 	}
 	for key, g := range c.grouped {

@@ -224,7 +224,8 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found.Guess != name && !slices.ContainsFunc(found.Queues, func(q LandingQueue) bool { return q.Name == name }) {
+	lands := func(q LandingQueue) bool { return q.Name == name }
+	if len(found.Queues) > 0 && !slices.ContainsFunc(found.Queues, lands) { // without a known one its name tells
 		return nil, nil
 	}
 	return []string{owner}, nil

@@ -22,10 +22,6 @@ type Landing struct {
 	// by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
 	Queues []LandingQueue
 
-	// Guess is QUEUE + ".dlq" if Queues is empty and that queue exists. By its name it takes the dead letters, or did
-	// before the route was broken.
-	Guess string
-
 	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
 	Broken string
 
@@ -38,7 +34,7 @@ type LandingQueue = inspect.Landing
 
 // FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
 // route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
-// permission on the queue; for other routes the result is a Guess. If the queue does not exist or cannot be read,
+// permission on the queue; of other routes it finds no queue. If the queue does not exist or cannot be read,
 // Unseen says so, without an error. Only Queue, Management and HTTPClient of need are used.
 //
 // It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
@@ -46,40 +42,17 @@ type LandingQueue = inspect.Landing
 func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Landing, error) {
 	need.AllowDrop = false
 	f, err := inspect.Gather(ctx, conn, need, inspect.RouteRules)
-	var l Landing
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		if n, _ := broker.PartitionsOf(ctx, conn, need.Queue); n > 0 { // all have the route of the first
 			need.Queue = broker.Partition(need.Queue, 0)
 			return FindDeadLetters(ctx, conn, need)
 		}
-		l.Unseen = fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)
+		return Landing{Unseen: fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)}, nil
 	case err != nil:
 		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
-	default:
-		l = landing(f, need)
 	}
-	if len(l.Queues) == 0 {
-		l.Guess, err = guess(ctx, conn, need.Queue)
-		return l, err
-	}
-	return l, nil
-}
-
-// guess is the dead-letter queue with the usual name, if it exists.
-func guess(ctx context.Context, conn *amqp.Connection, queue string) (string, error) {
-	name := broker.DeadLetterQueueFor(queue)
-	if broker.CheckName(name) != nil {
-		return "", nil //nolint:nilerr // a name that no queue has is no error
-	}
-	found, _, err := broker.FindQueue(ctx, conn, name)
-	if err := broker.UnlessRefused(err); err != nil {
-		return "", fmt.Errorf("look for queue %q: %w", name, err)
-	}
-	if found == broker.No {
-		return "", nil
-	}
-	return name, nil // if unknown, it exists, but the user may not ask
+	return landing(f, need), nil
 }
 
 // landing returns where the dead letters land, by the facts.

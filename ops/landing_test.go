@@ -27,7 +27,7 @@ func TestChooseLanding(t *testing.T) {
 		{"a delay before it", doctor.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
 		{"a delay that leads back", doctor.Landing{Queues: queues{wait}}, "wait", "", ""},
 		{"several", doctor.Landing{Queues: queues{dead, eu}}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
-		{"unseen", doctor.Landing{Guess: "q.dlq", Unseen: "no API"}, "q.dlq", "no API", ""},
+		{"unseen", doctor.Landing{Unseen: "no API"}, "q.dlq", "no API", ""},
 		{"broken", doctor.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
 	} {
 		got, err := chooseLanding("q", tc.l)
