@@ -20,13 +20,14 @@ const mostGroups = 1000
 
 // Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
 type Group struct {
-	Key     string // of deadletter.Message.Group; empty with an empty Kind: all those beyond a thousand groups
-	Kind    deadletter.Kind
-	Reason  string // normalised
-	Count   int
-	Oldest  time.Time // death; zero if no message says when
-	Newest  time.Time
-	Example string // name of one of the newest; see deadletter.Message.Name
+	// of deadletter.Message.Group; empty with an empty Kind: all those beyond a thousand groups
+	Key     string          `json:"key,omitempty"`
+	Kind    deadletter.Kind `json:"kind"`
+	Reason  string          `json:"reason"` // normalised
+	Count   int             `json:"count"`
+	Oldest  time.Time       `json:"oldest,omitzero"` // death; zero if no message says when
+	Newest  time.Time       `json:"newest,omitzero"`
+	Example string          `json:"example,omitempty"` // name of one of the newest; see deadletter.Message.Name
 }
 
 // Tally counts dead letters by group. The zero value is empty.

@@ -14,17 +14,11 @@ import (
 // otherReasons is the group of those beyond the bound of a tally.
 const otherReasons = "(other reasons)"
 
-// group is the dead letters with one kind and one normalised reason, in JSON.
+// group is the dead letters with one kind and one normalised reason, and where they were counted, in JSON.
 type group struct {
-	Key     string    `json:"key,omitempty"` // which --group takes; absent: that of the other reasons
-	Kind    string    `json:"kind"`
-	Reason  string    `json:"reason"` // normalised
-	Count   int       `json:"count"`
-	Oldest  time.Time `json:"oldest,omitzero"`
-	Newest  time.Time `json:"newest,omitzero"`
-	Example string    `json:"example,omitempty"` // id of one of the newest
-	Source  Source    `json:"source"`
-	AsOf    time.Time `json:"as_of"`
+	ops.Group
+	Source Source    `json:"source"`
+	AsOf   time.Time `json:"as_of"`
 
 	Recorded *int `json:"recorded,omitempty"` // dead letters with a record, whatever the filter; absent: not asked
 	Ready    *int `json:"ready,omitempty"`    // messages in the dead-letter queue, by the broker; absent: not asked
@@ -40,11 +34,7 @@ const (
 )
 
 func (g *GroupList) groupOf(of *ops.Group) group {
-	out := group{
-		Key: of.Key, Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest,
-		Example: of.Example,
-		Source:  g.source, AsOf: g.asOf, Recorded: g.Recorded, Ready: g.Ready,
-	}
+	out := group{*of, g.source, g.asOf, g.Recorded, g.Ready}
 	if of.Kind == "" {
 		out.Reason = otherReasons
 	}
@@ -77,7 +67,7 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
 		term.Column{Title: "REASON", Min: 3 * leastReason},
 	), func(one group) []string {
-		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), one.Kind, term.Ago(one.Oldest), term.Ago(one.Newest),
+		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest), term.Ago(one.Newest),
 			term.Brief(one.Reason, longest)}
 	}}
 	return g
