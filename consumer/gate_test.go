@@ -41,9 +41,7 @@ func (m *mute) lost(ctx context.Context, affected bool) error {
 func (s *store) suspect(t *testing.T, id string) {
 	t.Helper()
 	m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "died-" + id}
-	if _, err := s.Memory.Start(t.Context(), m, counter.ModeShared, 4); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(s.Memory.Start(t.Context(), m, counter.ModeShared, 4)))
 }
 
 // gated is a session of one worker on a store that may be mute, fed through its channel.

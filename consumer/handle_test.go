@@ -96,9 +96,7 @@ func TestSuccessAfterFailures(t *testing.T) {
 				return nil
 			}
 			for i := 0; runs < 3; i++ {
-				if _, err := b.Handle(t.Context(), b.delivery(i > 0), flaky); err != nil {
-					t.Fatal(err)
-				}
+				need(t, errOf(b.Handle(t.Context(), b.delivery(i > 0), flaky)))
 			}
 			if last := b.acks.got[len(b.acks.got)-1]; last != "ack multiple=false" {
 				t.Errorf("last settlement: %s", last)

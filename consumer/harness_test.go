@@ -23,6 +23,9 @@ var need = servertest.Need
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// errOf is the error of a call whose result the test does not need.
+func errOf[T any](_ T, err error) error { return err }
+
 // channel is the session's side of a delivery: it notes how it was settled.
 type channel struct {
 	mu   sync.Mutex

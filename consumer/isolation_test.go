@@ -18,9 +18,7 @@ func TestSuspectIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Token: "died"}
-		if _, err := b.store.Start(t.Context(), m, counter.ModeShared, 4); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(b.store.Start(t.Context(), m, counter.ModeShared, 4)))
 		var running atomic.Int64
 		busy := func(context.Context, amqp.Delivery) error {
 			running.Add(1)

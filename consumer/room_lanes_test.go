@@ -53,9 +53,7 @@ func held(t *testing.T, lane string) *counter.Memory {
 // holdLane has message m1 hold a lane of a store without an owner.
 func holdLane(t *testing.T, store *counter.Memory, lane string) {
 	t.Helper()
-	if _, err := store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(store.OwnLanes(t.Context(), "/", "orders", "", "owner")))
 	reply, err := store.StepLane(t.Context(), counter.LaneStep{
 		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LaneBlock, Owner: "owner",
 		Number: 1,

@@ -83,9 +83,7 @@ func exitGoroutine() {
 func TestPanicKeepsWhereItCameFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		if _, err := b.Handle(t.Context(), b.delivery(false), explode); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(b.Handle(t.Context(), b.delivery(false), explode)))
 		records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
 		lines := strings.Split(records[0].Reason, "\n")
 		if len(lines) < 2 || !strings.Contains(lines[1], "consumer.explode") {

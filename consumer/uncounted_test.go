@@ -83,9 +83,7 @@ func TestNotCounted(t *testing.T) {
 				b.Retry = tc.retry
 				d := b.delivery(tc.redelivered)
 				d.MessageId = tc.id
-				if _, err := b.Handle(t.Context(), d, o.handle); err != nil {
-					t.Fatal(err)
-				}
+				need(t, errOf(b.Handle(t.Context(), d, o.handle)))
 				if got := spell(o.waits()); got != tc.waits {
 					t.Errorf("waited %s, want %s", got, tc.waits)
 				}
@@ -215,9 +213,7 @@ func TestCrashEvents(t *testing.T) {
 		b.isolation = newIsolation()
 		var got []string
 		b.Observer = observe(func(e Event) { got = append(got, fmt.Sprint(e.Outcome, " ", e.Isolated, " ", e.Err)) })
-		if _, err := b.Handle(t.Context(), b.delivery(false), o.handle); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(b.Handle(t.Context(), b.delivery(false), o.handle)))
 		want := []string{"crash false " + errBoom.Error(), "isolate false " + errReported.Error(),
 			"crash true " + errBoom.Error(), "isolate false " + errReported.Error(), "ack false <nil>"}
 		if !slices.Equal(got, want) {

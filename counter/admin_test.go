@@ -19,9 +19,7 @@ func message(id string) Message { return Message{VHost: "/", Queue: "orders", ID
 
 func mustFail(t *testing.T, s attempts, m Message, token string) {
 	t.Helper()
-	if _, err := s.Fail(t.Context(), attempt(m, token), again); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(s.Fail(t.Context(), attempt(m, token), again)))
 }
 
 func generations(records []Record) []string {
@@ -201,9 +199,7 @@ func TestReset(t *testing.T) {
 		for _, m := range []Message{first, second, other} {
 			mustFail(t, c, m, "a")
 		}
-		if _, err := c.Fail(t.Context(), attempt(second, "b"), reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), attempt(second, "b"), reject)))
 		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
 			t.Errorf("%d, %v, want 2 records", n, err)
 		}

@@ -212,9 +212,7 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 	for _, s := range stores(t) {
 		ctx, fails, succeeds, stops := t.Context(), message("fails"), message("succeeds"), message("stops")
 		for _, m := range []Message{fails, succeeds, stops} {
-			if _, err := s.Start(ctx, attempt(m, "a"), ModeShared, testLimit); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Start(ctx, attempt(m, "a"), ModeShared, testLimit)))
 			if err := s.Skip(ctx, m, hostile); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}

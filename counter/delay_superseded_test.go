@@ -14,14 +14,10 @@ func TestSupersededFailureIsNoDeadLetter(t *testing.T) {
 			m := Message{VHost: "/", Queue: name, ID: "1"}
 			a := attempt(m, "a")
 			a.Delay = Delay{Body: "ab", Lease: rules.MoveLease}
-			if _, err := s.Start(t.Context(), a, ModeShared, testLimit); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Start(t.Context(), a, ModeShared, testLimit)))
 			copied := attempt(m, "b")
 			copied.Delay = Delay{CopyNumber: 1, Body: "ab", Lease: rules.MoveLease}
-			if _, err := s.Start(t.Context(), copied, ModeShared, testLimit); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Start(t.Context(), copied, ModeShared, testLimit)))
 			if name == "skip" {
 				if err := s.Skip(t.Context(), m, Note{By: "op", Why: "bad"}); err != nil {
 					t.Fatal(err)

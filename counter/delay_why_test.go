@@ -13,9 +13,7 @@ func TestWhyIsNoDelay(t *testing.T) {
 		}
 		for name, change := range changes {
 			m := message(name)
-			if _, err := s.Fail(t.Context(), attempt(m, "a"), again); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Fail(t.Context(), attempt(m, "a"), again)))
 			need(t, change(m))
 			if move := s.look(t, m).Move; move != (Move{}) {
 				t.Errorf("%s: %s: the message counts as moved: %+v", s.name, name, move)

@@ -74,9 +74,7 @@ func TestHistory(t *testing.T) {
 		start("crashing", "web-5", ModeIsolated)
 		saw := Attempt{Message: m, Token: "seen", Consumer: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
 		for range 2 { // a repeated START changes nothing
-			if _, err := s.Start(t.Context(), saw, ModeIsolated, 100); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Start(t.Context(), saw, ModeIsolated, 100)))
 		}
 		if got := s.look(t, m); got.Reason != saw.Crash || got.Cause != CauseCrashed {
 			t.Errorf("%s: the reason of a crash that was seen: %s %q", s.name, got.Cause, got.Reason)

@@ -33,9 +33,7 @@ func testBlocked(t *testing.T, c *Counter) {
 		}
 	}
 	want("no lanes", 0, 0)
-	if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
 	number := int64(0)
 	step := func(act LaneAct, id, generation string, position Position) LaneReply {
 		t.Helper()
@@ -68,9 +66,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	want("one of them died", 1, 1)
 	drop := func(positions ...Position) {
 		t.Helper()
-		if _, err := admin.DropPositions(t.Context(), "/", "orders", "a", positions); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(admin.DropPositions(t.Context(), "/", "orders", "a", positions)))
 	}
 	drop(second, third)
 	want("two are dropped", 1, 0)
@@ -108,16 +104,12 @@ func TestNextBlockedForgets(t *testing.T) {
 // TestLanePage: the pages together have all blocked lanes, and each page says how many there are.
 func TestLanePage(t *testing.T) {
 	for _, c := range counters(t) {
-		if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
 		const held = page + 10 // more than one round trip reads
 		for i := range held {
 			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LaneBlock,
 				Owner: "o", Number: 1}
-			if _, err := c.StepLane(t.Context(), step); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.StepLane(t.Context(), step)))
 		}
 		want, err := c.Admin().Lanes(t.Context(), "/", "orders")
 		if err != nil || len(want) != held {

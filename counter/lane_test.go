@@ -295,9 +295,7 @@ func TestRepeatedLaneStep(t *testing.T) {
 	for _, s := range laneStores(t) {
 		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LaneBlock, Owner: "o",
 			Number: 1}
-		if _, err := s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner)))
 		first, err := s.StepLane(t.Context(), step)
 		if err != nil || first.Code != LaneBlocked {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)

@@ -48,9 +48,7 @@ func TestDead(t *testing.T) {
 		if !slices.Equal(first, want[:5]) {
 			t.Errorf("the first page: %q, want %q", first, want[:5])
 		}
-		if _, err := c.Fail(t.Context(), attempt(message("new"), "a"), reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), attempt(message("new"), "a"), reject)))
 		if err := c.Admin().NoteRemoved(t.Context(), "/",
 			"orders", []Message{message(want[4]), message(want[5])}); err != nil {
 			t.Fatal(err)
@@ -74,9 +72,7 @@ func TestDeadAtOneTime(t *testing.T) {
 	const n = 3 * page
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("1"))
-		if _, err := c.Fail(t.Context(), attempt(message("1"), "a"), reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), attempt(message("1"), "a"), reject)))
 		text := c.rdb.Get(t.Context(), k.record).Val()
 		at := time.Now().Add(time.Hour).UnixMilli()
 		for i := range n {
@@ -110,9 +106,7 @@ func TestDeadAtOneTime(t *testing.T) {
 // TestDeadEnds: with its context, and with an error for a place that is none.
 func TestDeadEnds(t *testing.T) {
 	for _, c := range counters(t) {
-		if _, err := c.Fail(t.Context(), attempt(message("1"), "a"), reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), attempt(message("1"), "a"), reject)))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, err := range c.Admin().Dead(ctx, "/", "orders", "") {
@@ -139,9 +133,7 @@ func TestDeadStayInOrder(t *testing.T) {
 	for _, c := range counters(t) {
 		both := []Message{message("1"), message("2")}
 		for _, m := range both {
-			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(m, "a"), reject)))
 			c.age(t, time.Minute, both...)
 		}
 		for _, tc := range []struct {

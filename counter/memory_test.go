@@ -24,9 +24,7 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 		}
 		t.Run(method.Name, func(t *testing.T) {
 			m := NewMemory(nil)
-			if _, err := m.Fail(t.Context(), attempt(message("1"), "a"), again); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(m.Fail(t.Context(), attempt(message("1"), "a"), again)))
 			for _, out := range reflect.ValueOf(m).Method(i).Call(args) {
 				if out.Kind() == reflect.Func { // it yields
 					out.Call([]reflect.Value{reflect.MakeFunc(out.Type().In(0), func(yielded []reflect.Value) []reflect.Value {

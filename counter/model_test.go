@@ -697,9 +697,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		}
 		for i := range 3 * rules.MaxEnded {
 			a := attempt(m, fmt.Sprint("t", i))
-			if _, err := s.Start(t.Context(), a, ModeShared, 9); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Start(t.Context(), a, ModeShared, 9)))
 			need(t, s.End(t.Context(), a, false))
 		}
 		want := []string{"counted"}

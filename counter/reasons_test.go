@@ -53,9 +53,7 @@ func TestDeadReasons(t *testing.T) {
 func TestDeadReasonsEnds(t *testing.T) {
 	for _, c := range counters(t) {
 		for i := range 3 * reasonsPage / 2 {
-			if _, err := c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject)))
 		}
 		for range c.Admin().DeadReasons(t.Context(), "/", "orders") {
 			break

@@ -268,9 +268,7 @@ func (r *specRun) seed() {
 	if all.isEmpty() {
 		return
 	}
-	if _, err := r.store.Save(r.t.Context(), specQueue, all); err != nil {
-		r.t.Fatal(err)
-	}
+	need(r.t, errOf(r.store.Save(r.t.Context(), specQueue, all)))
 }
 
 func (r specRecord) message() Message { return messageOf(&r.ID, &r.Generation) }

@@ -20,15 +20,11 @@ func BenchmarkSummaries(b *testing.B) {
 	for i := range queues {
 		queues[i] = fmt.Sprint("queue", i)
 		if m := (Message{VHost: "/", Queue: queues[i], ID: "x"}); i%10 == 0 {
-			if _, err := c.Fail(b.Context(), attempt(m, "a"), again); err != nil {
-				b.Fatal(err)
-			}
+			need(b, errOf(c.Fail(b.Context(), attempt(m, "a"), again)))
 		}
 	}
 	for b.Loop() {
-		if _, err := c.Admin().Summaries(b.Context(), "/", queues, time.Minute); err != nil {
-			b.Fatal(err)
-		}
+		need(b, errOf(c.Admin().Summaries(b.Context(), "/", queues, time.Minute)))
 	}
 }
 
@@ -52,9 +48,7 @@ func BenchmarkDead(b *testing.B) {
 			p.Set(b.Context(), k.record, text, time.Hour)
 			p.ZAdd(b.Context(), k.dead, redis.Z{Score: float64(at + int64(i/9)), Member: member(m.ID, "")})
 		}
-		if _, err := p.Exec(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		need(b, errOf(p.Exec(b.Context())))
 	}
 	a := c.Admin()
 	b.Run("list", func(b *testing.B) {
@@ -102,9 +96,7 @@ func BenchmarkDead(b *testing.B) {
 	})
 	b.Run("tombstones", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := a.Tombstones(b.Context(), "/", "orders"); err != nil {
-				b.Fatal(err)
-			}
+			need(b, errOf(a.Tombstones(b.Context(), "/", "orders")))
 		}
 	})
 	b.Run("note removed", func(b *testing.B) {

@@ -15,9 +15,7 @@ func TestSummaries(t *testing.T) {
 			t.Helper()
 			m := message(id)
 			m.Queue = queue
-			if _, err := c.Fail(t.Context(), attempt(m, "a"), f); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(m, "a"), f)))
 		}
 		fail("orders", "old", again)
 		c.age(t, time.Minute, Message{VHost: "/", Queue: "orders", ID: "old"})
@@ -77,9 +75,7 @@ func TestSummariesReadPages(t *testing.T) {
 	for _, c := range counters(t) {
 		write := func(id string, f Failure) {
 			t.Helper()
-			if _, err := c.Fail(t.Context(), attempt(message(id), "a"), f); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(message(id), "a"), f)))
 		}
 		head := message("head")
 		write("head", again)
@@ -122,9 +118,7 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 		if got := head(); got != "moved" {
 			t.Errorf("alone: %q", got)
 		}
-		if _, err := c.Fail(t.Context(), attempt(message("held"), "b"), again); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), attempt(message("held"), "b"), again)))
 		if got := head(); got != "held" {
 			t.Errorf("beside another: %q", got)
 		}

@@ -38,9 +38,7 @@ func TestTaken(t *testing.T) {
 		expect(0, 0)
 		exhaust(first)
 		expect(1, 0)
-		if _, err := s.Fail(t.Context(), attempt(live, "a"), again); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(t.Context(), attempt(live, "a"), again)))
 		take(first, live, second)
 		expect(1, 1)
 		take(first)
@@ -72,16 +70,10 @@ func TestTakenIsNotListed(t *testing.T) {
 			return ids
 		}
 		for _, m := range []Message{m, other} {
-			if _, err := c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.Begun(t.Context(), attempt(m, "a")); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2)))
+			need(t, errOf(c.Begun(t.Context(), attempt(m, "a"))))
 			// counts the crash of a, and writes the tombstone
-			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1)))
 		}
 		ttl := c.look(t, m).TTL
 		if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
@@ -125,9 +117,7 @@ func TestManyAreTaken(t *testing.T) {
 		var all []Message
 		for i := range n {
 			m := message(string(slices.Repeat([]byte{byte('a' + i%26)}, 2*rules.MaxStoredID)) + time.Duration(i).String())
-			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(m, "a"), reject)))
 			all = append(all, m)
 		}
 		need(t, c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all))
@@ -153,9 +143,7 @@ func TestTakenKeepsTheTTL(t *testing.T) {
 			"longer":  {10 * keep, 10 * keep},
 		} {
 			m := message(what)
-			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), attempt(m, "a"), reject)))
 			mustDo(t, c.rdb, "PERSIST", dead)
 			if tc.had > 0 {
 				mustDo(t, c.rdb, "PEXPIRE", dead, tc.had.Milliseconds())
@@ -235,9 +223,7 @@ func TestResetDeadLetterIsNotMissing(t *testing.T) {
 			if id == "failing" {
 				f = again
 			}
-			if _, err := s.Fail(t.Context(), attempt(message(id), "a"), f); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Fail(t.Context(), attempt(message(id), "a"), f)))
 		}
 		expect(Tombstones{Count: 3})
 		remove("replayed")
@@ -253,9 +239,7 @@ func TestResetDeadLetterIsNotMissing(t *testing.T) {
 		expect(Tombstones{Count: 2, Removed: 1})
 		s.age(t, DefaultTTL+time.Hour, message("reset"), message("expired"), message("replayed"), message("failing"))
 		expect(Tombstones{Count: 2, Removed: 1, Expired: 1})
-		if _, err := s.Fail(t.Context(), attempt(message("reset"), "b"), reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(t.Context(), attempt(message("reset"), "b"), reject)))
 		expect(Tombstones{Count: 3, Removed: 1, Expired: 1})
 	}
 }

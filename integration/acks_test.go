@@ -58,9 +58,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 		need(t, ch.Ack(tag, false))
 	}
 	if lands {
-		if _, err := ch.Consume(queue, "second", false, false, false, false, nil); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(ch.Consume(queue, "second", false, false, false, false, nil)))
 		need(t, ch.Cancel("second", false))
 	}
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))

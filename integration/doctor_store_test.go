@@ -88,9 +88,7 @@ func used(t *testing.T, rdb *redis.Client) (bytes int64) {
 	t.Helper()
 	info, err := rdb.InfoMap(t.Context(), "memory").Result()
 	need(t, err)
-	if _, err := fmt.Sscan(info["Memory"]["used_memory"], &bytes); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(fmt.Sscan(info["Memory"]["used_memory"], &bytes)))
 	return bytes
 }
 

@@ -34,6 +34,9 @@ var deleteLater = servertest.DeleteLater
 
 var need = servertest.Need
 
+// errOf is the error of a call whose result the test does not need.
+func errOf[T any](_ T, err error) error { return err }
+
 // private starts a server for this test alone.
 func private[S interface{ Close() error }](t testing.TB, start func(context.Context) (S, error)) S {
 	t.Helper()

@@ -104,9 +104,7 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 	const most = 5000 // messages in one round trip
 	pipe := rdb.Pipeline()
 	flush := func() {
-		if _, err := pipe.Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(pipe.Exec(ctx)))
 	}
 	written := 0
 	for i := range lanes {

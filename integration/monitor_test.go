@@ -31,9 +31,7 @@ func watchStore(t *testing.T) func(touches func(command string) bool) {
 		if password, ok := u.User.Password(); ok {
 			send(t, other, bufio.NewReader(other), "AUTH "+password)
 		}
-		if _, err := other.Write([]byte("ECHO " + marker + "\r\n")); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(other.Write([]byte("ECHO "+marker+"\r\n"))))
 		need(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 		for {
 			line, err := lines.ReadString('\n')
@@ -52,9 +50,7 @@ func watchStore(t *testing.T) func(touches func(command string) bool) {
 
 func send(t *testing.T, conn net.Conn, lines *bufio.Reader, command string) {
 	t.Helper()
-	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(conn.Write([]byte(command+"\r\n"))))
 	if reply, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(reply, "+OK") {
 		t.Fatalf("%.10s: %q, %v", command, reply, err)
 	}

@@ -237,9 +237,7 @@ func TestPartitionsHoldLanes(t *testing.T) {
 		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
 	need(t, err)
 	lane := deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
-	if _, err := q.ReplayLane(t.Context(), lane); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(q.ReplayLane(t.Context(), lane)))
 	s.publish("a 4")
 	s.eventually("the lane in its order", func() bool {
 		return slices.Equal(s.seen(), []string{"a 1", "a 2", "a 3", "a 4"})

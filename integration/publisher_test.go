@@ -49,9 +49,7 @@ func pubQueue(t testing.TB, args amqp.Table) (ch *amqp.Channel, queue string) {
 	t.Helper()
 	ch = pubChannel(t)
 	queue = "pub-" + uuid.NewString()
-	if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(ch.QueueDeclare(queue, true, false, false, false, args)))
 	t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
 	return ch, queue
 }
@@ -303,9 +301,7 @@ func TestPublishLargeHeaderComesBack(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		large := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", pubRoom)}}
-		if _, err := pubNew(t, brokerURL(t), nil).Publish(pubContext(t), "", queue, large); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(pubNew(t, brokerURL(t), nil).Publish(pubContext(t), "", queue, large)))
 		ch := pubChannel(t)
 		deliveries, err := ch.ConsumeWithContext(pubContext(t), queue, "", false, false, false, false, nil)
 		need(t, err)

@@ -169,9 +169,7 @@ func inOrder(t *testing.T, e *supervised, lanes int) {
 			continue
 		}
 		var number int
-		if _, err := fmt.Sscanf(post.id, "m%d", &number); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(fmt.Sscanf(post.id, "m%d", &number)))
 		if lane := number % lanes; number < newest[lane] {
 			t.Errorf("%s was posted after m%03d", post.id, newest[lane])
 		} else {

@@ -221,9 +221,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
-	if _, err := publish(ctx, dial); err != nil {
-		log.Fatal(err)
-	}
+	need(log, errOf(publish(ctx, dial)))
 	need(log, consume(ctx, dial))
 }
 

@@ -316,9 +316,7 @@ func TestStoreSentinel(t *testing.T) {
 func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	t.Helper()
 	limit := counter.Failure{Limit: 9, Reason: "boom"}
-	if _, err := c.Fail(t.Context(), attemptOf("2", "a"), limit); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(c.Fail(t.Context(), attemptOf("2", "a"), limit)))
 	need(t, master.Kill())
 	begin, tries := time.Now(), 0
 	var last error
