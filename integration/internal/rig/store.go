@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,10 +31,10 @@ type Server interface {
 	Resume() error
 }
 
-// OpenDatabase starts one of Databases.
-func OpenDatabase(ctx context.Context, name string) (*Store, error) {
+// OpenDatabase starts one of Databases with some arguments.
+func OpenDatabase(ctx context.Context, name string, args ...string) (*Store, error) {
 	kind := Databases[name]
-	d, err := kind.Start(ctx, servers.DatabaseOptions{Args: kind.lasting})
+	d, err := kind.Start(ctx, servers.DatabaseOptions{Args: slices.Concat(kind.lasting, args)})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ type bench struct {
 	fill   *publisher.Publisher // fills the queues
 	counts *counter.Counter
 
+	databases map[string]*database // those in use
+
 	binary      string // of strikes; empty: not built
 	queues      int    // named so far
 	steps, done int    // of the progress
@@ -148,6 +150,9 @@ func (b *bench) close() error {
 	}
 	if b.admin != nil {
 		errs = append(errs, closeConnection(b.admin))
+	}
+	for _, d := range b.databases {
+		errs = append(errs, d.counts.Close(), d.Close())
 	}
 	if b.counts != nil {
 		errs = append(errs, b.counts.Close())

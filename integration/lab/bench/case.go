@@ -55,7 +55,8 @@ func (c *Case) String() string {
 
 // mayFail reports whether messages of a contest fail if -failing says so.
 func mayFail(contest string) bool {
-	return contest == failing || contest == ordered || contest == orderedFailing || contest == pushing
+	return contest == failing || contest == ordered || contest == orderedFailing || contest == pushing ||
+		contest == stored
 }
 
 // median of at least one value.

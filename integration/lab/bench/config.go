@@ -33,10 +33,11 @@ type config struct {
 }
 
 func parseFlags(args []string) (config, error) {
-	c := config{only: contests(), types: []topology.Type{topology.Classic, topology.Quorum}, failing: []int{0, 1, 10}}
+	usual := slices.DeleteFunc(contests(), func(name string) bool { return name == stored })
+	c := config{only: usual, types: []topology.Type{topology.Classic, topology.Quorum}, failing: []int{0, 1, 10}}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&c.amqpURL, "amqp-url", "", "the broker, as `URL`; empty: AMQP_URL, or a private one")
-	f.Func("only", "the contests `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", c.setOnly)
+	f.Func("only", "the contests `NAME,…` of "+strings.Join(contests(), ", ")+" (default all but the last)", c.setOnly)
 	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", c.setTypes)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")

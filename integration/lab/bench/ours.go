@@ -3,11 +3,14 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 )
 
 // withoutDelay is the DelayAbove of the other contestants, on whose virtual host the delay queues may exist.
@@ -41,6 +44,34 @@ func ours(settings consumer.Consumer) measurement {
 		}
 		return ctx.Err()
 	})
+}
+
+// database is a store that is a database, and writes each COMMIT to the disk.
+type database struct {
+	*rig.Store
+	counts *counter.Counter
+}
+
+// inDatabase consumes with the counts in a kind of database, which starts when it is needed.
+func inDatabase(kind string) measurement {
+	return func(ctx context.Context, b *bench, c *Case, n int) (sample, error) {
+		if b.databases[kind] == nil {
+			store, err := rig.OpenDatabase(ctx, kind, map[string][]string{"postgres": {"-c", "fsync=on"},
+				"mysql": {"--innodb-flush-log-at-trx-commit=1"}}[kind]...)
+			if err != nil {
+				return sample{}, err
+			}
+			counts, err := rig.Dial(store.URL, b.name)
+			if err != nil {
+				return sample{}, errors.Join(err, store.Close())
+			}
+			if b.databases == nil {
+				b.databases = map[string]*database{}
+			}
+			b.databases[kind] = &database{store, counts}
+		}
+		return ours(consumer.Consumer{Prefetch: prefetch, Counter: b.databases[kind].counts})(ctx, b, c, n)
+	}
 }
 
 // untilDone returns a context that ends when all messages are settled.

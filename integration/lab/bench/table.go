@@ -20,10 +20,11 @@ const (
 	// strikes consume --http and messages that always fail, compared with a loop that posts
 	pushing    = "push"
 	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
+	stored     = "stores"  // failing, with the counts in databases that write each COMMIT to the disk; only if it is named
 )
 
 func contests() []string {
-	return []string{success, failing, ordered, orderedFailing, pushing, publishing}
+	return []string{success, failing, ordered, orderedFailing, pushing, publishing, stored}
 }
 
 // The names of contestants that code refers to.
@@ -88,6 +89,10 @@ func table() []row {
 		{contest: failing, name: "strikes, counting in memory", measure: inMemory},
 		{contest: failing, name: withDelay, measure: delaying, spec: queues, sound: true},
 
+		{contest: stored, name: strikes, measure: plain},
+		{contest: stored, name: "strikes, counts in PostgreSQL", measure: inDatabase("postgres")},
+		{contest: stored, name: "strikes, counts in MariaDB", measure: inDatabase("mysql")},
+
 		{contest: ordered, name: strikes, measure: inPlace, spec: single},
 		{contest: ordered, name: "strikes, one at a time", measure: oneAtATime, spec: single,
 			goal: both(4, 0)},
@@ -126,7 +131,7 @@ func cases(c config) (all []*Case) {
 // percentages lists the shares of failing messages that a contest is run with.
 func (c config) percentages(contest string) []int {
 	switch contest {
-	case failing, ordered, pushing:
+	case failing, ordered, pushing, stored:
 		return c.failing
 	case orderedFailing:
 		return slices.DeleteFunc(slices.Clone(c.failing), func(percent int) bool { return percent == 0 })
