@@ -50,7 +50,8 @@ export class Gate {
 /**
  * Shared by all consumers of the process, because a message kills all of it.
  *
- * lock       one unit for each handler that runs; all for an isolated attempt, from its START to the step that closes it
+ * lock       one unit for each handler that runs; all for an isolated attempt, from its START to the step that
+ *            closes it
  * undecided  held for the one isolated attempt that may be open in the store, until the store has answered the step
  *            that closes it
  * gate       while it is shut, a message that may have killed a process gets no attempt:

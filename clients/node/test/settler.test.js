@@ -104,7 +104,7 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   })
 }
 
-test('the backoff grows with attempts that are not counted, and the failure that follows is the first one', async () => {
+test('the backoff grows with attempts that are not counted; the failure that follows is the first one', async () => {
   const thrown = [notCounted('away'), notCounted('away'), retryAfter(notCounted('away'), 150), new Error('boom')]
   const events = []
   const asked = []
