@@ -4,7 +4,8 @@ FROM golang:1.26 AS build
 WORKDIR /src
 COPY . .
 ARG VERSION=(devel)
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X 'main.version=$VERSION'" -o /strikes ./cmd/strikes
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X 'main.version=$VERSION'" \
+  -o /strikes ./cmd/strikes
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /strikes /usr/bin/strikes

@@ -2,15 +2,16 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 FUZZTIME ?= 20s
 # "work" names the packages of every module of go.work; "./..." is the library alone.
-MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/pgstrikes ./plugin/promstrikes ./plugin/sqlstrikes \
-	./store/mysql ./store/postgres
+MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/pgstrikes ./plugin/promstrikes \
+	./plugin/sqlstrikes ./store/mysql ./store/postgres
 RUNS ?= 1
 # Debian's python3 has the modules that apt installs; another one is PYTHON.
 export PYTHON ?= /usr/bin/python3
 # Where servers are installed.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-# make vet runs go vet. Beneath make it could not report: make has files that take its output appended to, which vet cannot write.
+# make vet runs go vet. Beneath make it could not report: the files that take make's output are appended to,
+# and vet cannot write to such a file.
 export GOFLAGS := $(GOFLAGS) -vet=off
 
 # With these flags all other messages of a soak succeed.
@@ -26,7 +27,8 @@ long_packages = $$(grep -rl --include='*_test.go' '$(says)' . | xargs -n 1 dirna
 says := ^\s\(servertest\.\)\?Long(t)$$
 
 # Every target with a description is a command, not a file.
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST)) rabbitmq redis postgresql mariadb cc browser promtool node python
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
+.PHONY: rabbitmq redis postgresql mariadb cc browser promtool node python
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,11 +43,11 @@ setup: rabbitmq redis postgresql mariadb cc browser promtool ## install what mak
 test: setup ## run the tests with the race detector, on private servers or at AMQP_URL, REDIS_URL; flags in TEST
 	@$(GOTEST) $(TEST) ./integration ./cmd/strikes ./integration/console work
 
-test-long: setup node python ## run those that take long: they kill servers, end many processes, or are large; flags in TEST
+test-long: setup node python ## run the long ones: they kill servers, end many processes, or are large; flags in TEST
 	@STRIKES_LONG=1 $(GOTEST) $(TEST) -run "^($(long))$$" $(long_packages)
 
-# $(call install,COMMAND,PACKAGES,BEFORE) installs Debian's packages unless COMMAND succeeds, after the command BEFORE. Their
-# services do not start, neither now nor at the next boot: tests start servers of their own.
+# $(call install,COMMAND,PACKAGES,BEFORE) installs Debian's packages unless COMMAND succeeds, after the command BEFORE.
+# Their services do not start, neither now nor at the next boot: tests start servers of their own.
 APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120
 POLICY := /usr/sbin/policy-rc.d
 define install
@@ -108,24 +110,27 @@ cover: setup node python ## run all tests and print the coverage
 bench: rabbitmq redis ## compare strikes with its alternatives; flags in BENCH, such as -only success
 	@go run ./integration/lab bench $(BENCH)
 
-compare: rabbitmq redis ## run the usual ways to retry under the same faults; flags in COMPARE, such as -only incr,strikes
+compare: rabbitmq redis ## run the usual ways to retry under the same faults; flags in COMPARE, such as -only incr
 	@go run ./integration/lab compare $(COMPARE)
 
 # A browser renders the pages; without one these targets fail.
 STORES ?= redis postgres mysql
-console-bench: rabbitmq redis postgresql mariadb browser ## time console and lists with 100,000 dead letters, 1,000 queues; on STORES
-	@for store in $(STORES); do echo "$$store:"; STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' \
-		-v -dead 100000 -queues 1000 -goals -store $$store || exit 1; done
+console-bench: rabbitmq redis postgresql mariadb browser ## time the console with 100,000 dead letters, on STORES
+	@for store in $(STORES); do \
+		echo "$$store:"; \
+		STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v \
+			-dead 100000 -queues 1000 -goals -store $$store || exit 1; \
+	done
 
 screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console
 	@go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console
 
-client-node: redis rabbitmq postgresql node ## check clients/node and run its tests, on private servers or at AMQP_URL, REDIS_URL
+client-node: redis rabbitmq postgresql node ## check clients/node and run its tests, on private servers or at AMQP_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestNode$$'
 	@$(call schedules,300,1,$(NODE_SCHEDULES))
 
-client-python: redis rabbitmq postgresql python ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
+client-python: redis rabbitmq postgresql python ## run the tests of clients/python on private servers or at AMQP_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestPython$$'
 	@$(call schedules,300,1,$(PYTHON_SCHEDULES))
 
@@ -135,30 +140,32 @@ PYTHON_SCHEDULES = PYTHONDONTWRITEBYTECODE=1 $(PYTHON) clients/python/tests/sche
 NODE_SCHEDULES = node clients/node/test/schedules.js
 # Go plays as many schedules, from a seed; then each command compares its client with them.
 schedules = f=$$(mktemp) && trap 'rm -f "$$f"' EXIT && \
-	(cd consumer && go test -count=1 -timeout 4h -run '^TestSchedules$$' -schedules $(1) -schedules.seed $(2) -schedules.out "$$f") && \
+	(cd consumer && go test -count=1 -timeout 4h -run '^TestSchedules$$' \
+		-schedules $(1) -schedules.seed $(2) -schedules.out "$$f") && \
 	failed=0 && $(foreach client,3 4,$(if $($(client)),{ $($(client)) "$$f" || failed=1; } &&)) exit $$failed
 
-client-schedules: python node ## play N (20,000) random schedules from SEED (1) on Go, Python and Node.js, and compare what they do
+client-schedules: python node ## play N (20,000) random schedules from SEED (1) on Go, Python and Node.js, and compare
 	@$(call schedules,$(N),$(SEED),$(PYTHON_SCHEDULES),$(NODE_SCHEDULES))
 
 client-python-bench: rabbitmq redis python ## compare the speed of clients/python with that of bare loops
 	@go test ./integration/clients -run '^$$' -bench '^BenchmarkPython$$' -benchtime 1x
 
-soak: rabbitmq redis postgresql mariadb ## run 20,000 messages through faults and check the end of each; flags in SOAK, such as -cluster, -store postgres
+soak: rabbitmq redis postgresql mariadb ## run 20,000 messages through faults and check the end of each; flags in SOAK
 	@go run ./integration/lab soak $(SOAK)
 
-soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK, such as -outage 1m
+soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK
 	@for type in quorum classic; do go run ./integration/lab soak -outage 10m -type $$type $(SOAK) || exit 1; done
 
-soak-partitions: rabbitmq redis ## share 100,000 messages of 500 keys among processes that join, stop, freeze and are killed; changes such as {"Hold":true} in PARTITIONS
+soak-partitions: rabbitmq redis ## share 100,000 messages among processes that come and go; JSON in PARTITIONS
 	@STRIKES_PARTITIONS='$(or $(PARTITIONS),{})' go test ./integration -run '^TestPartitionFleet$$' -v -timeout 60m
 
-soak-languages: rabbitmq redis python node ## run 50,000 messages and 50 faults through consumers in Go, Python, Node.js and push mode; flags in SOAK
+soak-languages: rabbitmq redis python node ## run 50,000 messages through all clients and push mode; flags in SOAK
 	@go run ./integration/lab soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)
 
-soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or loses replies, and with abandoned handlers, RUNS times (1)
+soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or loses replies, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
-		for flags in "-store-faults start" "-store-faults end" "-store-faults start -drops 12" "-store-faults end -drops 12" \
+		for flags in "-store-faults start" "-store-faults end" \
+			"-store-faults start -drops 12" "-store-faults end -drops 12" \
 			"-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" "-store-faults slow $(HEALTHY)" \
 			"-abandoned 8 -handler-timeout 500ms $(HEALTHY)" "-store-faults late -messages 5000 -killers 10" \
 			"-store-faults lossy -messages 5000 -killers 10" "-store-faults slow -messages 5000 -killers 10"; do \
@@ -166,16 +173,22 @@ soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or 
 		done; \
 	done
 
-lanes: rabbitmq redis ## hold, replay and release 100 lanes of 20,000 messages under faults, hold a queue of 4,000, and play 100,000 simulated schedules; flags in LANES
-	@go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' -lanes.messages 20000 -lanes.lanes 100 -lanes.faults 90 -lanes.restarts 3 $(LANES)
-	@go test ./integration -count=1 -timeout 1h -v -run '^TestHoldQueue$$' -lanes.messages 4000 -lanes.faults 36 -lanes.restarts 3 $(LANES)
-	@(cd consumer && STRIKES_LONG=1 go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.from 10000 -sim.n 100000)
+# Then it holds a queue of 4,000 messages, and plays 100,000 simulated schedules.
+lanes: rabbitmq redis ## hold, replay and release 100 lanes of 20,000 messages under faults; flags in LANES
+	@go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' \
+		-lanes.messages 20000 -lanes.lanes 100 -lanes.faults 90 -lanes.restarts 3 $(LANES)
+	@go test ./integration -count=1 -timeout 1h -v -run '^TestHoldQueue$$' \
+		-lanes.messages 4000 -lanes.faults 36 -lanes.restarts 3 $(LANES)
+	@(cd consumer && STRIKES_LONG=1 go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' \
+		-sim.from 10000 -sim.n 100000)
 
-lanes-scale: rabbitmq redis ## judge how long a start, status and lane list take with 1,000,000 blocked messages; Redis needs 1 GB
-	@go test ./integration -count=1 -timeout 30m -v -run '^TestManyBlockedLanes$$' -scale.lanes 100000 -scale.deep 300000 -scale.judge
+lanes-scale: rabbitmq redis ## judge a start, status and lane list with 1,000,000 blocked messages; Redis needs 1 GB
+	@go test ./integration -count=1 -timeout 30m -v -run '^TestManyBlockedLanes$$' \
+		-scale.lanes 100000 -scale.deep 300000 -scale.judge
 
 delay: rabbitmq redis ## kill 500 processes while 10,000 delayed messages wait in a delay queue
-	@go test ./integration -count=1 -timeout 1h -v -run '^TestDelayKilled$$' -delay.messages 10000 -delay.kills 100 -delay.wait 40s
+	@go test ./integration -count=1 -timeout 1h -v -run '^TestDelayKilled$$' \
+		-delay.messages 10000 -delay.kills 100 -delay.wait 40s
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list work); do \
@@ -203,7 +216,9 @@ build: ## build bin/strikes
 LIBRARY := github.com/strikesmq/strikes
 release: ## make the plugins and stores require the library's VERSION, whose tag is pushed
 	@for m in plugin/otelstrikes plugin/pgstrikes plugin/promstrikes plugin/sqlstrikes store/mysql store/postgres; do \
-		(cd $$m && go mod edit -dropreplace=$(LIBRARY) -require=$(LIBRARY)@$(VERSION) && GOWORK=off go mod tidy) || exit 1; done
+		(cd $$m && go mod edit -dropreplace=$(LIBRARY) -require=$(LIBRARY)@$(VERSION) && \
+			GOWORK=off go mod tidy) || exit 1; \
+	done
 
 release-command: ## make the command require the library's and the stores' VERSION, whose tags are pushed
 	@cd cmd/strikes && for m in $(LIBRARY) $(LIBRARY)/store/mysql $(LIBRARY)/store/postgres; do \

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -192,6 +193,50 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: no %s%s: %v", name, m[1], m[2], err)
 			}
 		}
+	}
+}
+
+// unwrapped are files whose lines other programs make, and those of Go.
+var unwrapped = regexp.MustCompile(`(^|/)testdata/|\.(json|svg|png|sum|go)$`)
+
+// TestDocumentsAreNarrow finds lines of more than 120 characters in documents, clients, templates and settings, but for
+// those that cannot be wrapped: the row of a table, a link definition and the output of a command.
+func TestDocumentsAreNarrow(t *testing.T) {
+	t.Parallel()
+	files := strings.TrimSuffix(user{dir: ".."}.run(t, "git", "ls-files", "-z"), "\x00")
+	for name := range strings.SplitSeq(files, "\x00") {
+		if unwrapped.MatchString(name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", name))
+		need(t, err)
+		n, block := 0, ""
+		for line := range strings.Lines(string(text)) {
+			n++
+			if fence, ok := strings.CutPrefix(line, "```"); ok {
+				block = strings.TrimSpace(fence)
+			}
+			line = strings.TrimSuffix(line, "\n")
+			if utf8.RuneCountInString(line) > 120 && !(strings.HasSuffix(name, ".md") && cannotWrap(block, line)) {
+				t.Errorf("%s:%d: more than 120 characters: %s", name, n, line)
+			}
+		}
+	}
+}
+
+var tableRow = regexp.MustCompile(`^\s*(\||\[[^]]+\]: )`)
+
+// cannotWrap is given the language of the block that has the line; it is empty outside of blocks.
+func cannotWrap(block, line string) bool {
+	switch block {
+	case "text":
+		return true
+	case "console":
+		return !strings.HasPrefix(line, "$ ") && !strings.HasPrefix(line, "> ")
+	case "":
+		return tableRow.MatchString(line)
+	default:
+		return false
 	}
 }
 

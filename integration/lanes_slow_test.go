@@ -56,7 +56,8 @@ func TestSlowLane(t *testing.T) {
 	goOn()
 	s.eventually("it is dead again", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
 	stop()
-	if said := replay(); !strings.Contains(said, "lane a is still blocked: 1 replayed") || strings.Contains(said, "1 of 1") {
+	said = replay()
+	if !strings.Contains(said, "lane a is still blocked: 1 replayed") || strings.Contains(said, "1 of 1") {
 		t.Errorf("without a consumer: %q", said)
 	}
 }

@@ -176,7 +176,8 @@ func TestPartitionsLockThatCannotBeRead(t *testing.T) {
 	limited := admin.as(".*", ".*", `^(?!.*\.strikes-lock$)`)
 	spec := topology.Spec{Queue: uniqueName(t, "shared"), Partitions: 2}
 	err := topology.Declare(t.Context(), limited.conn, spec)
-	if err == nil || !strings.Contains(err.Error(), "lock") || !strings.Contains(err.Error(), "able to configure and read") {
+	if err == nil || !strings.Contains(err.Error(), "lock") ||
+		!strings.Contains(err.Error(), "able to configure and read") {
 		t.Errorf("without the permission to read the lock: %v", err)
 	}
 	declarePartitions(t, spec)

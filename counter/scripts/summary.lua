@@ -10,11 +10,12 @@
 --
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
 -- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
--- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that wait too long. The head is the record of the one that has
--- retried for longest: of one that is forgotten, or waits in a delay queue, only if all do. tombstones, override and
--- pause are the fields of the hashes, or the error of a key that is none; undecodable is a text, or the error of a key
--- of another type. waiting is what each process reports of messages whose attempts are not counted: "<messages> <ms>
--- <why>". blocked lanes is their number, or the error of a key of another type.
+-- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that wait too long.
+-- The head is the record of the one that has retried for longest. It is one that is forgotten, or waits in a delay
+-- queue, only if all do. tombstones, override and pause are the fields of the hashes, or the error of a key that is
+-- none; undecodable is a text, or the error of a key of another type. waiting is the report of each process about
+-- messages whose attempts are not counted: "<messages> <ms> <why>". blocked lanes is their number, or the error of a
+-- key of another type.
 
 local index = KEYS[1]
 local prefix = string.sub(index, 1, -6) .. 'r:'

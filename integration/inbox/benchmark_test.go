@@ -8,8 +8,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// BenchmarkInbox handles 100 messages an operation through an inbox, and 100 with the same work in a plain transaction, one
-// after the other in turn. The work is one INSERT, and the database writes each COMMIT to the disk.
+// BenchmarkInbox handles 100 messages an operation through an inbox, and 100 with the same work in a plain
+// transaction, one after the other in turn. The work is one INSERT, and the database writes each COMMIT to the disk.
 func BenchmarkInbox(b *testing.B) {
 	for _, s := range []Subject{pgx, sqlPgx, mariaDB} {
 		b.Run(s.Name, s.benchmark)

@@ -1,5 +1,5 @@
-// Package inbox tests the inboxes of the plugins on real databases: one table of cases, a test that kills consumers, and
-// a benchmark, for each plugin, driver and database.
+// Package inbox tests the inboxes of the plugins on real databases: one table of cases, a test that kills consumers,
+// and a benchmark, for each plugin, driver and database.
 package inbox
 
 import (

@@ -223,7 +223,7 @@ const every = {
   table: { a: { b: { c: 'deep' } } }, '': 'an empty name'
 }
 
-test('headers of every type, an id of 255 bytes and a body of 16 MiB survive a dead-letter queue', minutes, async (t) => {
+test('headers of every type, a 255-byte id and a 16 MiB body survive the dead-letter queue', minutes, async (t) => {
   const f = await fixture(t)
   let runs = 0
   f.consume(() => { runs++; throw new Error('bad') }, { maxRetries: 1 })
