@@ -237,7 +237,8 @@ func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
 			t.Fatalf("step %v, %v", next, err)
 		}
 	}
-	if state, err := store.Lane(t.Context(), "/", "orders", "b"); err != nil || len(state.Open) != 1 || r.blocked.IsFree("b") {
+	state, err := store.Lane(t.Context(), "/", "orders", "b")
+	if err != nil || len(state.Open) != 1 || r.blocked.IsFree("b") {
 		t.Errorf("the lane has %+v, %v, and the session takes it to be free: %v; want it blocked by its dead letter", state,
 			err, r.blocked.IsFree("b"))
 	}

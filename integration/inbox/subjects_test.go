@@ -12,9 +12,10 @@ import (
 // postgreSQL is the subject of a driver for PostgreSQL.
 func postgreSQL(name string, open Open) Subject {
 	return Subject{
-		Name: name, Open: open, Store: "postgres", Server: servertest.PostgreSQL, Durable: durable(servers.StartPostgreSQL, "-c", "fsync=on"),
-		Admin:  "postgres",
-		Schema: inbox.PostgreSQLSchema, LongestID: 2000, Strict: true,
+		Name: name, Open: open, Store: "postgres", Server: servertest.PostgreSQL,
+		Durable: durable(servers.StartPostgreSQL, "-c", "fsync=on"),
+		Admin:   "postgres",
+		Schema:  inbox.PostgreSQLSchema, LongestID: 2000, Strict: true,
 		Waiting:   "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
 		Impatient: "SET LOCAL lock_timeout = '100ms'",
 		Slow:      "SELECT pg_sleep(5)",

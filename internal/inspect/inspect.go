@@ -62,8 +62,8 @@ func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Fin
 const UsualRetries = 3
 
 // Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
-// itself, whose route is known. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
-// fix that the API does not show yet.
+// itself, whose route is known. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open
+// each error that a policy may fix which the API does not show yet.
 func (g Graph) Survey(of broker.Queue, route Route, product string, need Need) []Finding {
 	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: route}
 	f.conclude()

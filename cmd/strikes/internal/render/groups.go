@@ -67,8 +67,8 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
 		term.Column{Title: "REASON", Min: 3 * leastReason},
 	), func(one group) []string {
-		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest), term.Ago(one.Newest),
-			term.Brief(one.Reason, longest)}
+		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
+			term.Ago(one.Newest), term.Brief(one.Reason, longest)}
 	}}
 	return g
 }
