@@ -116,11 +116,11 @@ compare: rabbitmq redis ## run the usual ways to retry under the same faults; fl
 # A browser renders the pages; without one these targets fail.
 STORES ?= redis postgres mysql
 console-bench: rabbitmq redis postgresql mariadb browser ## time the console with 100,000 dead letters, on STORES
-	@for store in $(STORES); do \
+	@failed=0; for store in $(STORES); do \
 		echo "$$store:"; \
 		STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v \
-			-dead 100000 -queues 1000 -goals -store $$store || exit 1; \
-	done
+			-dead 100000 -queues 1000 -goals -store $$store || failed=1; \
+	done; exit $$failed
 
 screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console
