@@ -10,8 +10,8 @@ export PYTHON ?= /usr/bin/python3
 # Where servers are installed.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-# make vet runs go vet. Beneath make it could not report: the files that take make's output are appended to,
-# and vet cannot write to such a file.
+# make vet runs go vet. The vet of go test could not report here: make sets its output to append mode, in which vet
+# cannot write.
 export GOFLAGS := $(GOFLAGS) -vet=off
 
 # With these flags all other messages of a soak succeed.
@@ -43,7 +43,7 @@ setup: rabbitmq redis postgresql mariadb cc browser promtool ## install what mak
 test: setup ## run the tests with the race detector, on private servers or at AMQP_URL, REDIS_URL; flags in TEST
 	@$(GOTEST) $(TEST) ./integration ./cmd/strikes ./integration/console work
 
-test-long: setup node python ## run the long ones: they kill servers, end many processes, or are large; flags in TEST
+test-long: setup node python ## run the long tests: they kill servers, end many processes, or are large; flags in TEST
 	@STRIKES_LONG=1 $(GOTEST) $(TEST) -run "^($(long))$$" $(long_packages)
 
 # $(call install,COMMAND,PACKAGES,BEFORE) installs Debian's packages unless COMMAND succeeds, after the command BEFORE.
@@ -115,7 +115,7 @@ compare: rabbitmq redis ## run the usual ways to retry under the same faults; fl
 
 # A browser renders the pages; without one these targets fail.
 STORES ?= redis postgres mysql
-console-bench: rabbitmq redis postgresql mariadb browser ## time the console with 100,000 dead letters, on STORES
+console-bench: rabbitmq redis postgresql mariadb browser ## time the console with 100,000 dead letters on STORES
 	@failed=0; for store in $(STORES); do \
 		echo "$$store:"; \
 		STRIKES_LONG=1 go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v \
@@ -126,11 +126,11 @@ screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console
 	@go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console
 
-client-node: redis rabbitmq postgresql node ## check clients/node and run its tests, on private servers or at AMQP_URL
+client-node: redis rabbitmq postgresql node ## check and test clients/node; private servers, or AMQP_URL, REDIS_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestNode$$'
 	@$(call schedules,300,1,$(NODE_SCHEDULES))
 
-client-python: redis rabbitmq postgresql python ## run the tests of clients/python on private servers or at AMQP_URL
+client-python: redis rabbitmq postgresql python ## test clients/python; private servers, or AMQP_URL, REDIS_URL
 	@STRIKES_LONG=1 go test -count=1 -timeout 15m ./integration/clients -run '^TestPython$$'
 	@$(call schedules,300,1,$(PYTHON_SCHEDULES))
 
@@ -156,10 +156,11 @@ soak: rabbitmq redis postgresql mariadb ## run 20,000 messages through faults an
 soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK
 	@for type in quorum classic; do go run ./integration/lab soak -outage 10m -type $$type $(SOAK) || exit 1; done
 
+# PARTITIONS changes the fleet: {"Hold":true} for example.
 soak-partitions: rabbitmq redis ## share 100,000 messages among processes that come and go; JSON in PARTITIONS
 	@STRIKES_PARTITIONS='$(or $(PARTITIONS),{})' go test ./integration -run '^TestPartitionFleet$$' -v -timeout 60m
 
-soak-languages: rabbitmq redis python node ## run 50,000 messages through all clients and push mode; flags in SOAK
+soak-languages: rabbitmq redis python node ## run 50,000 messages and 50 faults through all clients and push mode
 	@go run ./integration/lab soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)
 
 soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or loses replies, RUNS times (1)
@@ -173,7 +174,7 @@ soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or 
 		done; \
 	done
 
-# Then it holds a queue of 4,000 messages, and plays 100,000 simulated schedules.
+# lanes also holds a queue of 4,000 messages, and plays 100,000 simulated schedules.
 lanes: rabbitmq redis ## hold, replay and release 100 lanes of 20,000 messages under faults; flags in LANES
 	@go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' \
 		-lanes.messages 20000 -lanes.lanes 100 -lanes.faults 90 -lanes.restarts 3 $(LANES)

@@ -26,7 +26,7 @@ type rabbit interface {
 	Close()
 }
 
-// collector collects the status of one queue, with a connection of its own. It is an *ops.Collector, outside tests.
+// collector collects the status of one queue, with a connection of its own. Outside tests it is an *ops.Collector.
 type collector interface {
 	Collect(context.Context, ops.Question) (ops.Status, error)
 	Close()

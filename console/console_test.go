@@ -39,7 +39,7 @@ type fakeBroker struct {
 	dead    *fakeLetters
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
-	closed atomic.Int64          // how often it, or a collector of it, was
+	closed atomic.Int64          // how often it or its collector was closed
 	unseen atomic.Pointer[error] // why one more queue could not be examined; nil: there is none
 }
 

@@ -75,10 +75,10 @@ func (c *Console) sample(ctx context.Context) {
 	}
 }
 
-// idleAfter is when the console forgets what no page uses, and closes its connection.
+// idleAfter is how long the console keeps the data and the connection of a queue that no page uses.
 const idleAfter = time.Minute
 
-// sweep forgets what no page uses.
+// sweep forgets queues and groups that no page uses.
 func (c *Console) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -157,8 +157,8 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 	return next, nil
 }
 
-// ask sends a step of the lane, and returns what becomes of the delivery then. It repeats a step that the store did not
-// answer, but not as another act: after an unanswered LaneEnter the session may have read that the lane is free.
+// ask sends a step of the lane, and returns the delivery's next step. It repeats a step that the store did not answer,
+// but only for the same act: after an unanswered LaneEnter the session may have read that the lane is free.
 func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (step, error) {
 	in := kept[inLane](d, r)
 	if in.step == nil || in.step.Act != act {

@@ -211,8 +211,9 @@ func (u *unansweredLanes) StepLane(ctx context.Context, step counter.LaneStep) (
 	return u.Memory.StepLane(ctx, step)
 }
 
-// The store does not answer whether a message may run, and the session then reads that its lane is free. The message
-// runs and is dead-lettered: this blocks the lane, and is no repetition of the question.
+// TestAnUnansweredEnterIsNotRepeatedAsABlock: the store does not answer whether a message may run, and then the session
+// reads that its lane is free. The message runs and is dead-lettered. That blocks the lane, and does not repeat the
+// question.
 func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
 	store := &unansweredLanes{Memory: held(t, "a"), lossy: true}
 	s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "b" }})

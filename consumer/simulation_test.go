@@ -16,14 +16,14 @@ import (
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays "+
 		"-sim.n of them")
-	simN     = flag.Uint64("sim.n", 150, "the number of schedules that TestSimulation plays; .ci/run plays 20,000")
+	simN     = flag.Uint64("sim.n", 150, "how many schedules each simulation plays; .ci/run plays 20,000 or 5,000")
 	simDelay = flag.Bool("sim.delay", false, "gives every schedule of TestSimulation that keeps no order delay queues")
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
 )
 
 func newMemory() simCounting { return counter.NewMemory(nil) }
 
-// simKind is a kind of schedules.
+// simKind is a kind of schedule.
 type simKind struct {
 	stream  uint64 // of random numbers
 	plan    func(*rand.Rand) simPlan
@@ -65,7 +65,7 @@ func simulate(t *testing.T, seed uint64, of simKind) *simWorld {
 	return w
 }
 
-// eachSchedule plays the schedules that the flags ask for, until five of them break a promise. Those are printed, with
+// eachSchedule plays the schedules that the flags ask for, until five of them break a promise. It prints these, with
 // the seeds that repeat them.
 func eachSchedule(t *testing.T, of simKind, see func(seed uint64, w *simWorld)) (n uint64) {
 	t.Helper()
@@ -89,7 +89,7 @@ func eachSchedule(t *testing.T, of simKind, see func(seed uint64, w *simWorld)) 
 	return n
 }
 
-// caught plays n schedules of a kind at most, until it has seen a planted fault often enough.
+// caught plays at most n schedules of a kind, until it has seen a planted fault often enough.
 func caught(t *testing.T, n uint64, enough int, of simKind, see func(*simWorld) int) {
 	t.Helper()
 	found, seed := 0, uint64(0)
@@ -151,7 +151,7 @@ func TestSimulationRepeats(t *testing.T) {
 	}
 }
 
-// wantRepeated plays a schedule again.
+// wantRepeated plays a schedule again, and fails the test if the two differ.
 func wantRepeated(t *testing.T, seed uint64, of simKind, w *simWorld) {
 	t.Helper()
 	if once, again := audit.Story(w.history), audit.Story(simulate(t, seed, of).history); once != again {

@@ -237,8 +237,9 @@ func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1]
 // laneLetter is a dead letter that a lane expects.
 type laneLetter struct{ queue, name string }
 
-// claim notes the dead letters that a lane expects, for a number of it. If another lane expects one of them, it notes
-// none and returns false: nothing tells which of them such a dead letter is of, so these lanes follow one another.
+// claim notes the dead letters that a lane expects, under the number of the lane. If another lane expects one of them,
+// claim notes none and returns false. Such a dead letter may be of either lane, so the lanes are replayed one after the
+// other.
 func (w *laneWork) claim(expects map[laneLetter]int, number int) bool {
 	names := w.state.Letters()
 	for _, name := range names {
@@ -253,8 +254,8 @@ func (w *laneWork) claim(expects map[laneLetter]int, number int) bool {
 }
 
 // scan takes the dead letters of the first positions of lanes, and plans to publish or drop them. It returns the lanes
-// that it has read: those that fit in memory and expect no dead letter of one before them, one at least. It takes
-// nothing if it returns an error.
+// that it has read, one at least: those that fit in memory and expect no dead letter that a lane before them expects.
+// If it returns an error, it has taken nothing.
 func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
 		if err != nil {
@@ -329,8 +330,8 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 	return j.lookUp(ctx, w.found, generationsOf)
 }
 
-// take takes the dead letters that lanes expect, of the first lanes that fit in memory. It returns the number of these
-// lanes.
+// take takes the dead letters of the first lanes that fit in memory, and returns the number of these lanes. expects has
+// the number of the lane that expects a dead letter.
 func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[laneLetter]int) (fit int, err error) {
 	for _, w := range lanes {
 		w.size, w.found = 0, nil

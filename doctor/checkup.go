@@ -225,7 +225,7 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	lands := func(q LandingQueue) bool { return q.Name == name }
-	if len(found.Queues) > 0 && !slices.ContainsFunc(found.Queues, lands) { // without a known one its name tells
+	if len(found.Queues) > 0 && !slices.ContainsFunc(found.Queues, lands) { // if none is known, the name tells
 		return nil, nil
 	}
 	return []string{owner}, nil

@@ -34,7 +34,7 @@ type LandingQueue = inspect.Landing
 
 // FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
 // route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
-// permission on the queue; of other routes it finds no queue. If the queue does not exist or cannot be read,
+// permission on the queue; for other routes it finds no queue. If the queue does not exist or cannot be read,
 // Unseen says so, without an error. Only Queue, Management and HTTPClient of need are used.
 //
 // It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
@@ -106,7 +106,7 @@ func blindSpots(f inspect.Facts) []string {
 	return out
 }
 
-// Listing is what List found.
+// Listing is the result of List.
 type Listing = inspect.Listing
 
 // List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue.

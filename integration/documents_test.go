@@ -199,8 +199,8 @@ func TestLinks(t *testing.T) {
 // unwrapped are files whose lines other programs make, and those of Go.
 var unwrapped = regexp.MustCompile(`(^|/)testdata/|\.(json|svg|png|sum|go)$`)
 
-// TestDocumentsAreNarrow finds lines of more than 120 characters in documents, clients, templates and settings, but for
-// those that cannot be wrapped: the row of a table, a link definition and the output of a command.
+// TestDocumentsAreNarrow finds lines of more than 120 characters in documents, clients, templates and settings. The row
+// of a table, a link definition and the output of a command cannot be wrapped, and may be longer.
 func TestDocumentsAreNarrow(t *testing.T) {
 	t.Parallel()
 	files := strings.TrimSuffix(user{dir: ".."}.run(t, "git", "ls-files", "-z"), "\x00")
@@ -226,7 +226,7 @@ func TestDocumentsAreNarrow(t *testing.T) {
 
 var tableRow = regexp.MustCompile(`^\s*(\||\[[^]]+\]: )`)
 
-// cannotWrap is given the language of the block that has the line; it is empty outside of blocks.
+// cannotWrap reports whether a line cannot be wrapped. block is the language of its block, empty outside of blocks.
 func cannotWrap(block, line string) bool {
 	switch block {
 	case "text":

@@ -12,15 +12,15 @@ import (
 )
 
 // TestReplayLanesOneAfterTheOther: the second of two lanes waits for the first, which takes long. Either their dead
-// letters look alike, because these have no id, or they do not fit in memory together. No position of the second lane is
-// dropped as missing meanwhile, or when the lane is first read: its dead letter may be on its way.
+// letters look alike because they have no id, or they do not fit in memory together. The replay drops no position of
+// the second lane as missing meanwhile, nor at its first read of that lane: the dead letter may be on its way.
 func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	const large = 12 << 20 // three do not fit in memory beside others, two do
 	for _, tc := range []struct {
 		name  string
 		size  int // of the bodies in the first lane; those in the second are small
-		reads int // of the second lane until its dead letters were taken once; 0: its dead letter is not late
+		reads int // the read of the second lane at which its late dead letter arrives; 0: it is not late
 	}{{"alike", 1, 0}, {"alike and late", 1, 4}, {"large and late", large, 3}} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLaneQueue(t, "")

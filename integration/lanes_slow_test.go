@@ -12,9 +12,9 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// TestSlowLane: a lane whose message is attempted for longer than lane replay --all waits keeps it from no other lane.
-// Without a consumer all lanes wait, so it ends with the first. It runs alone: a handler that does not end keeps an
-// isolated attempt of any other test waiting, and behind that one wait all handlers of the process.
+// TestSlowLane: an attempt in one lane takes longer than lane replay --all waits. The replay goes on with the other
+// lanes. Without a consumer all lanes wait, so the replay ends with the first. The test is not parallel: a handler that
+// does not end delays the isolated attempts of other tests, and these delay all handlers of the process.
 func TestSlowLane(t *testing.T) {
 	program := servertest.Program(t, "cmd/strikes")
 	s := newShared(t, 2)

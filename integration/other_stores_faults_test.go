@@ -38,7 +38,7 @@ func TestLostReplies(t *testing.T) {
 		const messages, rounds = 4, 30
 		lost, repeated := 0, 0
 		for round := 1; round <= rounds; round++ {
-			through.counted(0) // there is a connection
+			through.counted(0) // so that there is a connection
 			var failing panics.Group
 			errs := make([]error, messages)
 			late := round%2 == 0
@@ -83,7 +83,7 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// failer takes failures of messages 0, 1, …, each with a token of its own.
+// failer counts failures of messages 0, 1, …, each with a token of its own.
 type failer struct {
 	t testing.TB
 	*counter.Counter
@@ -103,7 +103,7 @@ func (s failer) fail(message, attempt int) (counter.Reply, error) {
 	return s.Fail(s.t.Context(), a, counter.Failure{Limit: 1000, Reason: strings.Repeat("no space ", 100)})
 }
 
-// repeat takes a failure until it has a reply.
+// repeat sends a failure until the store replies.
 func (s failer) repeat(message, attempt int) {
 	s.t.Helper()
 	proctest.Eventually(s.t, 2*time.Minute, "the reply", func() bool {
@@ -124,8 +124,8 @@ func (s failer) counted(message int) int {
 	return records[0].Failures
 }
 
-// TestFullDisk fills the disk of a database while failures are counted. Its error says what to do. When there is space
-// again, the same Counter goes on, and each failure counts once. Only root may mount the small file system.
+// TestFullDisk fills the disk of a database while failures are counted, and prints the error of the store. When there
+// is space again, the same Counter goes on, and each failure counts once. Only root may mount the small file system.
 func TestFullDisk(t *testing.T) {
 	servertest.Long(t)
 	if os.Getuid() != 0 {

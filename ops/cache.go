@@ -49,7 +49,7 @@ func (c *Cache) collect(ctx context.Context) error {
 	return err
 }
 
-// Close waits for a collection under way, and closes the Collector. Nothing may call All any more.
+// Close waits for a collection under way, and closes the Collector. Do not call All afterwards.
 func (c *Cache) Close() {
 	_, _, _ = c.collecting.Do("", func() (any, error) { return nil, nil })
 	c.Collector.Close()

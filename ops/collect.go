@@ -25,8 +25,8 @@ type LostError struct{ Err error }
 func (e *LostError) Error() string { return e.Err.Error() }
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Collector collects the status of queues of a virtual host, as often as it is asked to: Collect that of one queue,
-// and All a summary of each. It is not safe for concurrent use.
+// Collector collects the status of the queues of a virtual host, as often as you ask. Collect returns the status of one
+// queue, and All a summary of each. A Collector is not safe for concurrent use.
 type Collector struct {
 	VHost string
 	Store *counter.Admin
@@ -34,8 +34,8 @@ type Collector struct {
 	// Dial opens a connection to the broker. The Collector dials again when it is lost.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks
-	// nowhere.
+	// API is the management API, which lists the queues. If it has no URL, FindAPI looks for one until it answers; a nil
+	// FindAPI looks nowhere.
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
@@ -58,7 +58,7 @@ type Question struct {
 	Most            int    // how many blocking messages are listed; 0: all
 }
 
-// question is a Question, with what is kept of its answers for the next time.
+// question is a Question, and the parts of its answers that are kept for the next time.
 type question struct {
 	*Collector
 	Question
@@ -76,8 +76,8 @@ func (c *Collector) Close() {
 	}
 }
 
-// connect dials unless there is a connection, and looks for the management API. The connection closes if ctx ends before
-// release is called, because a request knows no context.
+// connect dials unless there is a connection, and looks for the management API. If ctx ends before release is called,
+// the connection closes, because a request knows no context.
 func (c *Collector) connect(ctx context.Context) (release func() bool, err error) {
 	if c.conn == nil || c.conn.IsClosed() {
 		if c.conn, err = c.Dial(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// TestDelayQueuesAreNotSummarised: the delay queues are not summarised, and neither is a queue that is gone.
+// TestDelayQueuesAreNotSummarised: All summarises no delay queue, and no queue that is gone.
 func TestDelayQueuesAreNotSummarised(t *testing.T) {
 	listed := map[string]broker.Listed{}
 	for name, ready := range map[string]int{"strikes.delay.lost": 2, "strikes.delay.1m": 3, "orders": 4,

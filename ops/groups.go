@@ -20,7 +20,7 @@ const mostGroups = 1000
 
 // Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
 type Group struct {
-	// of deadletter.Message.Group; empty with an empty Kind: all those beyond a thousand groups
+	// Key is that of deadletter.Message.Group. Key and Kind are empty for all dead letters beyond a thousand groups.
 	Key     string          `json:"key,omitempty"`
 	Kind    deadletter.Kind `json:"kind"`
 	Reason  string          `json:"reason"` // normalised

@@ -32,7 +32,7 @@ const (
 	asked = 16
 )
 
-// lists are what All keeps of the lists of the management API.
+// lists has the results that All keeps from the lists of the management API.
 type lists struct {
 	names      []string        // of the last list
 	listing    inspect.Listing // when the exchanges were read
@@ -258,7 +258,7 @@ func (c *Collector) wanted(s sight) []string {
 		_, exists := s.listed[name]
 		return !exists && c.lists.listing.Partitions[name] == nil
 	})
-	for name, l := range s.listed { // a queue that is newer than the listing is no dead-letter queue as far as is known
+	for name, l := range s.listed { // a queue that is newer than the listing counts as no dead-letter queue
 		if _, known := c.lists.listing.Routes[name]; !known && l.Retried() {
 			c.lists.names = append(c.lists.names, name)
 		}

@@ -1,7 +1,7 @@
 // Package ops has the facts that operators see and the changes that they make. The command and the console share it. A
-// Collector finds the messages that block a queue and counts its dead letters, or does so for all queues. It
-// gathers facts from the broker, the store and the management API, and pure functions judge these. Changes is the table
-// of all changes.
+// Collector finds the messages that block a queue and counts its dead letters, or summarises all queues. It gathers
+// facts from the broker, the store and the management API, and pure functions judge these. Changes is the table of all
+// changes.
 package ops
 
 import (

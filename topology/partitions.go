@@ -85,8 +85,8 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 	return "", err
 }
 
-// lockWait is how long a change of partitions waits for others. One of 256 partitions takes a second, and all processes
-// of a fleet may start at once.
+// lockWait is how long a change of partitions waits for others. A change of 256 partitions takes a second, and all
+// processes of a fleet may start at once.
 const lockWait = time.Minute
 
 // lockOf names the queue that is the lock of a change of partitions.

@@ -157,8 +157,8 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.set.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
 		"the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
-		"exit 0 once the queue is empty and nothing was to do for this `TIME`, also no wait for a retry or an open "+
-			"breaker; a paused queue is not left; 0: never")
+		"exit 0 once the queue is empty and no delivery was handled or has waited for this `TIME`; a wait for a retry or "+
+			"an open breaker, and a pause, keep it running; 0: never")
 	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
 	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")

@@ -99,8 +99,8 @@ func handledAgain(all []ledgerEntry, killed map[int]bool) map[string]int {
 	return again
 }
 
-// interrupted returns the number of killed consumers whose last attempt at an order did not succeed, by order. The kill
-// may have come before that attempt was counted.
+// interrupted counts for each order the killed consumers whose last attempt at it did not succeed. The kill may have
+// come before that attempt was counted.
 func interrupted(all []ledgerEntry, killed map[int]bool) map[string]int {
 	last := map[ledgerEntry]string{} // by order and consumer: attempt or done
 	for _, e := range all {
@@ -124,7 +124,7 @@ type evidence struct {
 	counted        []string       // records
 	attempts, done map[string]int // by order
 	again          map[string]int // orders handled again after a kill that came before their ack
-	interrupted    map[string]int // attempts at most that a kill ended before they were counted, by order
+	interrupted    map[string]int // by order: the most attempts that a kill can have ended before they were counted
 }
 
 // gather collects the evidence. The consumers have ended, so their unacked messages are back in the queue.

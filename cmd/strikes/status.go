@@ -151,7 +151,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	return render.Overview(a.Out, all, o.limit)
 }
 
-// collector collects the status of queues of the broker's virtual host.
+// collector returns a Collector for the queues of the broker's virtual host.
 func collector(b *connect.Broker, store *counter.Counter) *ops.Collector {
 	return &ops.Collector{VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOtherStores has an operator skip a message and replay dead letters, and examine the queues with the command, on
-// each store that is a database. For all tests on one: go test ./integration/console -store postgres
+// each store that is a database. To run all tests on one: go test ./integration/console -store postgres
 func TestOtherStores(t *testing.T) {
 	for _, kind := range []string{"postgres", "mysql"} {
 		t.Run(kind, func(t *testing.T) {

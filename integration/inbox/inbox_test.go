@@ -26,7 +26,7 @@ type Open func(ctx context.Context, addr, database string, readOnly bool) (Pool,
 type Subject struct {
 	Name    string
 	Open    Open
-	Store   string                         // the kind of database as a store of counts
+	Store   string                         // the kind of the database, which may keep the counts too
 	Server  func(testing.TB) (addr string) // HOST:PORT of the shared server
 	Durable func(testing.TB) (addr string) // of a server of the test's own, which writes each COMMIT to the disk
 	Admin   string                         // the database in which others are created

@@ -102,10 +102,12 @@ func (c child) consume(s Subject) error {
 	return orders.Run(ctx, consumer.Dialer(c.AMQP, amqp.Config{}))
 }
 
-// TestKilled kills consumers between the COMMIT and the ack of a message, and the broker. With an inbox each message has
-// one effect, whether Redis or the database keeps the counts. Without one some have two, or this test could not fail.
-// A long run: STRIKES_LONG=1 go test ./integration/inbox -run '^TestKilled$' -timeout 1h -v -killed.messages 10000
-// -killed.kills 100 -killed.restarts 20
+// TestKilled kills consumers between the COMMIT and the ack of a message, and the broker from time to time. With an
+// inbox each message has one effect, whether Redis or the database keeps the counts. Without one some have two, or this
+// test could not fail. A long run:
+//
+//	STRIKES_LONG=1 go test ./integration/inbox -run '^TestKilled$' -timeout 1h -v -killed.messages 10000 \
+//		-killed.kills 100 -killed.restarts 20
 func TestKilled(t *testing.T) {
 	servertest.Long(t)
 	for _, s := range []Subject{pgx, sqlPgx, mariaDB} {
@@ -131,7 +133,7 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 	c := child{Subject: s.Name, Addr: b.addr, Database: b.name, AMQP: broker.URL, Store: store,
 		Queue: "inbox." + uuid.NewString(), Marks: marks}
 	c.publish(t)
-	// A broker that is killed within moments of a quorum queue's declaration may forget its log.
+	// A broker that is killed just after the declaration of a quorum queue may forget the queue's log.
 	b.must(t, (&rig.Node{URL: broker.URL, Private: broker}).Restart(t.Context()))
 	began, restarting, restarted := time.Now(), panics.Group{}, 0
 	for i := range *kills {

@@ -61,9 +61,9 @@ func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Fin
 // consumers make.
 const UsualRetries = 3
 
-// Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
-// itself, whose route is known. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open
-// each error that a policy may fix which the API does not show yet.
+// Survey returns the errors of a queue that the lists of its virtual host show. It asks no question about the queue
+// itself, and takes its known route. The graph must have all exchanges and queues. Survey sees no consumers. It leaves
+// open each error that a policy may fix, if the API does not show that policy yet.
 func (g Graph) Survey(of broker.Queue, route Route, product string, need Need) []Finding {
 	f := Facts{Description: broker.Description{Queue: of}, Product: product, Known: g, Route: route}
 	f.conclude()

@@ -21,8 +21,8 @@ type Listing struct {
 }
 
 // List sorts out the queues of a graph that has all exchanges and queues. It passes over a queue that takes the dead
-// letters of another one and has no dead-letter exchange itself: it is judged with the other one. What a delay queue
-// returns are no dead letters.
+// letters of another one and has no dead-letter exchange itself, because it is judged with the other one. Messages that
+// a delay queue returns are no dead letters.
 func (g Graph) List() Listing {
 	out := Listing{DeadLetters: map[string][]string{}, Routes: map[string]Route{}, Partitions: g.Partitioned()}
 	of, taken := map[string]string{}, map[string][]string{}
@@ -64,7 +64,7 @@ func (g Graph) List() Listing {
 	return out
 }
 
-// PassesOver reports whether a queue is passed over.
+// PassesOver reports whether the list passes over a queue.
 func (l Listing) PassesOver(queue string) bool {
 	_, found := slices.BinarySearch(l.PassedOver, queue)
 	return found

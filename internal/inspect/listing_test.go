@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// TestList: a queue that takes dead letters of others is passed over, but not one to which a delay queue returns
-// messages, and not one that dead-letters itself.
+// TestList: List passes over a queue that takes dead letters of others, unless it has a dead-letter exchange itself. It
+// lists a queue to which a delay queue returns messages.
 func TestList(t *testing.T) {
 	leads := func(from, to string) Exchange {
 		return Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{

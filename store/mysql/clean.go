@@ -12,11 +12,11 @@ import (
 type sweep struct {
 	table string
 	keys  []string // the columns of the primary key
-	also  string   // a condition of what is deleted
+	also  string   // a further condition of a deletion, as SQL
 	after []any    // nil: the first rows
 }
 
-// unkept says of a member that no row of sqlstore.Row keeps its set.
+// unkept is the condition that no row of sqlstore.Row keeps the set of a member.
 const unkept = " AND NOT EXISTS (SELECT 1 FROM strikes_member k FORCE INDEX (PRIMARY) WHERE k.queue = t.queue " +
 	"AND k.set_name = '' AND k.name = t.set_name AND k.expires > " + micros + " DIV 1000)"
 

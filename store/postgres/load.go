@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// byName reads documents by the names of $2. An array of names in a condition would do too, but as long as the table has
-// no statistics, PostgreSQL reads the whole queue for a hundred names.
+// byName reads the documents that $2 names. A condition with an array of names would do too. But while the table has no
+// statistics, PostgreSQL then reads the whole queue for a hundred names.
 const byName = `unnest($2::bytea[]) AS t (name), LATERAL (SELECT * FROM strikes_doc WHERE queue = $1 AND name = t.name
 	OFFSET 0) d`
 

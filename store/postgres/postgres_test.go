@@ -189,8 +189,8 @@ func renew(t *testing.T, places int) {
 		}}, places)
 }
 
-// TestWithoutStatistics: a call reads the documents that it names, and not their whole queue, also on a new table, for
-// which PostgreSQL has no statistics yet.
+// TestWithoutStatistics: a call reads only the documents that it names, not their whole queue. The table is new, so
+// PostgreSQL has no statistics for it yet.
 func TestWithoutStatistics(t *testing.T) {
 	url := migrated(t)
 	const all = 20_000
@@ -212,7 +212,7 @@ func TestWithoutStatistics(t *testing.T) {
 	} {
 		s, err := Open(url, nil)
 		if err == nil {
-			err = errors.Join(call(s), s.Close()) // the server counts what a session did when it ends
+			err = errors.Join(call(s), s.Close()) // the server counts the reads of a session when it ends
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
-// Compares the throughput of a Consumer with a bare amqplib loop, in interleaved rounds: npm run bench [-- messages
-// rounds]. The bare loop acks, and nacks a failing message to the dead-letter queue without counting it: Consumer
-// makes two attempts.
+// Compares the throughput of a Consumer with a bare amqplib loop, in interleaved rounds:
+//   npm run bench [-- messages rounds]
+// The bare loop acks, and nacks a failing message to the dead-letter queue without counting it. The Consumer makes two
+// attempts at it.
 import { randomBytes } from 'node:crypto'
 import amqp from 'amqplib'
 import { Consumer } from '../src/consumer.js'

@@ -2,8 +2,8 @@
 //
 // AMQP_URL=… REDIS_URL=… DATABASE_URL=… node inbox.js orders
 //
-// The table strikes_inbox is that of plugin/pgstrikes,
-// so consumers in Go and Node.js share it. docs/effects.md has its schema and the rules for `write`.
+// The table strikes_inbox is that of plugin/pgstrikes, so consumers in Go and Node.js share it. docs/effects.md has its
+// schema and the rules for `write`.
 import pg from 'pg'
 import { Consumer, dial, reject } from 'strikes'
 

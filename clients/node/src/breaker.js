@@ -47,8 +47,8 @@ export function checkBreaker(breaker, patience) {
  */
 
 /**
- * The breaker in a process. It is shut while the breaker of the queue is open, and while all fails here alone.
- * One belongs to each consumer, for all its sessions.
+ * The breaker of one consumer, for all its sessions. It is shut while the breaker of the queue is open, and while every
+ * message fails in this process alone.
  */
 export class Breaker {
   /**

@@ -166,7 +166,7 @@ async function sendFail(s, d, failure) {
   })
   d.reply = reply
   s.breaker?.failed(d)
-  // Then the attempt's own cause did not end the retries.
+  // An age or an operator ended the retries, not the attempt's own cause.
   if (reply.cause === 'too-old' || reply.cause === 'skipped') d.cause = reply.cause
   if (reply.possibleDuplicate) {
     s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', {

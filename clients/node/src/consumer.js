@@ -18,8 +18,8 @@ const CONNECT_TIMEOUT = 10_000
 const CLOSE_TIMEOUT = 5000
 const STEADY = 10_000 // ms that a session has to last before the next one is tried without delay
 
-// How long dead letters are held after a reconnect. A broker that has just started drops what a classic queue hands
-// over to a dead-letter quorum queue, until that has a leader (3.10.8).
+// How long dead letters wait after a reconnect. A broker that has just started drops the messages that a classic queue
+// dead-letters to a quorum queue, until that queue has a leader (3.10.8).
 const ELECTING = 3000
 
 /**
@@ -34,13 +34,13 @@ const ELECTING = 3000
  *   twice the concurrency and 10 at least if absent
  * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
  * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed;
- *   false: none. If absent, what AMQP reports is checked
+ *   false: no check. If absent, the queue and its dead-letter exchange are checked over AMQP
  * @property {boolean} [allowDrop] accepts a queue without a dead-letter route:
  *   the broker drops messages that fail too often
- * @property {number} [breaker] messages that fail, with no success since, at which failures count no more;
- *   0 or absent: none
- * @property {number} [patience] ms: a last attempt does not count for so long without a success of another message;
- *   0 if absent
+ * @property {number} [breaker] failed messages without a success after which failures do not count;
+ *   0 or absent: no breaker
+ * @property {number} [patience] ms after its first failure for which a message's last attempt does not count unless
+ *   another message succeeds; 0 if absent
  * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false;
  *   for a readiness probe
  */
@@ -89,8 +89,8 @@ export class Consumer {
   /**
    * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a
    * lost session. It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if
-   * that is not certain, a StuckError, and until a first session has consumed, a RefusedError: of the queue, the
-   * credentials or the store.
+   * that is not certain, and a StuckError. Until a first session has consumed, it throws a RefusedError if the queue,
+   * the credentials or the store is refused.
    * @param {AbortSignal} [signal]
    * @returns {Promise<void>}
    */
@@ -293,7 +293,7 @@ export class Consumer {
 
   /** @param {Session} session @param {UndecodableError} err */
   async report(session, err) {
-    // The next session prefetches one, and reports it if it meets it too.
+    // The next session prefetches one message, and reports this one if it meets it again.
     if (err.unconverted && session.options.prefetch > 1) return
     const { vhost, queue, observer, logger } = this.settings
     this.guard(() => observer({ outcome: 'undecodable', vhost, queue, error: err }))

@@ -142,9 +142,9 @@ export class Counter {
   }
 
   /**
-   * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still
-   * open. Call it immediately before the handler, and call the handler only after the reply BEGUN. After GONE the
-   * attempt is not open: end it, and begin another one. After an error it may or may not be countable: call begun
+   * Makes an isolated attempt countable, which START has let run. If it is still open at the next START, that START
+   * counts a crash. Call it immediately before the handler, and call the handler only after the reply BEGUN. After GONE
+   * the attempt is not open: end it, and begin another one. After an error it may or may not be countable: call begun
    * again with the same token, or end.
    * @param {CountedAttempt} attempt
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
@@ -230,7 +230,7 @@ export class Counter {
   }
 
   /**
-   * Reads what operators want of the consumers of a queue, and reports the reader to them.
+   * Reads the pause and the skips of a queue, and reports the reader to operators.
    * After an error the last Control stands.
    * @param {string} vhost
    * @param {string} queue

@@ -1,5 +1,5 @@
-// What to do next with a delivery. Each function takes what just happened and returns the step that follows.
-// Together they are the whole state table; delivery.js takes the steps.
+// Decides the next step of a delivery. Each function takes the last event and returns the step that follows. Together
+// they are the whole state table. start.js, conclude.js and deliveries.js take the steps.
 
 /**
  * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'uncount' | 'uncounted' |
@@ -72,8 +72,8 @@ export function decideMode(abandoned) {
 }
 
 /**
- * The step to hold the delivery for after a START or BEGUN without a reply that lets the handler run.
- * If the attempt is isolated and may be open, it must be closed first.
+ * The step to repeat after a START or BEGUN that had no reply which lets the handler run.
+ * An isolated attempt that may be open is closed first.
  * @param {Step} sending
  * @param {boolean} open
  * @returns {Step}
@@ -126,7 +126,7 @@ export function decideRetry(retry) {
 }
 
 /**
- * Bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery
+ * Bounds a wait by the rest of the time for which the delivery may be held. If the wait does not fit, the delivery
  * is overdue after it: the store keeps the rest of the wait for the next receiver.
  * @param {number} wait
  * @param {number} left
@@ -139,7 +139,7 @@ export function decideWait(wait, left, after) {
 
 /**
  * The step for a delivery that was held for as long as it may be.
- * A dead letter whose route is broken does not go back alone: a requeue would count towards a delivery limit.
+ * A dead letter whose route is broken returns with its session: a requeue would count towards a delivery limit.
  * @param {boolean} broken
  * @returns {Step}
  */
@@ -148,8 +148,8 @@ export function decideOverdue(broken) {
 }
 
 /**
- * The step after the store did not take one: the same after a wait, or what ends the hold. A delivery that was handled
- * is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+ * The step after the store did not take one: the same after a wait, or the one that ends the hold. A delivery that was
+ * handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
  * @param {Step} sending
  * @param {boolean} rejected
  * @param {number} wait

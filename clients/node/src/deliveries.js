@@ -20,8 +20,8 @@ const OUTCOMES = { [ACK]: 'ack', [SUPERSEDED]: 'superseded', [REQUEUE]: 'requeue
 const MOST_STUCK = 10
 
 /**
- * The deliveries of one session, and what they share.
- * Nothing new begins once stop has ended; handlers are cancelled once live has, which is not before.
+ * The deliveries of one session, and their shared state. Once stop has ended, nothing new begins. Once live has ended,
+ * which is not before stop, handlers are cancelled.
  */
 export class Deliveries {
   /**

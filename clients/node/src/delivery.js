@@ -181,7 +181,7 @@ function warnForeign(settings, id) {
 /**
  * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not
  * UTF-8 is unclear, and counts as none: amqplib has replaced its bytes, and the message would be counted as another
- * one. A header is refused.
+ * one. A header that is not UTF-8 is refused.
  * @param {ConsumeMessage} message
  * @returns {{ id: Buffer, headers: Map<any, any>, unclear?: boolean }}
  */

@@ -34,8 +34,8 @@ export const MAX_FENCE = 2 ** 52
  */
 
 /**
- * The headers that decide how a message is counted.
- * It accepts the bytes of a header table, or headers as amqplib decodes them.
+ * Reads the headers that decide how a message is counted, from the bytes of a header table, or from headers as amqplib
+ * decodes them.
  * @param {Buffer | Record<string, unknown> | undefined} headers
  * @returns {Map<string, Field>}
  */
@@ -167,8 +167,8 @@ function isText(field, text) {
 }
 
 /**
- * A whole number, whatever its type: libraries of other languages do not distinguish the types. 0 if it is none,
- * or beyond 2^53-1.
+ * A whole number of any type, because libraries of other languages do not distinguish the types. 0 if the field is no
+ * whole number, or is beyond 2^53-1.
  * @param {Field | undefined} field
  * @returns {number}
  */

@@ -8,8 +8,8 @@ const BASIC = 60
 const FRAME_HEADER = 2
 
 /**
- * Makes an amqplib connection keep the bytes of the properties of each message that it receives.
- * It reports false if this version of amqplib cannot do that; ids that are not UTF-8 are then refused.
+ * Makes an amqplib connection keep the bytes of the properties of each message that it receives. It returns false if
+ * this version of amqplib cannot do that. A message whose id is not UTF-8 then counts as one without an id.
  * @param {any} model the result of amqplib's connect
  * @returns {boolean}
  */
@@ -129,7 +129,7 @@ export function fieldOf(value) {
   if (typeof value === 'bigint' || Number.isSafeInteger(value))
     return { type: 'l', bytes: eight(BigInt(/** @type {number} */ (value))) }
   if (typeof value === 'number') return { type: 'd', bytes: double(value) }
-  // No field that is read has these.
+  // No header that is read has another type.
   if (typeof value !== 'object' || value === null) return { type: 'V', bytes: Buffer.alloc(0) }
   const typed = /** @type {Record<string, any>} */ (value)
   if (typed['!'] === 'timestamp') return { type: 'T', bytes: eight(BigInt(typed.value)) }

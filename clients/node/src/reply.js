@@ -1,9 +1,9 @@
 import { StoreError } from './errors.js'
 
 /**
- * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE;
- * FAIL answers REQUEUE or EXHAUSTED; END answers ENDED. To a copy from a delay queue START and FAIL also answer
- * SUPERSEDED.
+ * The code of a reply. START answers RUN, WAIT, SUSPECT or EXHAUSTED. BEGUN answers BEGUN or GONE. FAIL answers REQUEUE
+ * or EXHAUSTED, and with a breaker also UNCOUNTED. END answers ENDED. To a copy from a delay queue START and FAIL also
+ * answer SUPERSEDED.
  * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'SUPERSEDED' | 'BEGUN' |
  *   'GONE' | 'UNCOUNTED'} ReplyCode
  */

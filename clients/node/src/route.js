@@ -10,7 +10,7 @@ import { pause } from './wait.js'
 const EVERY = 10_000
 
 // How long a dead letter is held. Then its session ends, and the next one is refused until the route is whole.
-// To requeue it would count towards a delivery limit, at which the broker dead-letters it along the broken route.
+// A requeue would count towards a delivery limit, at which the broker dead-letters it along the broken route.
 const HOLD = 9 * 60_000
 
 // How often the tombstone of a held dead letter is renewed. It binds for ten minutes.

@@ -12,7 +12,7 @@ const never = new Stop()
 
 /**
  * Sends a step to the store. The end of the session does not interrupt it: to wait for the reply is faster than to
- * clear up an undecided step. But under the isolation lock a START or BEGUN is not sent again then.
+ * clear up an undecided step. But under the isolation lock a START or BEGUN is not sent again after it.
  * @template T
  * @param {import('./deliveries.js').Deliveries} s
  * @param {import('./delivery.js').Delivery} d

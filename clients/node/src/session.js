@@ -7,11 +7,11 @@ import { Stop, within } from './wait.js'
 
 const OPEN_TIMEOUT = 10_000 // a broker that recovers may never answer a basic.consume
 const CLOSE_TIMEOUT = 5000
-// Handlers are abandoned, a step and its repetition, the last exchange.
+// The time to abandon handlers, to send a step twice, and to close the channel.
 const SETTLE_TIMEOUT = 2000 + 2 * 1000 + CLOSE_TIMEOUT
 
-// Acks that a plain close of the channel keeps on a quorum queue; beyond 32 the broker's side of the channel buffers
-// them, and up to 467 of 500 were lost (3.10.8, 4.0.5, 4.3.6). A basic.cancel flushes them.
+// How many acks a plain close of the channel keeps on a quorum queue. Beyond 32, the broker's side of the channel
+// buffers them, and up to 467 of 500 were lost (3.10.8, 4.0.5, 4.3.6). A basic.cancel flushes them.
 const PENDING_ACKS = 30
 
 /**

@@ -55,7 +55,7 @@ import { thisProcess } from './token.js'
  * @property {string} queue that the deliveries come from
  * @property {string} [vhost] of the connection; '/' if absent
  * @property {Steps} counter shared by all consumers of the queue;
- *   its ttl at least handlerTimeout + 3/4 of consumerTimeout + a minute
+ *   its ttl is at least handlerTimeout + 3/4 of consumerTimeout + a minute
  * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000.
  *   An operator may override it
  * @property {number} [maxAge] ms: a message that fails later than this after its first failed attempt is
@@ -73,7 +73,7 @@ import { thisProcess } from './token.js'
  * @property {string} [name] names this process to operators; the host's name and the process id if absent
  * @property {(event: Event) => void} [observer] gets every outcome
  * @property {Logger} [logger] such as console:
- *   gets what happens to sessions, each dead letter as a warning and each retry at debug; silent if absent
+ *   gets the events of sessions, each dead letter as a warning and each retry at debug; silent if absent
  */
 
 /** @typedef {Required<Omit<SettlerOptions, 'key'>> & Pick<SettlerOptions, 'key'>} Settings */

@@ -18,7 +18,7 @@ export class Settler {
    * Makes attempts at a message, counts the failed ones, and settles it. Call it once for each message of a channel
    * that consumes with acknowledgements, while that channel is open. Call keepRaw with the connection before.
    *
-   * When the signal is aborted, the handler's signal is, nothing is counted, and the outcome is 'leave'.
+   * When the signal is aborted, the handler's signal is aborted too, nothing is counted, and the outcome is 'leave'.
    * A delivery that is left comes back when its channel is closed, so close it.
    * @param {import('amqplib').Channel} channel that delivered the message
    * @param {import('amqplib').ConsumeMessage} message

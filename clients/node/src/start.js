@@ -18,7 +18,7 @@ const MODES = { suspects: 'shared', off: 'untracked' }
 
 /**
  * Leads a delivery to its next attempt. It returns RUN once the handler is to be called; d then has a worker and its
- * units of the isolation lock. Any other step says what becomes of the delivery without an attempt.
+ * units of the isolation lock. Any other step follows without an attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -167,7 +167,7 @@ async function sendBegun(s, d) {
 
 /**
  * Waits for a worker and for one unit of the isolation lock.
- * An attempt that START let begin also waits for the gate, with neither, so that they serve first deliveries.
+ * An attempt that START let begin also waits for the gate. Meanwhile it has neither, so both serve first deliveries.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -183,8 +183,8 @@ async function enter(s, d) {
 }
 
 /**
- * Waits until no other isolated attempt of the process is undecided,
- * then for a worker and for the whole isolation lock.
+ * Waits until no other isolated attempt of the process is undecided, then for a worker and for the whole isolation
+ * lock.
  * @param {Deliveries} s
  * @param {Delivery} d
  */
@@ -214,7 +214,7 @@ export async function giveBack(s, d) {
 }
 
 /**
- * What becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first:
+ * The step for a delivery that was held for as long as it may be. An attempt that may be open is closed first:
  * the next receiver would take it for a crash. A dead letter gets no other attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
@@ -301,7 +301,7 @@ export async function holdFor(s, d, ms, after) {
 
 /**
  * Holds a delivery after the store did not take a step.
- * It returns that step when it is to be sent again, or what comes instead.
+ * It returns that step when it is to be sent again, or the one that comes instead.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @param {Step} sending
@@ -424,8 +424,8 @@ export function decided(s, d) {
 }
 
 /**
- * What to call instead of decided, once a step that outlives the delivery was taken;
- * undefined if d is not the undecided attempt.
+ * Returns a function to call, instead of decided, when the store has answered a step that outlives the delivery.
+ * It returns undefined if d is not the undecided attempt.
  * @param {Deliveries} s
  * @param {Delivery} d
  */

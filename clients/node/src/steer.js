@@ -29,10 +29,10 @@ export function retryAfter(err, ms) {
 }
 
 /**
- * Wraps an error so that the message is retried at most n times after a failure of this kind: throw retryAtMost(err,
- * 1). It is dead-lettered if it has more than n failed attempts of any kind, this one included. It lowers the limit
- * for this failure alone, and never raises it. A limit that an operator gave the message replaces it. If several are
- * wrapped in each other, the smallest counts.
+ * Wraps an error so that the message is retried at most n times after a failure of this kind:
+ * throw retryAtMost(err, 1). It is dead-lettered if it has more than n failed attempts of any kind, this one included.
+ * It lowers the limit for this failure alone, and never raises it. A limit that an operator gave the message replaces
+ * it. If several are wrapped in each other, the smallest counts.
  * @param {unknown} err
  * @param {number} n a negative one is treated as 0, which allows no retry
  * @returns {Error}
@@ -44,9 +44,9 @@ export function retryAtMost(err, n) {
 
 /**
  * Wraps an error so that the attempt is not counted: the handler could not work, for a reason other than the message.
- * The delivery is held unacked, and the handler is called again in this process, whatever `retry` says. It waits for
- * the backoff, which grows with the attempts in a row that were not counted, or for what retryAfter says; 100 ms at
- * least. A delivery that was held for half the consumerTimeout returns to the queue. A message without an id gets
+ * The delivery waits unacked, and the handler is called again in this process, whatever `retry` says. It waits for the
+ * backoff, which grows with the attempts in a row that were not counted, or for the time of retryAfter. It waits at
+ * least 100 ms. A delivery that waited for half the consumerTimeout returns to the queue. A message without an id gets
  * another attempt too.
  * @param {unknown} err
  * @returns {Error}

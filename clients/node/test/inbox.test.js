@@ -27,7 +27,7 @@ test('each order has one invoice', async (t) => {
     })
 
   for (let number = 0; number < ORDERS; number++) {
-    // As a producer does that gets no confirm.
+    // A producer that gets no confirm publishes again.
     for (let copies = 0; copies < 2; copies++) await f.publish(`order ${number}`)
   }
   for (let kills = 1; kills < 4; kills++) {

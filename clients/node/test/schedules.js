@@ -12,7 +12,7 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
   const c = JSON.parse(line)
   compared++
   try {
-    // of two things at the same instant either may come first
+    // Of two events at the same instant, either may come first.
     await new World(c).run().catch(() => new World(c, true).run())
   } catch (err) { // a client that fails differs too
     if (++differ <= MOST_SHOWN) console.error(`${c.name}: ${err}\n${line}\n`)

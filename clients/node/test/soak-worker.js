@@ -87,7 +87,7 @@ async function work(job, attempt, deadline) {
   if (['hang', 'deaf', 'abandon'].includes(job.do)) {
     await rest(Infinity, attempt.signal)
     if (job.do === 'deaf') await rest(3000)
-    // Not if the process stops, or lost its session.
+    // Before the deadline, a stop or a lost session has aborted the signal.
     if (job.do === 'abandon' && performance.now() >= deadline) await outlive()
     throw attempt.signal.reason
   }

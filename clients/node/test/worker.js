@@ -14,7 +14,7 @@ const consumer = new Consumer({
   url: amqpURL, queue, counter, backoff: () => 20, ...JSON.parse(options),
   async handler(message) {
     const id = message.properties.messageId
-    // A kill loses what is not sent.
+    // A kill loses a message to the parent that is not sent yet.
     await new Promise((resolve) => process.send({ id, redelivered: message.fields.redelivered }, resolve))
     if (id.startsWith('kill')) {
       await new Promise((resolve) => setTimeout(resolve, 20)) // so that neighbours run

@@ -1,5 +1,5 @@
-// Makes the copies of counter/scripts and the types,
-// which git does not keep. npm runs it when it installs or packs this directory.
+// Makes the copies of counter/scripts and the types, which git does not keep. npm runs it when it installs or packs
+// this directory.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

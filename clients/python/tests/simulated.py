@@ -76,7 +76,7 @@ class World:
             do(*args)
             self.check()
             events += 1
-            # Else it takes all memory.
+            # Otherwise the trace takes all memory.
             assert events < MOST_EVENTS, f"it spins at {self.now * 1000:.0f} ms: {self.trace[-3:]}"
         return self.trace
 

@@ -33,8 +33,9 @@ GOOD = header(b"a", b"t\x01")
 
 
 async def why_it_closed(received: bytes, lost: Exception | None) -> BaseException | None:
-    """Have aiormq's connection read what the broker sent before the socket was lost,
-    and return the error with which it closes.
+    """Have aiormq's connection read the bytes that came before the socket was lost.
+
+    Return the error with which it closes.
     """
     reader = asyncio.StreamReader()
     reader.feed_data(received)

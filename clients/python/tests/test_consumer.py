@@ -465,7 +465,7 @@ def test_blocked_lanes_drain_stop(start, classic, redis_url, prefix):
 def test_unreadable_lanes(start, classic, redis_url, caplog):
     """A store that may not read the blocked lanes is refused before the first session.
 
-    Later the last number stands, and one warning tells it.
+    Later the last number stands, and one warning says so.
     """
     client = redis.Redis.from_url(redis_url)
     user = f"lanes-{classic.name}"

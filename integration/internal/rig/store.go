@@ -31,7 +31,7 @@ type Server interface {
 	Resume() error
 }
 
-// OpenDatabase starts one of Databases with some arguments.
+// OpenDatabase starts one of Databases with further arguments.
 func OpenDatabase(ctx context.Context, name string, args ...string) (*Store, error) {
 	kind := Databases[name]
 	d, err := kind.Start(ctx, servers.DatabaseOptions{Args: slices.Concat(kind.lasting, args)})

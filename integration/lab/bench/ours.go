@@ -46,7 +46,7 @@ func ours(settings consumer.Consumer) measurement {
 	})
 }
 
-// database is a store that is a database, and writes each COMMIT to the disk.
+// database is a store in a database that writes each COMMIT to the disk.
 type database struct {
 	*rig.Store
 	counts *counter.Counter

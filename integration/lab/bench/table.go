@@ -20,7 +20,7 @@ const (
 	// strikes consume --http and messages that always fail, compared with a loop that posts
 	pushing    = "push"
 	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
-	stored     = "stores"  // failing, with the counts in databases that write each COMMIT to the disk; only if it is named
+	stored     = "stores"  // failing, with the counts in databases that write each COMMIT to the disk; only -only runs it
 )
 
 func contests() []string {

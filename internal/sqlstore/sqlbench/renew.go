@@ -14,10 +14,10 @@ import (
 type Database struct {
 	counter.Store
 	Exec  func(sql string)         // runs statements
-	Sweep func() (deleted int)     // takes the next rows from the members that expired
-	Fill  func(members int) string // is a statement that repeats a member of a set, under other names
-	Set   string                   // is the column of a member's set
-	saves func(took time.Duration) // is called after each Save
+	Sweep func() (deleted int)     // deletes expired members among the next rows
+	Fill  func(members int) string // returns a statement that copies a member of a set, under other names
+	Set   string                   // the column of a member's set
+	saves func(took time.Duration) // called after each Save
 }
 
 // Save is that of counter.Store.
@@ -27,8 +27,8 @@ func (d *Database) Save(ctx context.Context, of counter.Queue, changes ...counte
 	return d.Store.Save(ctx, of, changes...)
 }
 
-// Renew has a step and then a consumer renew a lane with many places, and prints how long the longest Save took. No
-// place of the lane is deleted then, although each has expired, until the renewal expires too.
+// Renew has a step and a consumer renew a lane with many places, and prints the time of the longest Save. Each place
+// has expired before. Sweeps delete none of them while the renewal lasts, and begin to delete them when it has expired.
 func Renew(t *testing.T, d *Database, places int) {
 	var longest time.Duration
 	d.saves = func(took time.Duration) { longest = max(longest, took) }

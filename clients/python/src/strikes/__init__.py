@@ -1,7 +1,7 @@
 """Retries a RabbitMQ message at the head of its queue exactly N times, then dead-letters it.
 
-All consumers of a queue share one count of failed attempts in Redis,
-whatever their language. strikes.pika has a Consumer for programs with threads, strikes.aio_pika one for asyncio.
+All consumers of a queue share one count of failed attempts in Redis, whatever their language. strikes.pika has a
+Consumer for programs with threads, strikes.aio_pika one for asyncio.
 """
 
 from .counter import AsyncCounter, Counter

@@ -18,7 +18,7 @@ class Acks(Generic[T]):
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[Step, T] | None] = {}  # by tag, in the order of their arrival
-        # A second consumer gets deliveries: their order is not that of the tags, so each is settled on its own.
+        # A second consumer gets deliveries. Their order is not that of the tags, so each is settled on its own.
         self.apart = False
         self._settled: deque[tuple[int, Step, T]] = deque()
 

@@ -91,12 +91,11 @@ def message_id_of(properties: Any) -> str | bytes:
 
 
 class Consumer:
-    """Gives the messages of one queue to a handler,
-    retries the failed ones, and dead-letters those that fail too often.
+    """Gives the messages of one queue to a handler.
 
-    The handler is a coroutine function. It returns: the message is acked. It raises an exception: the attempt is
-    counted; see Reject and RetryAfter. At its deadline it is cancelled. The further arguments are the fields of
-    Settings and Flow.
+    It retries the failed ones, and dead-letters those that fail too often. The handler is a coroutine function. If it
+    returns, the message is acked. If it raises an exception, the attempt is counted; see Reject and RetryAfter. At its
+    deadline it is cancelled. The further arguments are the fields of Settings and Flow.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
-        It raises Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are
+        Later it raises Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are
         cancelled, nothing is counted, and messages return to the queue.
         """
         tasks = Tasks()
@@ -526,8 +525,9 @@ class _Session:
             await sleep_until(self._idle, TICK)
 
     async def _close_channel(self) -> None:
-        """Close the channel so that the acks have arrived:
-        with more than 30 under way, a plain close loses some of them.
+        """Close the channel so that the acks have arrived.
+
+        With more than 30 under way, a plain close loses some of them.
         """
         if self.channel.is_closed or self._connection_lost:
             raise SessionLost(

@@ -88,7 +88,7 @@ def start_isolated(s: Session, d: Progress) -> Steps:
 def _send_start(s: Session, d: Progress) -> Steps:
     """Send START; return the step for its reply and the error.
 
-    Unless that is RUN, no attempt is open and d holds no slot.
+    Unless the step is RUN, no attempt is open and d holds no slot.
     """
     d.open = True
     reply = yield from send(
@@ -165,7 +165,7 @@ def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:
 def enter(s: Session, d: Progress) -> Steps:
     """Wait for a worker and one unit of the isolation lock.
 
-    An attempt that START let begin also waits for the gate, with neither, so that they serve first deliveries.
+    An attempt that START let begin also waits for the gate. Meanwhile it has neither, so both serve first deliveries.
     """
     while True:
         yield from _wait_worker(s, d)
@@ -179,9 +179,7 @@ def enter(s: Session, d: Progress) -> Steps:
 
 
 def _lock_all(s: Session, d: Progress) -> Steps:
-    """Wait until no other isolated attempt of the process is undecided,
-    then for a worker and the whole isolation lock.
-    """
+    """Wait for a worker and the whole isolation lock, once no other isolated attempt of the process is undecided."""
     if not (yield from _ask(s, s.isolation.undecided, 1, d.held_until)):
         return False
     d.undecided = True
@@ -225,8 +223,9 @@ def _wait_worker(s: Session, d: Progress) -> Steps:
 
 
 def _take_slot(s: Session, d: Progress) -> Steps:
-    """Wait until one more attempt may be open, so that no more are open than soon run:
-    each is a suspect if the process dies.
+    """Wait until one more attempt may be open.
+
+    No more are open than soon run, because each is a suspect if the process dies.
     """
     if s.stop.fired:
         return False
@@ -276,8 +275,9 @@ def decided(s: Session, d: Progress) -> None:
 
 
 def hand_over(s: Session, d: Progress):  # type: ignore[no-untyped-def]
-    """Return what to call instead of decided, once a step that outlives the delivery was taken;
-    None if d is not undecided.
+    """Return a function to call, instead of decided, when the store has answered a step that outlives the delivery.
+
+    Return None if d is not undecided.
     """
     if not d.undecided:
         return None
@@ -300,7 +300,7 @@ def give_back(s: Session, d: Progress) -> Steps:
 
 
 def overdue(s: Session, d: Progress) -> Steps:
-    """Return what becomes of a delivery that was held for as long as it may be.
+    """Return the step for a delivery that was held for as long as it may be.
 
     An attempt that may be open is closed first.
     """
@@ -387,7 +387,7 @@ def wait(s: Session, d: Progress, seconds: float, after: Step) -> Steps:
 def hold(s: Session, d: Progress, sending: Step, error: StoreError) -> Steps:
     """Hold a delivery after the store did not take a step.
 
-    It returns that step when it is to be sent again, or what comes instead.
+    It returns that step when it is to be sent again, or the one that comes instead.
     """
     d.unanswered += 1
     seconds, left = store_backoff(d.unanswered), d.held_until - s.now()

@@ -1,7 +1,7 @@
 """The breaker: while no message of a queue succeeds, no attempt begins but for probes, and no failure is counted.
 
-The rules are those of the store's scripts. This module holds deliveries back in one process.
-It does no I/O. Without it the core works: a session without a Breaker calls nothing here.
+The rules are those of the store's scripts. This module holds deliveries back in one process. It does no I/O. A session
+without a Breaker calls nothing here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Breaker:
     # The core calls these.
 
     def progress(self, began: float | None) -> str:
-        """Return the argument of a step that is sent now.
+        """Return the progress argument of a step that is sent now.
 
         Ages are rounded up, so that no success seems later than it was.
         """
@@ -244,7 +244,7 @@ class Breaker:
         now, queue = self.now(), self.settings.queue
         if self._alone is None or self._state.doubt:
             return
-        # Perhaps only poison is left.
+        # Perhaps only messages that always fail are left.
         lonely = not self._missed and now - self._alone > IDLE and now - self._others > IDLE
         if self._state.count > self._state.now or lonely:
             self._failed, self._alone, self._stopped = 0, None, None

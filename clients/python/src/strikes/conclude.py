@@ -16,12 +16,10 @@ LEAST_POSTPONED = 0.1
 
 
 def carry(s: Session, d: Progress) -> Steps:
-    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it.
+    """Make attempts at a delivery until one decides its settlement, then settle or leave it.
 
-    It ends with Session.done.
-
-    A driver throws into it what it cannot do.
-    Then, and after a fault of this package, the session ends and the delivery is left.
+    It ends with Session.done. A driver throws an error into it if the driver cannot carry out a request. Then, and
+    after a fault of this package, the session ends and the delivery is left.
     """
     try:
         yield from _carry(s, d)
@@ -134,8 +132,9 @@ def conclude(s: Session, d: Progress) -> Steps:
 
 
 def _end(s: Session, d: Progress) -> Steps:
-    """Close an attempt that succeeded, before its ack, even if the session has ended:
-    an open attempt must not look like a crash.
+    """Close an attempt that succeeded, before its ack, even if the session has ended.
+
+    An open attempt would look like a crash.
     """
     while True:
         error = yield from send_end(s, d, True)

@@ -37,14 +37,16 @@ class SessionLost(StrikesError):
 
 
 UNCONVERTED = 541
-"""The code with which RabbitMQ 4 closes a connection when it cannot convert a message to AMQP 0.9.1,
-and after its other internal errors.
+"""The code with which RabbitMQ 4 closes a connection after an internal error.
+
+It cannot convert a message to AMQP 0.9.1, for example.
 """
 
 
 class Undecodable(SessionLost):
-    """A message ended the session: the AMQP client cannot decode it,
-    or (unconverted) the broker cannot convert it to AMQP 0.9.1.
+    """A message ended the session.
+
+    The AMQP client cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1.
     """
 
     def __init__(self, text: str, unconverted: bool = False) -> None:
@@ -144,7 +146,7 @@ class Sequence:
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
         """Take the error of a session, and return the wait before the next one.
 
-        It raises the error if that would not help.
+        It raises the error if another session would not help.
 
         Credentials count as refused after two sessions in a row:
         a socket that is closed in the handshake looks the same.

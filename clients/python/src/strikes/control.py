@@ -46,7 +46,7 @@ def lanes_call(settings: Settings, options: Options) -> Call:
 
 
 def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
-    """Take how many lanes are blocked, or an error.
+    """Take the number of blocked lanes, or an error.
 
     After an error the last number stands; the first one in a row is logged.
     """

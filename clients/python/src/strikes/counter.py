@@ -190,7 +190,7 @@ class Counter(_Base):
     def control(
         self, vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str = "consuming"
     ) -> Control:
-        """Read what operators want of the consumers of a queue. After an error the last Control stands."""
+        """Read the pause and the skips of a queue. After an error the last Control stands."""
         return steps.parse_control(self.run(steps.control(vhost, queue, reader, consumer, state, self.options)))
 
 

@@ -1,7 +1,7 @@
-"""What to do next with a delivery. Pure functions.
+"""Pure functions that decide the next step of a delivery.
 
-Each takes what just happened and returns the step that follows.
-Together they are the whole state table; begin.py and conclude.py take the steps.
+Each takes the last event and returns the step that follows. Together they are the whole state table. begin.py and
+conclude.py take the steps.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ def overdue(awaited: bool) -> Step:
 
 
 def outage(sending: Step, rejected: bool, seconds: float, left: float) -> Step:
-    """The step after the store did not take one: the same after a wait, or what ends the hold.
+    """The step after the store did not take one: the same after a wait, or the one that ends the hold.
 
-    A delivery that was handled is acked anyway, and a rejected one is dead-lettered.
-    Nothing else is decided on a guess.
+    A delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a
+    guess.
     """
     if sending is Step.FAIL and rejected:
         return Step.DEAD_LETTER

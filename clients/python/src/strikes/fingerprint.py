@@ -31,8 +31,9 @@ def fingerprint_of(delivery: Delivery) -> str:
 
 
 def mark_of(delivery: Delivery) -> str:
-    """Distinguish messages with the same id,
-    by their bodies and the seconds of their timestamps, for a copy from a delay queue.
+    """Distinguish messages with the same id, for a copy from a delay queue.
+
+    The result depends on the body and on the seconds of the timestamp.
     """
     at = getattr(delivery.properties, "timestamp", None)
     seconds = unix(at) if isinstance(at, datetime) else at if isinstance(at, int) else 0

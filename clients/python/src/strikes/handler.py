@@ -18,10 +18,8 @@ class Reject(Exception):
 class RetryAfter(Exception):
     """Raised by a handler: the next attempt waits for `seconds` instead of the backoff.
 
-    It is counted like any other failure.
-
-    The delivery is held unacked meanwhile, so it is for seconds or minutes.
-    If `seconds` is no number, the backoff is kept.
+    It is counted like any other failure. The delivery waits unacked, so use it for seconds or minutes. If `seconds` is
+    no number, the backoff is kept.
     """
 
     def __init__(self, seconds: float, *args: object) -> None:
@@ -35,7 +33,7 @@ class RetryAfter(Exception):
 class RetryAtMost(Exception):
     """Raised by a handler: the message is retried at most `retries` times after a failure of this kind.
 
-    It is dead-lettered if it has more failed attempts than that, of any kind, this one included. RetryAtMost lowers
+    It is dead-lettered if it has more than `retries` failed attempts of any kind, this one included. RetryAtMost lowers
     the limit for this failure alone, and never raises it. A limit that an operator gave the message replaces it. A
     negative number is treated as 0. If `retries` is no number, the limit is kept. `after` is the wait in seconds
     instead of the backoff, as with RetryAfter; None: the backoff.
@@ -53,10 +51,10 @@ class RetryAtMost(Exception):
 class NotCounted(Exception):
     """Raised by a handler that could not work, for a reason other than the message: the attempt is not counted.
 
-    The delivery is held unacked, and the handler is called again in this process, whatever `retry` says. It waits for
-    the backoff, which grows with the attempts in a row that were not counted, or for `after` seconds; 0.1 s at least.
-    A delivery that was held for half the consumer timeout returns to the queue. A message without an id gets another
-    attempt too.
+    The delivery waits unacked, and the handler is called again in this process, whatever `retry` says. It waits for the
+    backoff, which grows with the attempts in a row that were not counted, or for `after` seconds. It waits at least
+    0.1 s. A delivery that waited for half the consumer timeout returns to the queue. A message without an id gets
+    another attempt too.
     """
 
     def __init__(self, *args: object, after: float | None = None) -> None:

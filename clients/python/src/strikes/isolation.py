@@ -38,12 +38,12 @@ class Gate:
 
 
 class Isolation:
-    """The lock has one unit for each handler that runs;
-    an isolated attempt holds all, from its START to the step that closes it.
+    """The isolation lock and gate of a process.
 
-    `undecided` is held for the one isolated attempt that may be open in the store, until the store has answered the
-    step that closes it. `abandoned` is the number of handlers that passed their deadline and still run: while there is
-    one, nothing is isolated.
+    The lock has one unit for each handler that runs. An isolated attempt holds all, from its START to the step that
+    closes it. `undecided` is held for the one isolated attempt that may be open in the store, until the store has
+    answered the step that closes it. `abandoned` is the number of handlers that passed their deadline and still run:
+    while there is one, nothing is isolated.
     """
 
     def __init__(self) -> None:

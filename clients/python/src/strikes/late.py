@@ -1,5 +1,6 @@
-"""Steps that the store did not take while their delivery was there:
-the END of an attempt after its session, a FAIL after its nack.
+"""Steps that the store did not take while their delivery was there.
+
+They are the END of an attempt after its session, and a FAIL after its nack.
 """
 
 from __future__ import annotations

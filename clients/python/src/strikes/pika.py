@@ -41,11 +41,11 @@ FLOW = set(Flow.__dataclass_fields__)
 
 
 class Consumer:
-    """Gives the messages of one queue to a handler,
-    retries the failed ones, and dead-letters those that fail too often.
+    """Gives the messages of one queue to a handler.
 
-    The handler runs in a thread of its own. It returns: the message is acked. It raises an exception:
-    the attempt is counted; see Reject and RetryAfter. The further arguments are the fields of Settings and Flow.
+    It retries the failed ones, and dead-letters those that fail too often. The handler runs in a thread of its own. If
+    it returns, the message is acked. If it raises an exception, the attempt is counted; see Reject and RetryAfter. The
+    further arguments are the fields of Settings and Flow.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Consumer:
     def run(self) -> None:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
-        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help,
-        and Stuck. After that only stop ends it. It raises UncleanStop if the session was lost during a stop.
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
+        Later it raises Stuck, and UncleanStop if the session was lost during a stop. Otherwise only stop ends it.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings, self._flow.breaker > 0)
@@ -421,8 +421,9 @@ class _Session:
                 self._turn(0)
 
     def _close_channel(self) -> None:
-        """Close the channel so that the acks have arrived:
-        with more than 30 under way, a plain close loses some of them.
+        """Close the channel so that the acks have arrived.
+
+        With more than 30 under way, a plain close loses some of them.
         """
         if not self.channel.is_open or self.wire.lost:
             raise SessionLost(

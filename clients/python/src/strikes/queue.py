@@ -1,7 +1,7 @@
 """What AMQP says about a queue, and whether failed messages would be lost or lose their position in it. Pure functions.
 
-A redeclaration with another argument is refused, and the refusal names the argument and its value.
-AMQP sees no policies and no bindings: `strikes doctor` checks these with the management API.
+A redeclaration with another argument is refused, and the refusal names the argument and its value. AMQP sees no
+policies and no bindings: `strikes doctor` checks these with the management API.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 from .errors import StrikesError
 
 PROBE = {"x-max-age": -1000}
-"""Keeps a declaration from ever creating a queue:
-refused for a new queue that is no stream, ignored if the queue exists.
+"""Keeps a declaration from ever creating a queue.
+
+The broker refuses it for a new queue that is no stream, and ignores it if the queue exists.
 """
 
 MOST_PROBES = 32
@@ -28,7 +29,7 @@ class QueueRefused(StrikesError):
 def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bool, None]:
     """Refuse a queue that `strikes declare --partitions` made, and a partition of one.
 
-    It asks whether a queue or an exchange exists.
+    It yields a kind and a name to ask whether such a queue or exchange exists.
     """
     name, _, number = queue.rpartition(".")
     name = queue if not exists else name if number.isascii() and number.isdigit() else ""
@@ -75,8 +76,9 @@ class Declared:
 
 
 def parse_difference(text: str, vhost: str, queue: str) -> tuple[str, Any, bool]:
-    """Read the text of a 406 reply to a declaration:
-    the argument, its value (None: not set), and whether it was understood.
+    """Read the text of a 406 reply to a declaration.
+
+    Return the argument, its value (None: not set), and whether the text was understood.
     """
     _, found, rest = text.partition("inequivalent arg '")
     name, _, rest = rest.partition("'")

@@ -26,7 +26,7 @@ class Move:
 
 @dataclass
 class Record:
-    """What the store keeps of one generation of a message.
+    """The record that the store keeps of one generation of a message.
 
     Times are milliseconds since 1970 by the store's clock; 0 is absent.
 

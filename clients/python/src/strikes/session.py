@@ -1,7 +1,7 @@
 """A session is one channel and the deliveries that came with it. None of them outlives it.
 
-This module does no I/O. begin.py and conclude.py are generators: they yield what is to be done (Send, Sleep, Invoke)
-and get its result. A driver does it: blocking.py with threads, aio.py with asyncio.
+This module does no I/O. begin.py and conclude.py are generators: they yield requests (Send, Sleep, Invoke) and get the
+results. A driver carries them out: blocking.py with threads, aio.py with asyncio.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class WaitedTooLong(StrikesError):
 class SettlementError(StrikesError):
     """An ack or nack could not be sent: the channel is closed.
 
-    What was counted is acted on when the message comes back.
+    A failed attempt that was counted takes effect when the message comes back.
     """
 
 

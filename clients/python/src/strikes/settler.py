@@ -80,7 +80,7 @@ class Settler:
 
         It calls settle with ACK, REQUEUE (basic.nack with requeue) or DEAD_LETTER (basic.nack without), in this thread
         unless the handler was abandoned. LEAVE means that the delivery was not settled: close its channel, which
-        returns it. It raises why, unless that was `stop`.
+        returns it. It raises the reason, unless that was `stop`.
         """
         over = threading.Event()
         port = _One(settle, over.set)
@@ -100,7 +100,7 @@ class Settler:
         return d.outcome or Outcome.LEAVE
 
     def stop(self) -> None:
-        """End what is under way: handlers are cancelled and nothing more is counted.
+        """End the calls of handle: handlers are cancelled, and nothing more is counted.
 
         The deliveries return with their channel.
         """

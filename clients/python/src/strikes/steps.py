@@ -1,7 +1,7 @@
 """The steps that count a message: what is sent to the store and what it replies. Pure functions.
 
-Each step is one script and one round trip.
-It is identified by the token of its attempt, so it is safe to repeat if its reply was lost. counter.py sends them.
+Each step is one script and one round trip. It is identified by the token of its attempt, so it is safe to repeat if its
+reply was lost. counter.py sends the steps.
 """
 
 from __future__ import annotations
@@ -213,10 +213,10 @@ def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
 
 
 def delay(copy_number: int, lease: float, body: str) -> str:
-    """Name a copy for START and FAIL of a consumer that moves no message:
-    its number, and the fingerprint of the message.
+    """Name a copy for START and FAIL of a consumer that moves no message.
 
-    For `lease` seconds an open attempt at the message counts as running.
+    The name has the number of the copy and the fingerprint of the message. For `lease` seconds an open attempt at the
+    message counts as running.
     """
     return f"delay {copy_number} 0 {ceil_millis(lease)} {body}"
 
@@ -228,7 +228,7 @@ def _carried(a: Attempt) -> list[bytes | str | int]:
 def progress(breaker: int, patience: float, began: int, ended: int, attempt: int, failing: bool) -> str:
     """Name the progress of a process with a breaker for START, FAIL and ASK.
 
-    The others are ages in ms; -1: there is none.
+    `began`, `ended` and `attempt` are ages in ms; -1: there is none.
     """
     return f"progress {breaker} {ceil_millis(patience)} {began} {ended} {attempt} {int(failing)}"
 
@@ -252,8 +252,9 @@ class State:
 def ask(
     vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b""
 ) -> Call:
-    """Report the progress of a process and the text of the last State, and ask for the breaker;
-    with wants also for a permit.
+    """Report the progress of a process and the text of the last State, and ask for the breaker.
+
+    With wants, ask for a permit too.
     """
     key = k.queue_key(vhost, queue, options.prefix) + b"index"
     return Call("ask", ASK, [key], [ceil_millis(options.ttl), progress, int(wants), seen], several=False)

@@ -40,7 +40,7 @@ def id_of(value: Any) -> str | bytes:
 def cut(value: str | bytes, most: int) -> bytes:
     """Return at most that many bytes, without splitting a UTF-8 character.
 
-    What has no UTF-8 becomes a question mark.
+    A character without UTF-8 becomes a question mark.
     """
     try:
         data = raw(value)
