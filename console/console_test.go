@@ -39,6 +39,7 @@ type fakeBroker struct {
 	dead    *fakeLetters
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
+	panics atomic.Bool           // Collect does
 	closed atomic.Int64          // how often it or its collector was closed
 	unseen atomic.Pointer[error] // why one more queue could not be examined; nil: there is none
 }
@@ -75,6 +76,9 @@ func (b *fakeBroker) change(f func(*ops.Status)) {
 }
 
 func (b *fakeBroker) Collect(context.Context, ops.Question) (ops.Status, error) {
+	if b.panics.Load() {
+		panic("the store's hook")
+	}
 	return b.seen(), b.err()
 }
 func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {

@@ -100,8 +100,13 @@ func TestPanicsAreRecovered(t *testing.T) {
 	if !strings.Contains(logged.String(), "the store's hook") || !strings.Contains(logged.String(), "guard_test.go") {
 		t.Errorf("the log lacks the panic or its stack: %s", logged)
 	}
+	b.panics.Store(true)
+	f.get("/queue?queue=bookings") // not read before
 	hook.on.Store(false)
-	if w := f.get(query("dead")); w.Code != http.StatusOK {
-		t.Errorf("after that: %d: %s", w.Code, w.Body)
+	b.panics.Store(false)
+	for _, path := range []string{query("dead"), "/queue?queue=bookings"} {
+		if w := f.get(path); w.Code != http.StatusOK || strings.Contains(w.Body.String(), errPanicked.Error()) {
+			t.Errorf("%s after that: %d: %s", path, w.Code, w.Body)
+		}
 	}
 }

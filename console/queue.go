@@ -45,8 +45,14 @@ func (c *Console) queue(ctx context.Context, name string, age time.Duration) ans
 type queueStatus struct {
 	*cached[queueView]
 
-	mu        sync.Mutex // guards collector
+	asking    sync.Mutex // guards collector
 	collector collector
+}
+
+func (q *queueStatus) ask(ctx context.Context, name string) (ops.Status, error) {
+	q.asking.Lock()
+	defer q.asking.Unlock()
+	return q.collector.Collect(ctx, ops.Question{Queue: name, Most: mostBlocking, NoReasons: true})
 }
 
 func (c *Console) statusOf(name string) *queueStatus {
@@ -65,9 +71,7 @@ func (c *Console) statusOf(name string) *queueStatus {
 const mostBlocking = 50
 
 func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (queueView, error) {
-	q.mu.Lock()
-	s, err := q.collector.Collect(ctx, ops.Question{Queue: name, Most: mostBlocking, NoReasons: true})
-	q.mu.Unlock()
+	s, err := q.ask(ctx, name)
 	c.mu.Lock()
 	if errors.Is(err, broker.ErrNotFound) && c.queues[name] == q { // else each name in an address would be kept
 		delete(c.queues, name)
@@ -94,8 +98,8 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 
 // close closes the connection. A later question opens another.
 func (q *queueStatus) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.asking.Lock()
+	defer q.asking.Unlock()
 	q.collector.Close()
 }
 

@@ -78,7 +78,7 @@ var (
 )
 
 // newProcess is short, because the store keeps it with every failed attempt. It distinguishes the processes that handle
-// one message: 48 random bits make two alike once in 10^13.
+// one message: 48 random bits make two alike once in 10^14.
 func newProcess() string {
 	var b [6]byte
 	rand.Read(b[:]) // never fails, by its documentation

@@ -93,6 +93,8 @@ const (
 	laneWait   = time.Minute
 	lanePoll   = 100 * time.Millisecond
 
+	mostAlike = 100 // lanes of one reading that wait for others, because their dead letters look alike
+
 	laneFirstScan = 250 * time.Millisecond // before the second; doubled for each that follows
 	laneArriving  = 15 * time.Second       // a dead letter is on its way for less
 )
@@ -103,6 +105,7 @@ type laneRead struct {
 	vhost  string
 	source *source
 	notes  notes
+	at     time.Time // when the last reading began
 }
 
 // laneWork is the work on one lane.
@@ -111,7 +114,7 @@ type laneWork struct {
 	l      Lane
 	state  *counter.LaneState
 	whole  bool      // all positions are dropped, not the first alone
-	begun  time.Time // the reading for this pass; zero: it has not begun
+	begun  time.Time // the first reading for this pass; zero: there was none
 	size   int       // of the found dead letters in memory
 	found  []*Message
 	named  []counter.Message // of each of those

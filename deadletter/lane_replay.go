@@ -188,13 +188,14 @@ func (r *laneRead) read(ctx context.Context, work []*laneWork) ([]*laneWork, err
 	}
 }
 
-// isReady reports whether to go on with a lane that was read. If not, its dead letters may be on their way.
+// isReady reports whether to go on with a lane that was read. If not, its dead letters may be on their way. A reading
+// sees the dead letters that arrived before it began, however long it takes.
 func (w *laneWork) isReady() bool {
 	if w.state == nil {
 		return true
 	}
 	w.noteReplaced()
-	waited := time.Since(w.begun)
+	waited := w.at.Sub(w.begun)
 	return !w.isEarly() || w.isReplaced() || waited > w.l.Wait || w.l.Missing && waited > lingers
 }
 
@@ -262,14 +263,17 @@ func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneW
 			r.finish(ctx)
 		}
 	}()
-	at, expects := time.Now(), map[laneLetter]int{}
+	r.at = time.Now()
+	expects, refused := map[laneLetter]int{}, 0
 	var blocked []*laneWork
-	for size, i := 0, 0; i < len(work) && size < mostWaiting; i++ {
+	for size, i := 0, 0; i < len(work) && size < mostWaiting && refused < mostAlike; i++ {
 		w := work[i]
 		if err := w.readState(ctx); err != nil {
 			return nil, err
 		}
 		if w.state != nil && !w.claim(expects, len(blocked)) {
+			refused++
+			w.state, w.begun = nil, time.Time{} // the lane before it may change which dead letters are on their way
 			continue
 		}
 		if scanned = append(scanned, w); w.state != nil {
@@ -283,10 +287,13 @@ func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneW
 			return nil, err
 		}
 	}
+	for _, w := range blocked[fit:] {
+		w.begun = time.Time{}
+	}
 	scanned = slices.DeleteFunc(scanned, func(w *laneWork) bool { return slices.Contains(blocked[fit:], w) })
 	for _, w := range scanned {
 		if w.begun.IsZero() {
-			w.begun = at
+			w.begun = r.at
 		}
 	}
 	for _, w := range blocked[:fit] {

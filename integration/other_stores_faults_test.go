@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestLostReplies(t *testing.T) {
 		for round := 1; round <= rounds; round++ {
 			through.counted(0) // so that there is a connection
 			var failing panics.Group
-			errs := make([]error, messages)
+			errs, ended := make([]error, messages), atomic.Int32{}
 			late := round%2 == 0
 			if late {
 				link.Delay(100 * time.Millisecond)
@@ -48,11 +49,14 @@ func TestLostReplies(t *testing.T) {
 			for i := range messages {
 				failing.Go(func() error {
 					_, errs[i] = through.fail(i, round)
+					ended.Add(1)
 					return nil
 				})
 			}
 			if late { // the reply to a COMMIT is still on its way when the failures are counted
-				proctest.Eventually(t, time.Minute, "the COMMITs", func() bool { return direct.counted(messages-1) == round })
+				proctest.Eventually(t, time.Minute, "the COMMITs", func() bool {
+					return direct.counted(messages-1) == round || ended.Load() == messages // on a busy machine all may time out
+				})
 			} else {
 				time.Sleep(time.Duration(round) * 100 * time.Microsecond) // any moment
 			}

@@ -204,6 +204,7 @@ type verdict struct {
 	Handled      int            `json:"handled"`
 	DeadLettered int            `json:"dead_lettered"`
 	Again        map[string]int `json:"handled_again,omitempty"` // after a kill that came before the ack, by order
+	Uncounted    map[string]int `json:"uncounted,omitempty"`     // attempts that a kill ended, by order
 	Checks       []check        `json:"checks"`
 	Seconds      float64        `json:"seconds"` // from the first order to the proof
 }
@@ -240,9 +241,12 @@ func (v *verdict) judge(orders []order, e evidence) {
 		handled[id] += n
 		attempts[id] += n
 	}
+	v.Uncounted = map[string]int{}
 	for _, o := range orders {
-		if o.Kind != deadly { // all its attempts are certain
-			attempts[o.ID] += min(max(e.attempts[o.ID]-attempts[o.ID], 0), e.interrupted[o.ID])
+		more := min(e.attempts[o.ID]-attempts[o.ID], e.interrupted[o.ID])
+		if more > 0 && o.Kind != deadly { // all its attempts are certain
+			v.Uncounted[o.ID] = more
+			attempts[o.ID] += more
 		}
 	}
 	v.Orders, v.Handled, v.DeadLettered, v.Again, v.OK = len(orders), len(e.done), len(e.dead), e.again, true
@@ -302,6 +306,10 @@ func (v *verdict) print(w io.Writer) {
 	for id, n := range v.Again {
 		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id),
 			printable.Plural(n, "time"))
+	}
+	for id, n := range v.Uncounted {
+		fmt.Fprintf(w, "  %s of %s not counted: a consumer was killed before it could report the failure\n",
+			printable.Plural(n, "attempt"), term.Shown(id))
 	}
 	if v.OK {
 		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, v.DeadLettered,

@@ -28,7 +28,12 @@ func TestReplay(t *testing.T) {
 		b.visit(s.at("dead", "queue", "payments"))
 		b.fill("#error", "bank.example")
 		b.follow("main form.row button")
-		b.sees("POST https://bank.example")
+		proctest.Eventually(t, patience, "the dead letters of the filter", func() bool {
+			if !script { // a page that was not read in time stays as it is
+				b.visit(b.url())
+			}
+			return strings.Contains(b.text("main"), "POST https://bank.example")
+		})
 		b.follow("main a[href*='replay']")
 		b.sees("6 dead letters")
 		b.fill("#why", "the bank is up again")

@@ -60,6 +60,7 @@ func (g Graph) List() Listing {
 		}
 	}
 	slices.Sort(out.Queues)
+	out.Queues = slices.Compact(out.Queues) // a queue may have the name of a partitioned one
 	slices.Sort(out.PassedOver)
 	return out
 }

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"strings"
 
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -17,8 +18,9 @@ type sweep struct {
 }
 
 // unkept is the condition that no row of sqlstore.Row keeps the set of a member.
-const unkept = " AND NOT EXISTS (SELECT 1 FROM strikes_member k FORCE INDEX (PRIMARY) WHERE k.queue = t.queue " +
-	"AND k.set_name = '' AND k.name = t.set_name AND k.expires > " + micros + " DIV 1000)"
+var unkept = " AND NOT EXISTS (SELECT 1 FROM strikes_member k FORCE INDEX (PRIMARY) WHERE k.queue = t.queue " +
+	"AND k.set_name = '' AND k.name = t.set_name AND k.expires > " + micros + " DIV 1000 - " +
+	strconv.FormatInt(sqlstore.CleanGrace.Milliseconds(), 10) + ")"
 
 // cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
 func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err error) {

@@ -51,7 +51,7 @@ const cleanMembers = `WITH part AS MATERIALIZED (SELECT queue, "set", name, expi
 old AS MATERIALIZED (SELECT d.queue, d."set", d.name FROM strikes_member d JOIN part p USING (queue, "set", name)
 	WHERE p.expires > 0 AND d.expires > 0 AND d.expires < ` + micros + ` / 1000 - @grace::bigint
 	AND NOT EXISTS (SELECT FROM strikes_member k WHERE k.queue = d.queue AND k."set" = '' AND k.name = d."set"
-		AND k.expires > ` + micros + ` / 1000)
+		AND k.expires > ` + micros + ` / 1000 - @grace::bigint)
 	FOR UPDATE OF d SKIP LOCKED),
 gone AS (DELETE FROM strikes_member d USING old
 	WHERE d.queue = old.queue AND d."set" = old."set" AND d.name = old.name RETURNING 1),

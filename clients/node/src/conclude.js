@@ -65,16 +65,12 @@ function checkStuck(s) {
  */
 async function end(s, d) {
   for (;;) {
-    try {
-      await sendEnd(s, d, true)
-      s.succeeded(d) // before the next attempt begins
-      s.release(d)
-      return ACK
-    } catch (err) {
-      s.release(d)
-      const next = await hold(s, d, END, err)
-      if (next !== END) return next
-    }
+    const err = await sendEnd(s, d, true).then(() => undefined, (reason) => reason)
+    if (err === undefined) s.succeeded(d) // before the next attempt begins
+    s.release(d)
+    if (err === undefined) return ACK
+    const next = await hold(s, d, END, err)
+    if (next !== END) return next
   }
 }
 

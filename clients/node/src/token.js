@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 
-/** Distinguishes the processes that handle one message: 48 random bits make two alike once in 10^13. */
+/** Distinguishes the processes that handle one message: 48 random bits make two alike once in 10^14. */
 let part = randomBytes(6).toString('base64url')
 let of = process.pid
 let last = 0

@@ -171,9 +171,9 @@ class Breaker:
             while not self.over.fired and not self._again.fired and (left := until - self.now()) > 0:
                 yield Sleep(max(min([left, *(at - self.now() for at in self._settles)]), 0), (self._again, self.over))
                 with self._lock:
-                    due = [at for at in self._settles if at <= self.now()]
-                    if due:
-                        self._settles = self._settles[len(due):]
+                    now = self.now()
+                    if any(at <= now for at in self._settles):
+                        self._settles = [at for at in self._settles if at > now]
                         self._spend(True)
 
     # With the lock.

@@ -46,8 +46,8 @@ def _carry(s: Session, d: Progress) -> Steps:
         done(s, d)
     else:
         d.superseded = step is Step.SUPERSEDED
-        if s.breaker and step is Step.ACK and d.number:
-            s.breaker.succeeded(d)
+        if step is Step.ACK and d.number:
+            _succeeded(s, d)
         d.settled_as = Step.ACK if d.superseded else step
         s.port.settle(d, d.settled_as)
     release(s, d)
@@ -131,6 +131,13 @@ def conclude(s: Session, d: Progress) -> Steps:
     return step
 
 
+def _succeeded(s: Session, d: Progress) -> None:
+    """Tell the breaker once that a handler returned."""
+    if s.breaker and not d.succeeded:
+        s.breaker.succeeded(d)
+    d.succeeded = True
+
+
 def _end(s: Session, d: Progress) -> Steps:
     """Close an attempt that succeeded, before its ack, even if the session has ended.
 
@@ -138,9 +145,11 @@ def _end(s: Session, d: Progress) -> Steps:
     """
     while True:
         error = yield from send_end(s, d, True)
-        release(s, d)
         if error is None:
+            _succeeded(s, d)  # before the next attempt begins
+            release(s, d)
             return Step.ACK
+        release(s, d)
         step = yield from hold(s, d, Step.END, error)
         if step is not Step.END:
             return step

@@ -68,7 +68,7 @@ class Process:
     def renew(self) -> None:
         """Begin anew, as after a fork: a child's attempts and its death are its own."""
         self.isolation = Isolation()
-        # 48 random bits make two processes alike once in 10^13.
+        # 48 random bits make two processes alike once in 10^14.
         # It is short, because a record keeps it with every failed attempt.
         self._name = base64.urlsafe_b64encode(secrets.token_bytes(6)).decode("ascii").rstrip("=")
         self._numbers = itertools.count(1)

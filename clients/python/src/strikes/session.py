@@ -285,6 +285,7 @@ class Progress:
         self.slot = False
         self.lock = 0  # units of the isolation lock
         self.undecided = False
+        self.succeeded = False  # the breaker has heard that its handler returned
         self.unrecorded = False  # dead-lettered before the store has counted its failure
         self.settled_as: Step | None = None
         self.superseded = False  # acked because another copy takes its place
