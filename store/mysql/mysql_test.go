@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -244,21 +242,26 @@ func TestLocks(t *testing.T) {
 			"seq_1_to_1000 ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1"); err != nil {
 			t.Fatal(err)
 		}
-		var saving errgroup.Group
-		saving.Go(func() error {
+		saving := make(chan error, 1)
+		go func() {
 			saved, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "z"), doc("r:2", "z")}})
 			if err == nil && !saved[0] {
 				err = errors.New("not saved")
 			}
-			return err
-		})
+			saving <- err
+		}()
 		for waits := 0; waits == 0; {
+			select {
+			case err := <-saving:
+				t.Fatalf("the Save ended before it waited: %v", err)
+			case <-time.After(150 * time.Millisecond): // the server reads the table anew if it was not read for 100 ms
+			}
 			if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
 				"WHERE trx_state = 'LOCK WAIT'").Scan(&waits); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(lock("r:1"), other.Commit(), saving.Wait()); err != nil {
+		if err := errors.Join(lock("r:1"), other.Commit(), <-saving); err != nil {
 			t.Error(err)
 		}
 		if _, docs, err := s.Load(t.Context(), someQueue, "r:1", "r:2"); err != nil || docs[0].Data+docs[1].Data != "zz" {
