@@ -12,16 +12,11 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
   const c = JSON.parse(line)
   compared++
   try {
-<<<<<<< HEAD
-    // of two things at the same instant either may come first
+    // Of two events at the same instant, either may come first.
     await new World(c).run().catch((err) => {
       if (!c.settings?.breaker) throw err
       return new World(c, true).run()
     })
-=======
-    // Of two events at the same instant, either may come first.
-    await new World(c).run().catch(() => new World(c, true).run())
->>>>>>> words
   } catch (err) { // a client that fails differs too
     if (++differ <= MOST_SHOWN) console.error(`${c.name}: ${err}\n${line}\n`)
   }
