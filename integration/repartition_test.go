@@ -118,6 +118,29 @@ func TestRepartitionCutOff(t *testing.T) {
 	}
 }
 
+// TestPlainQueueBesidePartitions: a queue of the name of a partitioned one is refused, as its messages would be in one
+// or the other. A queue orders.0 of its own, beside an exchange orders, makes no partitions of orders.
+func TestPlainQueueBesidePartitions(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 3)
+	conn := dialBroker(t)
+	err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue})
+	if !errors.Is(err, topology.ErrRefused) || !strings.Contains(err.Error(), "has 3 partitions") {
+		t.Errorf("a plain queue of that name: %v", err)
+	}
+	if found, _, err := broker.FindQueue(t.Context(), conn, s.queue); found != broker.No {
+		t.Errorf("it was declared: %v", err)
+	}
+	s.sound()
+
+	own := uniqueName(t, "own")
+	for _, spec := range []topology.Spec{{Queue: broker.Partition(own, 0)}, {Queue: own, ExchangeType: amqp.ExchangeFanout,
+		Bindings: []topology.Binding{{Exchange: own}}}} {
+		deleteLater(spec.Queue, spec.Queue+".dlq")
+		need(t, topology.Declare(t.Context(), conn, spec))
+	}
+}
+
 // TestRepartitionTogether: of several changes at the same time each sees the queue before or after another one, so
 // that a message is in one partition in the end.
 func TestRepartitionTogether(t *testing.T) {

@@ -35,6 +35,9 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	}
 	s = s.withDefaults()
 	if s.Partitions == 0 {
+		if err := refusePartitioned(ctx, conn, s.Queue); err != nil {
+			return fmt.Errorf("topology: declare queue %q: %w", s.Queue, err)
+		}
 		return declare(ctx, conn, steps(s))
 	}
 	return alone(ctx, conn, s.Queue, func() error {

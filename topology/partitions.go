@@ -85,6 +85,24 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 	return "", err
 }
 
+// refusePartitioned refuses a queue that has partitions: messages for it would be in the queue or in a partition,
+// whichever way they are published.
+func refusePartitioned(ctx context.Context, conn *amqp.Connection, queue string) error {
+	first := broker.Partition(queue, 0)
+	if broker.CheckName(first) != nil { // a queue with such a long name has none
+		return nil
+	}
+	if exists, _, err := broker.FindQueue(ctx, conn, first); exists != broker.Yes {
+		return broker.UnlessRefused(err)
+	}
+	_, n, err := broker.PartitionedBy(ctx, conn, first)
+	if err != nil || n == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: it has %d partitions: declare it with as many (strikes declare --partitions %d), or choose "+
+		"another name", ErrRefused, n, n)
+}
+
 // lockWait is how long a change of partitions waits for others. A change of 256 partitions takes a second, and all
 // processes of a fleet may start at once.
 const lockWait = time.Minute

@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // decision is an event of the consumer as --json prints it.
@@ -140,7 +141,7 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 			return
 		}
 		if others > 0 {
-			line = fmt.Appendf(line, "; %d others meanwhile", others)
+			line = fmt.Appendf(line, "; %s meanwhile", printable.Plural(others, "other"))
 		}
 	}
 	if l.json {
