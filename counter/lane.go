@@ -201,7 +201,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		}
 		if before {
 			var first []rules.Place
-			if first, err = c.placesOfLetter(ctx, of, hash, letter, 1); len(first) > 0 {
+			if first, err = c.placesOfLetter(ctx, of, placesOf(hash, lane.Since), letter, 1); len(first) > 0 {
 				v.Before = first[0].Owner
 			}
 		}

@@ -128,11 +128,12 @@ func (c *client) loadLane(ctx context.Context, of Queue, hash string) (rules.Lan
 // and of positions before them.
 func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.Lane) (*LaneState, error) {
 	const most = positionsRead + lettersRead
-	before, err := c.store.Page(ctx, of, placesOf(hash), Entry(rules.PlacesFrom(1)), lettersRead)
+	set := placesOf(hash, l.Since)
+	before, err := c.store.Page(ctx, of, set, Entry(rules.PlacesFrom(1)), lettersRead)
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.store.Page(ctx, of, placesOf(hash), Entry(rules.PlacesFrom(l.First)), most)
+	found, err := c.store.Page(ctx, of, set, Entry(rules.PlacesFrom(l.First)), most)
 	if err != nil {
 		return nil, err
 	}
@@ -157,19 +158,19 @@ func (c *client) readPlaces(ctx context.Context, of Queue, hash string, l rules.
 			names[p.Letter] = true
 		}
 	}
-	s.names, err = c.positionsOf(ctx, of, hash, slices.Collect(maps.Keys(names)))
+	s.names, err = c.positionsOf(ctx, of, set, slices.Collect(maps.Keys(names)))
 	return s, err
 }
 
 // positionsOf reads the positions of letters, each in a round trip, some at the same time.
-func (c *client) positionsOf(ctx context.Context, of Queue, hash string, letters []string) (map[string][]rules.Place,
+func (c *client) positionsOf(ctx context.Context, of Queue, set string, letters []string) (map[string][]rules.Place,
 	error) {
 	found, out := make([][]rules.Place, len(letters)), map[string][]rules.Place{}
 	var reading panics.Group
 	reading.SetLimit(8)
 	for i, letter := range letters {
 		reading.Go(func() (err error) {
-			found[i], err = c.placesOfLetter(ctx, of, hash, letter, namesRead)
+			found[i], err = c.placesOfLetter(ctx, of, set, letter, namesRead)
 			return err
 		})
 	}

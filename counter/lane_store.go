@@ -13,8 +13,9 @@ func laneExpires(now time.Time) time.Time { return now.Truncate(time.Millisecond
 // isOld reports whether a document of lanes is to be renewed, because it is new or was not renewed today.
 func isOld(d Doc, now time.Time) bool { return d.Expires.Sub(now) <= laneTTL-24*time.Hour }
 
-// placesOf is the set of places of a lane.
-func placesOf(hash string) string { return docLane + hash + ":places" }
+// placesOf is the set of places of a lane with positions since a time. A lane that begins anew, after its document has
+// expired, does not find the places of before: their numbers are those of other messages.
+func placesOf(hash string, since int64) string { return docLane + hash + ":places:" + decimal(since) }
 
 // changeLane changes a lane, with the places at some positions.
 func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int64,
@@ -47,14 +48,14 @@ func laneChange(d Doc, lane rules.Lane, change rules.LaneChange, now time.Time) 
 	expires := d.Expires
 	out := Change{Docs: []Doc{d}, Sets: []Member{{setLanes, hash, -lane.Blocked.UnixMilli(), !lane.IsBlocked(), expires}}}
 	if renews {
-		out.Sets = append(out.Sets, Member{Set: placesOf(hash), Expires: expires})
+		out.Sets = append(out.Sets, Member{Set: placesOf(hash, lane.Since), Expires: expires})
 	}
 	if renews || change.Counted != 0 { // all lanes of the queue share this document
 		out.Add = append(out.Add, Sum{docLanesBlocked, "count", change.Counted, expires})
 	}
 	for gone, members := range map[bool][]rules.LaneMember{false: change.Add, true: change.Gone} {
 		for _, m := range members {
-			out.Sets = append(out.Sets, Member{placesOf(hash), m.Name, m.Score, gone, expires})
+			out.Sets = append(out.Sets, Member{placesOf(hash, lane.Since), m.Name, m.Score, gone, expires})
 		}
 	}
 	if change.Late > 0 {
@@ -88,7 +89,7 @@ func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane
 	_, seeks := slices.BinarySearch(at, l.First)
 	size := 2*len(at) + 30
 	for after := Entry(rules.PlacesFrom(at[0])); ; {
-		found, err := c.store.Page(ctx, of, placesOf(hash), after, size)
+		found, err := c.store.Page(ctx, of, placesOf(hash, l.Since), after, size)
 		if err != nil {
 			return nil, err
 		}
@@ -118,11 +119,11 @@ func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane
 	}
 }
 
-// placesOfLetter reads the first positions of a letter.
-func (c *client) placesOfLetter(ctx context.Context, of Queue, hash, letter string, most int) (out []rules.Place,
+// placesOfLetter reads the first positions of a letter in a set of places.
+func (c *client) placesOfLetter(ctx context.Context, of Queue, set, letter string, most int) (out []rules.Place,
 	err error) {
 	after := Entry(rules.PlacesOf(letter))
-	found, err := c.store.Page(ctx, of, placesOf(hash), after, most)
+	found, err := c.store.Page(ctx, of, set, after, most)
 	for _, e := range found {
 		if p := rules.ParsePlace(rules.LaneMember(e)); e.Score == after.Score && p.Letter == letter {
 			out = append(out, p)

@@ -137,7 +137,7 @@ const (
 	docAudited     = "audit:last"
 	docAudit       = "audit:" // and the number of a place in the log
 
-	docLane         = "lane:"         // and the hash of the lane; its set of places has the same name and ":places"
+	docLane         = "lane:"         // and the hash of the lane; its sets of places begin with the same name
 	docLanesOwner   = "lanes:owner"   // the session whose steps are taken
 	docLanesBlocked = "lanes:blocked" // count; with ":" and the number of a minute, how many messages were blocked in it
 
