@@ -115,6 +115,7 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 		lane := rules.Lane{Name: name, Since: last.Since, Last: last.Number, First: 1, Open: last.Number, By: name + ".1",
 			Blocked: since, Owner: "before", Number: last.Number, Said: rules.LaneReply{Code: rules.LaneBlocked, Position: last}}
 		pipe.Set(ctx, key, rules.EncodeLane(lane), fixtureTTL)
+		key = fmt.Sprint(key, ":places:", lane.Since)
 		for at := 1; at <= messages; at += 100 {
 			var places []redis.Z
 			for n := at; n < at+100 && n <= messages; n++ {
@@ -128,13 +129,13 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 					places = append(places, redis.Z{Score: float64(m.Score), Member: m.Name})
 				}
 			}
-			pipe.ZAdd(ctx, key+":places", places...)
+			pipe.ZAdd(ctx, key, places...)
 			if written += len(places) / 3; written >= most {
 				flush()
 				written = 0
 			}
 		}
-		pipe.PExpire(ctx, key+":places", fixtureTTL)
+		pipe.PExpire(ctx, key, fixtureTTL)
 	}
 	pipe.Set(ctx, q+"lanes:owner", "before", fixtureTTL)
 	pipe.HSet(ctx, q+"lanes:blocked", "count", lanes*(messages-1))

@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
@@ -143,6 +144,14 @@ func TestPushKilled(t *testing.T) {
 		e.kill() // a request may still wait
 		proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
 			return len(e.handled(t)) == n-len(killers) && queueDepth(t, queue+".dlq") == len(killers)
+		})
+		// a kill may have come before the ack of a message that was handled
+		api, err := broker.NewAPI(managementURL(t), nil)
+		need(t, err)
+		conn := dialBroker(t)
+		proctest.Eventually(t, time.Minute, "every message is acked", func() bool {
+			load, err := api.Load(t.Context(), conn, queue)
+			return err == nil && load.Ready+load.Unacked == 0
 		})
 		p.stop(t)
 		if left := queueDepth(t, queue); left != 0 {

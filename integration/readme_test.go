@@ -221,8 +221,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
-	need(log, errOf(publish(ctx, dial)))
-	need(log, consume(ctx, dial))
+	if _, err := publish(ctx, dial); err != nil {
+		log.Fatal(err)
+	}
+	if err := consume(ctx, dial); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func book(_ context.Context, order []byte) error {

@@ -33,20 +33,21 @@ func Renew(t *testing.T, d *Database, places int) {
 	var longest time.Duration
 	d.saves = func(took time.Duration) { longest = max(longest, took) }
 	c, m := counter.Over(d, nil), counter.Message{VHost: "/", Queue: "q"}
-	step := func(n int64) {
+	step := func(n int64) counter.Position {
 		t.Helper()
 		m.ID = fmt.Sprint(n)
 		s := counter.LaneStep{Message: m, Act: counter.LaneBlock, Owner: "o", Number: n}
-		if _, err := c.StepLane(t.Context(), s); err != nil {
+		reply, err := c.StepLane(t.Context(), s)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return reply.Position
 	}
 	if _, err := c.OwnLanes(t.Context(), m.VHost, m.Queue, "", "o"); err != nil {
 		t.Fatal(err)
 	}
-	step(1)
+	set := fmt.Sprintf("lane:%s:places:%d", counter.LaneHash(""), step(1).Since)
 	d.Exec(d.Fill(places))
-	set := "lane:" + counter.LaneHash("") + ":places"
 	count := func() int {
 		t.Helper()
 		n, err := d.Count(t.Context(), counter.Queue{VHost: m.VHost, Name: m.Queue}, set, math.MinInt64)
