@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLaneBeginsAnew: the document of a blocked lane expires, and a store in a database still has the lane's places. The
-// messages that block the lane next have nothing to do with those of before: no dead letter counts as published.
+// TestLaneBeginsAnew: the document of a blocked lane expires while a store in a database still has the places of the
+// lane. The lane that begins then does not find them: no dead letter counts as published.
 func TestLaneBeginsAnew(t *testing.T) {
 	c := NewMemory(nil).Counter
 	of := Queue{"/", "orders"}

@@ -85,8 +85,8 @@ func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, 
 	return "", err
 }
 
-// refusePartitioned refuses a queue that has partitions: messages for it would be in the queue or in a partition,
-// whichever way they are published.
+// refusePartitioned refuses a queue that has partitions. Beside them, a message to the exchange would be in a
+// partition, and a message to the queue itself in the queue. Consumers of one would not see the other.
 func refusePartitioned(ctx context.Context, conn *amqp.Connection, queue string) error {
 	first := broker.Partition(queue, 0)
 	if broker.CheckName(first) != nil { // a queue with such a long name has none

@@ -185,7 +185,8 @@ func renew(t *testing.T, places int) {
 		},
 		Fill: func(members int) string {
 			return fmt.Sprintf(`INSERT INTO strikes_member SELECT queue, "set", name || convert_to('-' || i, 'UTF8'), score, 5
-				FROM (SELECT * FROM strikes_member WHERE "set" <> '' ORDER BY "set" LIMIT 1) one, generate_series(1, %d) i`, members)
+				FROM (SELECT * FROM strikes_member WHERE "set" <> '' ORDER BY "set" LIMIT 1) one,
+					generate_series(1, %d) i`, members)
 		}}, places)
 }
 
