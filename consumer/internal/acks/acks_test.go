@@ -41,7 +41,8 @@ func (c *recorder) Reject(uint64, bool) error { panic("a Batcher does not reject
 
 var methods = map[string]Method{"": Ack, "r": Requeue, "d": DeadLetter}
 
-// fixture is a Batcher with deliveries in it, by tag.
+// fixture is a Batcher with deliveries in it, by tag. In a bubble of synctest its timer ticks while the test sleeps, and
+// only then.
 type fixture struct {
 	*Batcher[uint64]
 	*recorder
@@ -182,43 +183,49 @@ func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 // TestBatcherSettlesNow: a delivery that something waits for is settled with all that is decided up to the first in
 // hand, and nothing behind that one goes with it.
 func TestBatcherSettlesNow(t *testing.T) {
-	for _, tc := range []struct{ decided, now, want string }{
-		{"", "1d", "1d"},
-		{"1 2", "3d", "..2 3d"},
-		{"2 3 5", "4d", "4d"},
-		{"1 3 5", "4d", "1 4d"},
-	} {
-		f := opened(9, 6)
-		for _, decision := range strings.Fields(tc.decided) {
-			f.settle(decision, false)
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct{ decided, now, want string }{
+			{"", "1d", "1d"},
+			{"1 2", "3d", "..2 3d"},
+			{"2 3 5", "4d", "4d"},
+			{"1 3 5", "4d", "1 4d"},
+		} {
+			f := opened(9, 6)
+			for _, decision := range strings.Fields(tc.decided) {
+				f.settle(decision, false)
+			}
+			f.settle(tc.now, true)
+			f.expect(t, fmt.Sprintf("%q decided and %q urgent", tc.decided, tc.now), tc.want)
 		}
-		f.settle(tc.now, true)
-		f.expect(t, fmt.Sprintf("%q decided and %q urgent", tc.decided, tc.now), tc.want)
-	}
+	})
 }
 
 // TestBatcherForgetsWhatIsSettled: a handler that hangs, or keeps its context, keeps one delivery and no more.
 func TestBatcherForgetsWhatIsSettled(t *testing.T) {
-	f := opened(1, 3)
-	for _, tag := range []string{"2", "1", "3"} {
-		f.settle(tag, false)
-	}
-	for tag, e := range f.entries[1:] {
-		if e.older != nil || e.newer != nil {
-			t.Errorf("%d is settled and still linked", tag+1)
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(1, 3)
+		for _, tag := range []string{"2", "1", "3"} {
+			f.settle(tag, false)
 		}
-	}
+		for tag, e := range f.entries[1:] {
+			if e.older != nil || e.newer != nil {
+				t.Errorf("%d is settled and still linked", tag+1)
+			}
+		}
+	})
 }
 
 // TestBatcherPauses: nothing is settled between Pause and Hurry.
 func TestBatcherPauses(t *testing.T) {
-	f := opened(1, 2)
-	f.Pause()
-	f.settle("1", false)
-	f.tick()
-	f.expect(t, "paused", "")
-	f.Hurry()
-	f.expect(t, "then", "1")
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(1, 2)
+		f.Pause()
+		f.settle("1", false)
+		f.tick()
+		f.expect(t, "paused", "")
+		f.Hurry()
+		f.expect(t, "then", "1")
+	})
 }
 
 func tagsUpTo(n int) []int {
@@ -232,47 +239,53 @@ func tagsUpTo(n int) []int {
 // TestBatcherLetsNoWorkerWait: once all that the broker may give out is here and a worker has nothing to do, each
 // method makes room.
 func TestBatcherLetsNoWorkerWait(t *testing.T) {
-	f := opened(2, 6)
-	f.settle("3", false)
-	f.expect(t, "with busy workers", "")
-	f.idle.Store(true)
-	f.Wake()
-	f.expect(t, "with an idle worker", "3")
-	f.settle("4", false)
-	f.expect(t, "the broker may send one", "3")
-	f.open()
-	f.settle("5", false)
-	f.expect(t, "it has sent it", "3 4 5")
-	f.open()
-	f.open()
-	f.idle.Store(false)
-	f.settle("6", false)
-	f.expect(t, "with busy workers again", "3 4 5")
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(2, 6)
+		f.settle("3", false)
+		f.expect(t, "with busy workers", "")
+		f.idle.Store(true)
+		f.Wake()
+		f.expect(t, "with an idle worker", "3")
+		f.settle("4", false)
+		f.expect(t, "the broker may send one", "3")
+		f.open()
+		f.settle("5", false)
+		f.expect(t, "it has sent it", "3 4 5")
+		f.open()
+		f.open()
+		f.idle.Store(false)
+		f.settle("6", false)
+		f.expect(t, "with busy workers again", "3 4 5")
+	})
 }
 
 // TestBatcherSettlesEach: with Each no two are settled by one ack, however many have a method.
 func TestBatcherSettlesEach(t *testing.T) {
-	f := opened(1, 3)
-	f.Each = true
-	f.Pause()
-	for _, tag := range []string{"2", "1", "3"} {
-		f.settle(tag, false)
-	}
-	f.Hurry()
-	f.expect(t, "each", "1 2 3")
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(1, 3)
+		f.Each = true
+		f.Pause()
+		for _, tag := range []string{"2", "1", "3"} {
+			f.settle(tag, false)
+		}
+		f.Hurry()
+		f.expect(t, "each", "1 2 3")
+	})
 }
 
 // TestBatcherPausesInTheMiddle: of what was taken out already, too, nothing is settled after Pause.
 func TestBatcherPausesInTheMiddle(t *testing.T) {
-	f := opened(2, 6)
-	f.Settled = func(uint64, error) { f.Pause() }
-	for _, tag := range []string{"2", "3", "4", "5"} {
-		f.settle(tag, false)
-	}
-	f.expect(t, "paused", "2")
-	f.Settled = func(uint64, error) {}
-	f.Hurry()
-	f.expect(t, "then", "2 3 4 5")
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(2, 6)
+		f.Settled = func(uint64, error) { f.Pause() }
+		for _, tag := range []string{"2", "3", "4", "5"} {
+			f.settle(tag, false)
+		}
+		f.expect(t, "paused", "2")
+		f.Settled = func(uint64, error) {}
+		f.Hurry()
+		f.expect(t, "then", "2 3 4 5")
+	})
 }
 
 // blockedAck is a channel whose first settlement blocks until the test lets it go.
@@ -316,20 +329,22 @@ func TestBatcherTimerRunsWhileOneSends(t *testing.T) {
 // TestBatcherOfTwoConsumers: deliveries that come in another order than that of their tags are settled in runs once all
 // have come, and singly as long as one is missing.
 func TestBatcherOfTwoConsumers(t *testing.T) {
-	f := opened(5, 0)
-	f.entries = make([]*Entry[uint64], 8)
-	for _, tag := range []uint64{1, 4, 3, 2} {
-		f.openTag(tag)
-	}
-	for _, tag := range []string{"4", "1", "2", "3"} {
-		f.settle(tag, false)
-	}
-	f.Flush()
-	f.expect(t, "all have come", "..4")
-	for _, tag := range []uint64{7, 5} {
-		f.openTag(tag)
-		f.settle(fmt.Sprint(tag), false)
-	}
-	f.Flush()
-	f.expect(t, "6 has not come", "..4 5 7")
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(5, 0)
+		f.entries = make([]*Entry[uint64], 8)
+		for _, tag := range []uint64{1, 4, 3, 2} {
+			f.openTag(tag)
+		}
+		for _, tag := range []string{"4", "1", "2", "3"} {
+			f.settle(tag, false)
+		}
+		f.Flush()
+		f.expect(t, "all have come", "..4")
+		for _, tag := range []uint64{7, 5} {
+			f.openTag(tag)
+			f.settle(fmt.Sprint(tag), false)
+		}
+		f.Flush()
+		f.expect(t, "6 has not come", "..4 5 7")
+	})
 }
