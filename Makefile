@@ -20,7 +20,7 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 # Packages and the tests of a package run side by side: most of them wait more than they work.
 # Without debug information, linking takes half as long. With -trimpath, clones share what is built.
 GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test -race \
-	-ldflags='-s -w' -count=1 -timeout 15m -p 4 -parallel 4
+	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 4
 # The tests that begin with servertest.Long, and their packages.
 long = $$(grep -rhB1 --include='*_test.go' '$(says)' . | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|')
 long_packages = $$(grep -rl --include='*_test.go' '$(says)' . | xargs -n 1 dirname | sort -u)

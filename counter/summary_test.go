@@ -89,7 +89,7 @@ func TestSummariesReadPages(t *testing.T) {
 		if _, err := c.store.Save(t.Context(), Queue{"/", head.Queue}, Change{Sets: []Member{last}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Minute)
+		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Hour/2)
 		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != summaryPage+1 ||
 			got[0].Retrying != summaryPage+2 || got[0].Partial {
 			t.Errorf("got %+v, %v", got, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -248,73 +249,80 @@ func TestPartitionsHoldLanes(t *testing.T) {
 // order. One that fails again keeps none of the others.
 func TestReplayLanes(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ keys, each, body, least, most int }{
-		"many lanes":     {60, 3, 1, 2, 8},
-		"large messages": {3, 2, 9 << 20, 3, 12}, // two lanes do not fit in memory
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newShared(t, 4)
-			s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
-			s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
-			var all []string
-			for i := range tt.keys * tt.each {
-				all = append(all, fmt.Sprintf("key-%d %d%s", i%tt.keys, i/tt.keys, strings.Repeat("x", tt.body-1)))
-			}
-			for part := range slices.Chunk(all, tt.keys) {
-				s.publish(part...)
-			}
-			s.eventually("every message dead", func() bool { return queueDepth(t, s.queue+".dlq") == len(all) })
-			s.mu.Lock()
-			s.handled, s.fails = nil, func(key, _ string) error {
-				if key == "key-1" {
-					return consumer.Reject(errors.New("still bad"))
-				}
-				return nil
-			}
-			s.mu.Unlock()
-			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
-				Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-			need(t, err)
-			reads := 0
-			q.Progress = func(p deadletter.Progress) {
-				if p.Doing == "reading" && p.Done == 1 {
-					reads++
-				}
-			}
-			blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
-			if err != nil || len(blocked) != tt.keys {
-				t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, tt.keys)
-			}
-			var lanes []deadletter.Lane
-			for _, l := range blocked {
-				lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
-			}
-			ended := map[string]bool{}
-			err = q.ReplayLanes(t.Context(), lanes, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
-				fails := l.Name == "key-1"
-				if ended[l.Name] || r.Released == fails || errors.Is(err, deadletter.ErrLaneFailed) != fails ||
-					!fails && (err != nil || r.Replayed != tt.each) {
-					t.Errorf("lane %s, ended before: %v: %+v, %v", l.Name, ended[l.Name], r, err)
-				}
-				ended[l.Name] = true
-				return nil
-			})
-			if err != nil || len(ended) != tt.keys {
-				t.Errorf("%d of %d lanes ended, %v", len(ended), tt.keys, err)
-			}
-			next := map[string]int{}
-			for _, text := range s.seen() {
-				key, body, _ := strings.Cut(text, " ")
-				if n, _ := strconv.Atoi(strings.TrimRight(body, "x")); n != next[key] {
-					t.Errorf("lane %s: message %d, want %d", key, n, next[key])
-				}
-				next[key]++
-			}
-			if reads < tt.least || reads > tt.most {
-				t.Errorf("the dead-letter queue was read %d times, want %d to %d", reads, tt.least, tt.most)
-			}
-		})
+	replayLanes(t, manyLanes{keys: 60, each: 3, body: 1, least: 2, most: 8})
+}
+
+// TestReplayLanesOfLargeMessages: two of its lanes do not fit in memory. It runs alone, because the broker writes each
+// message several times.
+func TestReplayLanesOfLargeMessages(t *testing.T) {
+	servertest.Long(t)
+	replayLanes(t, manyLanes{keys: 3, each: 2, body: 9 << 20, least: 3, most: 12})
+}
+
+// manyLanes are lanes of as many dead letters each, and how often their replay may read the dead-letter queue.
+type manyLanes struct{ keys, each, body, least, most int }
+
+func replayLanes(t *testing.T, b manyLanes) {
+	t.Helper()
+	s := newShared(t, 4)
+	s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
+	s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
+	var all []string
+	for i := range b.keys * b.each {
+		all = append(all, fmt.Sprintf("key-%d %d%s", i%b.keys, i/b.keys, strings.Repeat("x", b.body-1)))
+	}
+	for part := range slices.Chunk(all, b.keys) {
+		s.publish(part...)
+	}
+	s.eventually("every message dead", func() bool { return queueDepth(t, s.queue+".dlq") == len(all) })
+	s.mu.Lock()
+	s.handled, s.fails = nil, func(key, _ string) error {
+		if key == "key-1" {
+			return consumer.Reject(errors.New("still bad"))
+		}
+		return nil
+	}
+	s.mu.Unlock()
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
+		Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+	need(t, err)
+	reads := 0
+	q.Progress = func(p deadletter.Progress) {
+		if p.Doing == "reading" && p.Done == 1 {
+			reads++
+		}
+	}
+	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
+	if err != nil || len(blocked) != b.keys {
+		t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, b.keys)
+	}
+	var lanes []deadletter.Lane
+	for _, l := range blocked {
+		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
+	}
+	ended := map[string]bool{}
+	err = q.ReplayLanes(t.Context(), lanes, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
+		fails := l.Name == "key-1"
+		if ended[l.Name] || r.Released == fails || errors.Is(err, deadletter.ErrLaneFailed) != fails ||
+			!fails && (err != nil || r.Replayed != b.each) {
+			t.Errorf("lane %s, ended before: %v: %+v, %v", l.Name, ended[l.Name], r, err)
+		}
+		ended[l.Name] = true
+		return nil
+	})
+	if err != nil || len(ended) != b.keys {
+		t.Errorf("%d of %d lanes ended, %v", len(ended), b.keys, err)
+	}
+	next := map[string]int{}
+	for _, text := range s.seen() {
+		key, body, _ := strings.Cut(text, " ")
+		if n, _ := strconv.Atoi(strings.TrimRight(body, "x")); n != next[key] {
+			t.Errorf("lane %s: message %d, want %d", key, n, next[key])
+		}
+		next[key]++
+	}
+	if reads < b.least || reads > b.most {
+		t.Errorf("the dead-letter queue was read %d times, want %d to %d", reads, b.least, b.most)
 	}
 }
 

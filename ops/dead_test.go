@@ -22,7 +22,7 @@ var need = servertest.Need
 // queueAt returns a queue in an empty store.
 func queueAt(t testing.TB) (*Queue, *counter.Counter) {
 	t.Helper()
-	c, err := counter.Dial("redis://"+miniredis.RunT(t).Addr()+"?read_timeout=20s", nil)
+	c, err := counter.Dial("redis://"+miniredis.RunT(t).Addr()+"?read_timeout=1m&write_timeout=1m&dial_timeout=1m", nil)
 	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
