@@ -607,7 +607,8 @@ func (d *taken) becameTooOld() bool {
 		handled := !b.Binds.IsZero() && !counted
 		return known == 0 && (b.OpenToken == "" || b.OpenToken != d.Token) && b.State != StateDeadLetter && !handled
 	case d.step == "fail":
-		return known != KindNotCounted && b.State != StateDeadLetter && (b.State == StateLive || known == 0)
+		// a failure that was counted before decides only about a message that still waits
+		return known != KindNotCounted && b.State != StateDeadLetter && (b.State == StateLive || known != KindFailed)
 	}
 	return false
 }
