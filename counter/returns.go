@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// returnsTTL is how long the store keeps how often the messages of a queue were returned.
+// returnsTTL is how long the store keeps the notes about messages that were returned to a queue.
 const returnsTTL = 90 * 24 * time.Hour
 
 // NoteReturns notes the highest number of times that a message of a quorum queue was returned to it; 0 forgets the
@@ -36,4 +36,32 @@ func (a *Admin) Returns(ctx context.Context, vhost, queue string) (int64, error)
 		return 0, fmt.Errorf("counter: returns, queue %q: %w", queue, err)
 	}
 	return number(docs[0].Data), nil
+}
+
+// NoteReplay notes that a replay of a dead-letter queue begins, or that no replay of it is cut off. The store keeps the
+// note for 90 days.
+func (a *Admin) NoteReplay(ctx context.Context, vhost, queue string, begins bool) error {
+	err := a.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
+		d := Doc{Name: docReplay, Any: true, Expires: now.Add(returnsTTL)}
+		if begins {
+			d.Data = decimal(now.UnixMilli())
+		}
+		return Change{Docs: []Doc{d}}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("counter: note replay, queue %q: %w", queue, err)
+	}
+	return nil
+}
+
+// Replaying returns when the last replay of a dead-letter queue began that goes on or was cut off; zero: there is none.
+func (a *Admin) Replaying(ctx context.Context, vhost, queue string) (time.Time, error) {
+	_, docs, err := a.load(ctx, Queue{vhost, queue}, docReplay)
+	if err == nil {
+		err = docs[0].Err
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("counter: replay, queue %q: %w", queue, err)
+	}
+	return millis(docs[0].Data), nil
 }

@@ -132,6 +132,7 @@ const (
 	docTombstones  = "tombstones"
 	docUndecodable = "undecodable"
 	docReturns     = "returns"
+	docReplay      = "replay"
 	docBreaker     = "breaker"
 	docWaiting     = "waiting:" // and the token of a reader
 	docAudited     = "audit:last"

@@ -88,6 +88,23 @@ var (
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
 )
 
+// LaneError is returned by ReplayLane, DropFirst and DropLane. It wraps one of the errors above.
+type LaneError struct {
+	Queue, Lane string
+	ID          string // of the message at fault; empty: no single one is
+	Err         error
+}
+
+func (e *LaneError) Error() string {
+	message := ""
+	if e.ID != "" {
+		message = fmt.Sprintf(", message %q", e.ID)
+	}
+	return fmt.Sprintf("deadletter: queue %q, lane %q%s: %v", e.Queue, e.Lane, message, e.Err)
+}
+
+func (e *LaneError) Unwrap() error { return e.Err }
+
 const (
 	lanePasses = 20
 	laneWait   = time.Minute

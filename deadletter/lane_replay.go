@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,10 +42,7 @@ func (w *laneWork) nothing() error {
 }
 
 func (w *laneWork) fail(err error, id string) error {
-	if id == "" {
-		return fmt.Errorf("deadletter: queue %q, lane %q: %w", w.l.Queue, w.l.Name, err)
-	}
-	return fmt.Errorf("deadletter: queue %q, lane %q, message %q: %w", w.l.Queue, w.l.Name, id, err)
+	return &LaneError{Queue: w.l.Queue, Lane: w.l.Name, ID: id, Err: err}
 }
 
 // takeOff takes dead letters of the plan off that are in the work queue, and counts them.

@@ -28,8 +28,8 @@ type Queue struct {
 	// records do not say what was taken off.
 	Records Records
 
-	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near
-	// its delivery limit.
+	// Returns keeps how often messages of the queue were returned, and whether a replay was cut off. If nil, only a read
+	// shows that a message is near its delivery limit, and each message that was read counts as replayed before.
 	Returns Returns
 
 	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,

@@ -80,6 +80,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	w.watch.vhost = w.source.s.vhost
+	w.cut = w.q.cutOff(ctx, w.watch.vhost)
 	if w.pace = rate.NewLimiter(rate.Inf, r.Window); r.Rate > 0 {
 		w.pace.SetLimit(rate.Limit(r.Rate))
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
@@ -87,6 +88,9 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	err = w.run(ctx)
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
+	}
+	if len(w.result.Undecided) == 0 && (w.cut.IsZero() || err == nil && r.Filter.Everything() && w.result.Left == 0) {
+		w.note(ctx, false)
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, r.Watch)
@@ -123,6 +127,41 @@ type replaying struct {
 	pace  *rate.Limiter
 	known map[string]bool // queues that have received a message
 	stuck error           // why a message must be skipped, which the source cannot do
+
+	cut   time.Time // when the replay began that was cut off; zero: none was
+	begun bool      // the store knows of this one, or was told
+}
+
+// cutOff returns when a replay of the queue began that was cut off; zero: none was, or the store does not say.
+func (q *Queue) cutOff(ctx context.Context, vhost string) time.Time {
+	if q.Returns == nil {
+		return time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	at, _ := q.Returns.Replaying(ctx, vhost, q.Name)
+	return at
+}
+
+// note notes that messages are about to be published, or that none is both published and in the dead-letter queue. A
+// note that fails is lost: possible duplicates are then not named.
+func (w *replaying) note(ctx context.Context, begins bool) {
+	if w.q.Returns == nil || w.begun == begins {
+		return
+	}
+	w.begun = begins
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	_ = w.q.Returns.NoteReplay(ctx, w.watch.vhost, w.q.Name, begins)
+}
+
+// again reports whether a replay that was cut off may have published the message too. It returned each that it held,
+// and took none that died after it began.
+func (w *replaying) again(m *Message) bool {
+	if w.q.Returns == nil {
+		return m.Redelivered
+	}
+	return m.Redelivered && !w.cut.IsZero() && m.Origin.Time.Before(w.cut.Add(clockSkew))
 }
 
 // publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
@@ -133,6 +172,7 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 			return nil, err
 		}
 	}
+	w.note(ctx, true)
 	if err := w.pace.WaitN(ctx, len(window)); err != nil {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
@@ -215,7 +255,7 @@ func (w *replaying) explainEnd(err error) error {
 func (w *replaying) count(confirmed []*Message) {
 	for _, m := range confirmed {
 		w.watch.add(m)
-		if m.Redelivered {
+		if m.Again {
 			w.result.PossibleDuplicateCount++
 			w.result.PossibleDuplicates = remember(w.result.PossibleDuplicates, m)
 		}
@@ -287,6 +327,7 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
+		m.Again = w.again(m)
 		msg := m.forReplay(w.q.Name, to.queueOf(m), time.Now())
 		if w.r.Tracer != nil {
 			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)

@@ -87,7 +87,7 @@ func isDropped(header string) bool {
 }
 
 func lineage(m *Message, from string, replays int64) amqp.Table {
-	t := amqp.Table{"count": replays, "from": from, "again": m.Redelivered}
+	t := amqp.Table{"count": replays, "from": from, "again": m.Again}
 	if m.Origin.Queue != "" {
 		t["queue"], t["died"] = m.Origin.Queue, m.Origin.Time
 		t["exchange"], t["key"] = m.Origin.Exchange, m.Origin.Key

@@ -117,8 +117,8 @@ type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // of a Replay: still dead letters, because they cannot be published or the replay of everything ended early
 
-	// PossibleDuplicates are the replayed messages that had been delivered before, by a Browse or an interrupted replay.
-	// The latter may have published them too.
+	// PossibleDuplicates are the replayed messages that a replay which was cut off may have published too: see
+	// Message.Again.
 	PossibleDuplicates     []string
 	PossibleDuplicateCount int
 

@@ -532,10 +532,13 @@ func TestPartitionsDoctor(t *testing.T) {
 		}
 	}
 	want("as declared", codes(needed))
-	one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3),
-		Management: needed.Management})
-	if !errors.Is(one, topology.ErrRefused) || !strings.Contains(one.Error(), "is one of the 4 partitions of queue") {
-		t.Errorf("a consumer of one partition: %v", one)
+	for _, n := range []int{0, s.n} {
+		one := topology.Check(t.Context(), conn, topology.Need{Queue: broker.Partition(s.queue, 3), Partitions: n,
+			Management: needed.Management})
+		if !errors.Is(one, topology.ErrRefused) || !strings.Contains(one.Error(),
+			"(strikes consume --ordered --partitions 4 "+s.queue+")") {
+			t.Errorf("a consumer of one partition, with %d partitions: %v", n, one)
+		}
 	}
 	other := needed
 	other.Partitions = 3

@@ -20,8 +20,10 @@ type Message struct {
 	Since      time.Time `json:"since,omitzero"`  // first failed attempt, or start if none failed
 	Running    time.Time `json:"running_since,omitzero"`
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
-	Failures   int       `json:"failures"`
-	Crashes    int       `json:"crashes"`
+	// until when its last attempt waits for another message to succeed; zero: it does not
+	Awaits   time.Time `json:"awaits_success_until,omitzero"`
+	Failures int       `json:"failures"`
+	Crashes  int       `json:"crashes"`
 	// to a delay queue; it waits there, or its consumer holds it for the rest
 	Moved   bool `json:"moved,omitempty"`
 	Suspect bool `json:"suspect,omitempty"`
@@ -46,7 +48,7 @@ func (m Message) left(now time.Time) bool { return !m.Moved && now.Sub(m.last) >
 func (m Message) Doing(now time.Time) string {
 	switch {
 	case m.Holds:
-		return "it holds the queue until an operator decides"
+		return "it blocks the queue until an operator decides"
 	case m.exhausted():
 		return "dead-lettered at its next step"
 	case m.Runs():
@@ -57,6 +59,8 @@ func (m Message) Doing(now time.Time) string {
 		return "not delivered since: it waits for a consumer, or left the queue"
 	case m.State != Waiting && m.stopped:
 		return "waits until a message succeeds, or for a probe"
+	case !m.Awaits.IsZero():
+		return "its last attempt waits for another message to succeed, " + printable.Rough(m.Awaits.Sub(now)) + " at most"
 	case m.State != Waiting:
 		return "next attempt now"
 	case m.Moved:
@@ -101,6 +105,10 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	switch m.State {
 	case Running, Isolated, Left:
 		m.Running = r.OpenSince
+	case Ready:
+		if m.Attempt == m.Limit {
+			m.Awaits = s.breaker.AwaitedBy(r, s.Time)
+		}
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)
 		m.Moved = r.Move.Top > 0

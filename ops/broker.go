@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,15 @@ import (
 // findTimeout bounds the search for the dead-letter queue. It is short of
 // collectTimeout.
 const findTimeout = 4 * time.Second
+
+// kept returns the dead-letter queue that was asked for, or that was found a moment ago. A policy may name another one
+// meanwhile.
+func (c *question) kept(now time.Time) (queue string) {
+	if c.DeadLetterQueue == "" && now.Sub(c.foundAt) < routesEvery {
+		return c.found
+	}
+	return c.DeadLetterQueue
+}
 
 func (c *question) askBroker(ctx context.Context, s *Status) error {
 	release, err := c.connect(ctx)
@@ -55,10 +65,9 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	return c.askDelayQueues(ctx, s)
 }
 
-// findDeadLetterQueue keeps a certain answer.
+// findDeadLetterQueue keeps a certain answer. A later one that is a guess does not replace it.
 func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
-	if c.DeadLetterQueue != "" {
-		s.Dead.Queue = c.DeadLetterQueue
+	if s.Dead.Queue = c.kept(time.Now()); s.Dead.Queue != "" {
 		return nil
 	}
 	brief, cancel := context.WithTimeout(ctx, findTimeout)
@@ -70,8 +79,10 @@ func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	case err != nil:
 		return err
 	}
-	if s.Dead.Queue = at.Name; at.Assumed == nil {
-		c.DeadLetterQueue = at.Name
+	if at.Assumed == nil {
+		c.found, c.foundAt = at.Name, time.Now()
+	}
+	if s.Dead.Queue = cmp.Or(c.found, at.Name); c.found != "" {
 		return nil
 	}
 	s.Assumed = at.Guess(c.Queue)

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -63,6 +62,8 @@ type question struct {
 	*Collector
 	Question
 
+	found      string               // the dead-letter queue, by the last certain answer
+	foundAt    time.Time            // when that was
 	noDelay    map[string]time.Time // until when a delay queue is not asked for
 	examined   time.Time            // the last time
 	findings   []inspect.Finding
@@ -105,7 +106,6 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		q = &question{Collector: c}
 		c.questions[about.Queue] = q
 	}
-	about.DeadLetterQueue = cmp.Or(about.DeadLetterQueue, q.DeadLetterQueue)
 	q.Question = about
 	s := Status{VHost: c.VHost, Queue: q.Queue, Blocking: []Message{}}
 	if err := q.askBroker(ctx, &s); err != nil {

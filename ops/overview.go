@@ -135,7 +135,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	if kept.Head == nil {
 		return
 	}
-	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused, Breaker: s.Breaker}
+	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused, Breaker: s.Breaker, breaker: kept.Breaker}
 	if s.Consumers != nil {
 		at.Consumers = *s.Consumers
 	}

@@ -47,6 +47,8 @@ type Status struct {
 	Processes   []Consumer    `json:"-"`                     // that consume the queue, by the store
 	HeldBy      *Holding      `json:"held_by,omitempty"`     // the message for which the queue is paused
 	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
+
+	breaker counter.Breaker // also a closed one
 }
 
 // Rates are messages a second.

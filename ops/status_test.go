@@ -76,6 +76,18 @@ func TestBlockingIsSortedByLength(t *testing.T) {
 	}
 }
 
+// TestKept: a dead-letter queue that was found is asked for again, because a policy may lead elsewhere meanwhile.
+func TestKept(t *testing.T) {
+	q := question{found: "orders.dlq", foundAt: earlierBy(routesEvery - 1)}
+	if soon, later := q.kept(noon), q.kept(noon.Add(1)); soon != "orders.dlq" || later != "" {
+		t.Errorf("%q, and a moment later %q", soon, later)
+	}
+	q.DeadLetterQueue = "named"
+	if got := q.kept(noon); got != "named" {
+		t.Errorf("%q, but another was asked for", got)
+	}
+}
+
 func TestTally(t *testing.T) {
 	all := tally{"b": 2, "a": 2, "rare": 1, "often": 9, "once": 1}
 	most, others := all.most(3)

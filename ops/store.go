@@ -41,7 +41,7 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Breaker = breakerOf(breaker)
+	s.Breaker, s.breaker = breakerOf(breaker), breaker.Breaker
 	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err

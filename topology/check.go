@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // ErrQueueNotFound is returned by [Check] and [CheckRoute] for a queue that does not exist. Declare it, or check the
@@ -90,11 +91,11 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 }
 
 func (n Need) findings(ctx context.Context, conn *amqp.Connection) ([]inspect.Finding, error) {
-	if n.Partitions > 0 {
-		return inspect.InspectPartitions(ctx, conn, n.inspect(), n.Partitions, inspect.Inspect)
-	}
 	if err := refusePartition(ctx, conn, n.Queue); err != nil {
 		return nil, err
+	}
+	if n.Partitions > 0 {
+		return inspect.InspectPartitions(ctx, conn, n.inspect(), n.Partitions, inspect.Inspect)
 	}
 	return inspect.Inspect(ctx, conn, n.inspect())
 }
@@ -105,8 +106,8 @@ func refusePartition(ctx context.Context, conn *amqp.Connection, name string) er
 	if err != nil || queue == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %q is one of the %d partitions of queue %q: consume that queue, ordered and with its number "+
-		"of partitions", ErrRefused, name, n, queue)
+	return fmt.Errorf("%w: %q is one of the %d partitions of queue %q: consume %[4]q, ordered and with %[3]d partitions "+
+		"(strikes consume --ordered --partitions %[3]d %[5]s)", ErrRefused, name, n, queue, shell.Operands(queue))
 }
 
 // CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come

@@ -40,8 +40,8 @@ func (a *app) deadReplayCommand() *cobra.Command {
   strikes dead replay orders --all --why "the bank is back"`,
 		Long: `Each goes to the queue in which it died. It leaves the dead-letter queue once
 the broker has confirmed its copy. If the command is killed, at most --window
-messages are in both queues, under one id; --json reports which were delivered
-before, to such a command or to a reader.
+messages are in both queues, under one id. The next replay names those that may
+be: --json says "again":true.
 
 It stops when replayed messages fail again. A dead letter that does not say
 where it died, or whose queue does not exist, stays in the dead-letter queue
@@ -207,7 +207,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 		t.unroutable++
 	}
 	if t.json != nil {
-		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil, "redelivered": l.Redelivered}
+		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil, "again": l.Again}
 		if err != nil {
 			out["error"] = cli.Plain(err)
 		}

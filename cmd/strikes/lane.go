@@ -406,12 +406,13 @@ func explainLane(err error, queue, lane string) error {
 	operand := shell.Operands(queue)
 	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
 	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing"
+	var at *deadletter.LaneError
 	switch {
 	case errors.Is(err, counter.ErrNotBlocked):
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the blocked ones", err, operand), cli.ExitNothing)
-	case errors.Is(err, deadletter.ErrLaneFailed):
-		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message "+
-			"up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))
+	case errors.Is(err, deadletter.ErrLaneFailed) && errors.As(err, &at):
+		return fmt.Errorf("%w; strikes dead show %s shows why; fix that and replay the lane again, or give the message "+
+			"up: strikes lane release %s --to FILE", err, shell.Operands(queue, at.ID), shell.Operands(queue, lane))
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):

@@ -239,6 +239,19 @@ func (s *step) awaitsSuccess() bool {
 	return true
 }
 
+// AwaitedBy returns until when a message, if its next attempt is its last allowed one, waits for a success of another
+// message; zero: it does not, or its consumer has no Patience.
+func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
+	until := r.LastTime.Add(SuccessAwaits)
+	if r.Due.After(r.LastTime) {
+		until = r.Due.Add(SuccessAwaits)
+	}
+	if r.Counted() == 0 || !b.Awaited.After(now) || b.Success.After(r.LastTime) || b.Count.After(now) || !until.After(now) {
+		return time.Time{}
+	}
+	return until
+}
+
 // EncodeBreaker writes a breaker as the scripts do.
 func EncodeBreaker(b Breaker) string {
 	ms := func(at time.Time) int64 {

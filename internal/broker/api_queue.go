@@ -92,7 +92,9 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 			return nil, err
 		}
 		for _, have := range reply.Items {
-			all = append(all, Listed{have.queue(vhost), have.load()})
+			q := have.queue(vhost)
+			q.Consumed = have.Consumers > 0
+			all = append(all, Listed{q, have.load()})
 		}
 		if page >= reply.Pages {
 			return all, nil

@@ -37,6 +37,7 @@ type Queue struct {
 	Unread    string // why Declared is not known; empty if it is
 	Denied    bool   // Unread for lack of a permission
 	Exclusive bool   // to one connection
+	Consumed  bool   // it had consumers when API.List or API.Queues listed it
 
 	PolicyName  string     // empty: none, or an operator's alone
 	Policy      amqp.Table // the effective definition, an operator's merged in
