@@ -180,9 +180,9 @@ func TestHeadlines(t *testing.T) {
 	for want, v := range map[string]queueView{
 		"blocked for 12 min by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
 			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
-		"held for 3 min by an exhausted message": {Status: ops.Status{Time: now, HeldBy: &ops.Holding{
+		"blocked for 3 min by an exhausted message": {Status: ops.Status{Time: now, HeldBy: &ops.Holding{
 			Since: now.Add(-3 * time.Minute), Only: true}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
-		"held for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
+		"blocked for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
 			HeldBy: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused for 3 min": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
@@ -197,7 +197,7 @@ func TestHeadlines(t *testing.T) {
 			Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
 		"no dead-letter exchange: rejected messages are lost": {Status: ops.Status{Time: now, Consumers: 1,
 			Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
-		"3 messages held, not counted": {Status: ops.Status{Time: now, Consumers: 2,
+		"3 messages waiting, not counted": {Status: ops.Status{Time: now, Consumers: 2,
 			Waiting: []ops.WaitingMessages{{Messages: 1}, {Messages: 2}}}},
 		"nothing blocks it": {Status: ops.Status{Time: now, Consumers: 1}},
 	} {
@@ -303,7 +303,7 @@ func TestHeldQueue(t *testing.T) {
 				Only: tc.only}
 		})
 		body := checkPage(t, f, query("queue"))
-		if !strings.Contains(body, "has held the queue for 12 min: exhausted, rejected") || strings.Contains(body,
+		if !strings.Contains(body, "has blocked the queue for 12 min: exhausted, rejected") || strings.Contains(body,
 			"an operator paused it too") == tc.only {
 			t.Errorf("%v: %s", tc.allow, body)
 		}

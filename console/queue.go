@@ -173,7 +173,7 @@ func headline(s queueView) string {
 			plural(s.Breaker.Failed, "message"))
 	}
 	if s.HeldBy != nil {
-		add(true, "held for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
+		add(true, "blocked for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
 	}
 	if s.Paused != nil && len(going) == 0 && (s.HeldBy == nil || !s.HeldBy.Only) {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
@@ -184,7 +184,7 @@ func headline(s queueView) string {
 			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
 	if n := waitingMessages(s.Waiting); n > 0 {
-		add(true, "%s held, not counted", plural(n, "message"))
+		add(true, "%s waiting, not counted", plural(n, "message"))
 	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))

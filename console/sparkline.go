@@ -129,7 +129,7 @@ func curves(samples []sample, now time.Time) []curve {
 	return []curve{
 		draw("in", samples, now, of(func(s sample) float64 { return s.In }), perSecond),
 		draw("out", samples, now, of(func(s sample) float64 { return s.Out }), perSecond),
-		draw("failing", samples, now, of(func(s sample) float64 { return s.Failing }), count),
+		draw("retrying", samples, now, of(func(s sample) float64 { return s.Failing }), count),
 		draw("dead-lettered", samples, now, died, func(v float64) string { return fmt.Sprintf("%.1f/min", v) }),
 	}
 }

@@ -23,8 +23,8 @@ func (a *app) consoleCommand() *cobra.Command {
 		Use: "console", Short: "serve web pages that show every queue and its dead letters", Args: cobra.ExactArgs(0),
 		Example: "  strikes console\n  strikes console --allow replay,pause --token-file /etc/strikes/token",
 		Long: `Serves pages at --listen and prints their URL. The pages show every queue that
-the management API lists, or those of --queue: what blocks it, its dead letters
-and why they died, each message's history, and the doctor's findings.
+the management API lists, or those of --queue: its retrying messages, its dead
+letters and why they died, each message's history, and the doctor's findings.
 
 The pages only read unless --allow names verbs. Each change asks for a reason,
 and an audit in the store keeps it. Without --token-file only this machine is
@@ -94,13 +94,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	defer store.Close()
 	figures := collector(b, store)
 	figures.Names = o.queues
-	need := inspect.Need{Management: o.ManagementURL}
-	if need.Management == "" { // else the broker may be away
-		err = b.With(ctx, func(conn *amqp.Connection) error {
-			need, _ = b.Management(ctx, conn, need) // without it the queues are named
-			return nil
-		})
-	}
+	need, err := managementOf(ctx, b, o.ManagementURL)
 	if err != nil {
 		return err
 	}
@@ -121,4 +115,17 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	mux.Handle("/", c)
 	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
 	return o.at.serve(ctx, mux, a.Out)
+}
+
+// managementOf returns the management API at url, or else the one at its usual address if it answers. Without one the
+// console shows the queues that are named.
+func managementOf(ctx context.Context, b *connect.Broker, url string) (need inspect.Need, err error) {
+	if need.Management = url; url != "" { // the broker may be away
+		return need, nil
+	}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		need, _ = b.Management(ctx, conn, need)
+		return nil
+	})
+	return need, err
 }

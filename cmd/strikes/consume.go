@@ -65,12 +65,12 @@ With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:
   2xx            done
   409, 410, 422  dead-letter the message now
-  429, 503       not counted, and held for Retry-After (5m at most) or the
-                 backoff; so is a message if there is no connection
-  502            held likewise, and the next attempt is isolated, because the
-                 message may have killed the endpoint's process; so is a
-                 message whose connection ends before the response; in an
-                 isolated attempt this is a crash
+  429, 503       not counted; the message waits for Retry-After (5m at most) or
+                 the backoff. The same if there is no connection
+  502            not counted; the next attempt is isolated, because the message
+                 may have killed the endpoint's process. The same if the
+                 connection ends before the response. In an isolated attempt
+                 both are a crash
   any other      a failure; the first KiB of the response is its reason
 
 consume refuses to start (exit 2) on a queue whose failed messages would be lost
@@ -125,10 +125,11 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.IntVar(&o.set.Breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with "+
 		"no success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good "+
 		"value, 2 to 100; 0: count every failure")
-	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: the last attempt at a message does not count without "+
-		"a success elsewhere, until this `TIME` after its first failure; for queues with less than a message a second")
+	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: until this `TIME` after its first failure, the last "+
+		"attempt at a message waits for another one to succeed (30s at most), and does not count if none does; for queues "+
+		"with less than a message a second")
 	f.IntVar(&o.set.Concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
-	f.IntVar(&o.set.Prefetch, "prefetch", 0, "hold `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
+	f.IntVar(&o.set.Prefetch, "prefetch", 0, "take `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")
 	f.BoolVar(&o.set.Ordered, "ordered", false, "handle no message before the one ahead of it is done; the queue must be "+
 		"a single-active-consumer queue")
@@ -141,8 +142,8 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"--ordered alone: pause the queue instead of dead-lettering a message, until limit set --id, counter reset or skip "+
 		"decides about it")
 	f.StringVar(&o.backoff, "backoff", defaultBackoff,
-		"wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the "+
-			"second, less a random part of up to half")
+		"wait before a retry: `WAIT` is a time, or two with .. between: the first, doubled after each "+
+			"failure up to the second. A random part of up to half is taken off")
 	f.DurationVar(&o.set.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry "+
 		"to the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
@@ -155,7 +156,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.set.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
 		"let commands and requests finish for this `TIME` once stopped; 0: not at all")
 	f.DurationVar(&o.set.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
-		"the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
+		"the broker's consumer_timeout, as `TIME`; no message waits unacked for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
 		"exit 0 once the queue is empty and no delivery was handled or has waited for this `TIME`; a wait for a retry or "+
 			"an open breaker, and a pause, keep it running; 0: never")

@@ -39,16 +39,16 @@ func (a *app) deadDropCommand() *cobra.Command {
 a type that JSON does not have is written as {"$amqp":[TYPE,VALUE]}, and publish
 restores it. strikes help dead-letters explains IDs and kinds.
 
---undecodable takes out the first message that cannot be decoded. It holds the
-messages before it meanwhile, reads the message through the management API,
-writes the API's JSON to the file, and then removes it. publish does not take
-this line: it refuses such headers.`,
+--undecodable takes out the first message that cannot be decoded. It takes the
+messages before it, and returns them at the end. It reads the message through
+the management API, writes the API's JSON to the file, and then removes it.
+publish refuses this line, because it has such headers.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.addTo(cmd, "dropped")
 	cmd.Flags().StringVar(&c.to, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")
 	cmd.Flags().BoolVar(&c.undecodable, "undecodable", false,
-		"the first message that cannot be decoded, which keeps the others from being read; those before it stay")
+		"drop the first message that cannot be decoded; until then no message behind it can be read")
 	return cmd
 }
 

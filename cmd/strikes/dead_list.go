@@ -37,13 +37,13 @@ func (a *app) deadListCommand() *cobra.Command {
 		Example: `  strikes dead list orders
   strikes dead list orders --groups
   strikes dead list orders --kind timed-out --newer-than 12h`,
-		Long: `The first to be replayed comes first. list reads the dead-letter queue if that
-is harmless, and the store's records of its messages. strikes help dead-letters
-says what harm there is, and explains KIND.
+		Long: `Dead letters are listed in the order in which replay takes them. list reads the
+dead-letter queue, if that does no harm, and the store's records of its
+messages. strikes help dead-letters explains the harm, and KIND.
 
---groups comes from the store's records if the queue holds more than 500
-messages and the records are at least nine tenths as many; stderr says as of
-when. Otherwise, and with --read, it reads the queue.`,
+--groups counts the store's records if the queue holds more than 500 messages
+and the records are at least nine tenths as many. stderr says when it counted
+them. Otherwise, and with --read, it reads the queue.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.deadWhere.addTo(cmd)

@@ -74,15 +74,15 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	flags := cmd.Flags()
 	d.AddBroker(cmd)
 	flags.StringVar(&d.kind, "type", string(topology.Quorum),
-		"of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
+		"declare QUEUE with this `TYPE`, quorum or classic; QUEUE.dlq is a quorum queue either way")
 	flags.BoolVar(&d.singleActive, "single-active-consumer", false,
 		"only one consumer at a time gets messages, as strict order requires")
 	flags.IntVar(&d.deliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
 		"returned `N` times; set it well above the retries of the consumers")
 	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
 		"key; may be repeated")
-	flags.StringVar(&d.exchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` "+
-		"topic, direct, fanout or headers; without it they must exist")
+	flags.StringVar(&d.exchangeType, "exchange-type", "", "also declare the exchanges of --bind, durable and with this "+
+		"`TYPE`: topic, direct, fanout or headers; without it they must exist")
 	flags.BoolVar(&d.delayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
 	flags.IntVar(&d.partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+

@@ -36,12 +36,13 @@ type demo struct {
 	database                string // kind of the private database that is the store; empty: none
 	json, console           bool
 
-	broker *connect.Broker
-	store  *counter.Counter
-	ledger *ledger
-	queue  string // and prefix of the store's keys
-	orders []order
-	story  io.Writer
+	broker        *connect.Broker
+	managementURL string // of a private broker
+	store         *counter.Counter
+	ledger        *ledger
+	queue         string // and prefix of the store's keys
+	orders        []order
+	story         io.Writer
 }
 
 func (a *app) demoCommand() *cobra.Command {
@@ -69,8 +70,8 @@ anything is wrong. At the end it removes all that it made.`,
 	cli.FromEnvOr(f, "store-url", "REDIS_URL")
 	cli.DefaultText(f, "store-url", "an embedded one")
 	f.StringVar(&d.database, "store", "", "keep the counts in a private database: `KIND` postgres or mysql")
-	f.StringVar(&d.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
-	f.BoolVar(&d.console, "console", false, "then serve the console on the demo's queue, until interrupted")
+	f.StringVar(&d.kind, "type", string(topology.Quorum), "declare queues of this `TYPE`: quorum or classic")
+	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
 	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	cli.OneOf(cmd, "store", "postgres", "mysql")
@@ -95,12 +96,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	undo := func(f func() error) { err = errors.Join(err, f()) }
 	if d.amqpURL == "" {
 		d.say("starting a private RabbitMQ")
-		private, err := startRabbitMQ(ctx)
+		private, err := startRabbitMQ(ctx, servers.RabbitMQOptions{Management: d.console})
 		if err != nil {
 			return err
 		}
 		defer undo(private.Close)
-		d.amqpURL = private.URL
+		d.amqpURL, d.managementURL = private.URL, private.ManagementURL
 	}
 	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
 		return err
@@ -169,8 +170,8 @@ func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 }
 
 // startRabbitMQ starts a private RabbitMQ.
-func startRabbitMQ(ctx context.Context) (*servers.RabbitMQ, error) {
-	private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
+func startRabbitMQ(ctx context.Context, opts servers.RabbitMQOptions) (*servers.RabbitMQ, error) {
+	private, err := servers.StartRabbitMQ(ctx, opts)
 	if errors.Is(err, exec.ErrNotFound) {
 		err = fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
 			"with --amqp-url", err)
@@ -236,8 +237,13 @@ func (d *demo) play(ctx context.Context, v verdict) error {
 
 // showConsole serves the console on the demo's queue, at a free port. It ends with ctx.
 func (d *demo) showConsole(ctx context.Context) error {
+	need, err := managementOf(ctx, d.broker, d.managementURL)
+	if err != nil {
+		return err
+	}
 	c, err := console.New(console.Options{
 		Store: d.store, Dial: d.broker.Dial, VHost: d.broker.VHost, Queues: []string{d.queue}, Actor: thisUser(),
+		Management: need.Management, HTTPClient: need.HTTPClient,
 		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbSkip, console.VerbLimit, console.VerbPause},
 	})
 	if err != nil {

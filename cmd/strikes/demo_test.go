@@ -6,7 +6,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -106,6 +109,36 @@ func TestDemoEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDemoConsole: the console of a private broker has its management API, so that it finds nothing wrong.
+func TestDemoConsole(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	cmd := exec.Command("strikes", "demo", "--console")
+	cmd.Env = append(os.Environ(), "AMQP_URL=", "REDIS_URL=")
+	stdout, err := cmd.StdoutPipe()
+	need(t, err)
+	need(t, cmd.Start())
+	url, queue := "", ""
+	for lines := bufio.NewScanner(stdout); url == "" && lines.Scan(); {
+		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
+			queue, _, _ = strings.Cut(rest, " ")
+		}
+		if strings.HasPrefix(lines.Text(), "http://") {
+			url = lines.Text()
+		}
+	}
+	response, err := http.Get(url + "doctor?queue=" + queue)
+	need(t, err)
+	page, err := io.ReadAll(response.Body)
+	need(t, errors.Join(err, response.Body.Close()))
+	if !bytes.Contains(page, []byte("<h2>Queue")) || bytes.Contains(page, []byte("bindings-unknown")) ||
+		bytes.Contains(page, []byte("(Management)")) {
+		t.Errorf("it does not have the management API:\n%s", page)
+	}
+	need(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait()
 }
 
 // untilHandled reads a demo's story until the first order is handled, and returns the queue's name.

@@ -26,10 +26,10 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it", Args: cobra.ArbitraryArgs,
 		Example: "  strikes doctor\n  strikes doctor orders --probe\n  strikes doctor orders --fix --dry-run",
 		Long: `Examines each QUEUE, its dead-letter route, the broker and the store. It reports
-what is wrong, why it matters and how to fix it. It changes nothing without
---fix. docs/operations.md has a section for the code of each finding. Without a
-QUEUE it examines every queue of the virtual host, except exclusive queues,
-streams, and queues that only take the dead letters of others.
+each problem, its impact and its fix. It changes nothing without --fix.
+docs/operations.md has a section for the code of each finding. Without a QUEUE
+it examines every queue of the virtual host, except exclusive queues, streams,
+and queues that only take the dead letters of others.
 
 It asks the management API for what AMQP cannot report. Without the API it says
 what it could not see.
@@ -80,7 +80,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
 	f.BoolVar(&c.ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.allowDrop, "allow-drop", false, "accept that dead letters are lost")
-	f.BoolVar(&c.probe, "probe", false, "prove it, with scratch messages")
+	f.BoolVar(&c.probe, "probe", false, "prove where requeued and rejected messages go, with scratch messages")
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")

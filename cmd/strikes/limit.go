@@ -104,10 +104,10 @@ reports, must allow N.
 failed attempt, whatever its count. Give one of the two flags, or both. What you
 do not give stays as it is.
 
---id ID gives one message that has failed a limit of its own: it replaces every
-other one, also a maximal age, until limit clear --id or counter reset. A
-message that is already dead-lettered is replayed instead. strikes audit keeps
-who set it, when and why.`,
+--id ID gives one message a limit of its own, once it has failed. This limit
+replaces all others, also a maximal age, until limit clear --id or counter
+reset. If the message is dead-lettered already, replay it instead. strikes audit
+keeps who set it, when and why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.counted, c.aged = c.Changed("max-retries"), c.Changed("max-age")
 			return c.set(cmd.Context(), args[0])

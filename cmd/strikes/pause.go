@@ -26,11 +26,12 @@ func (a *app) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed", Args: cobra.ExactArgs(1),
 		Example: `  strikes pause orders --why "the database is being moved"`,
-		Long: `Consumers take no more deliveries within two seconds, hold none and count
-nothing. Running handlers finish, as at a stop. pause waits for that, and names
-the processes that have not stopped (exit 1): the pause stands. Who, when and
-why are kept until the queue is resumed. A store that loses its memory loses the
-pause, and a pause that no consumer has read for 30 days ends.`,
+		Long: `Within two seconds consumers take no more messages, return those that wait, and
+count nothing. Running handlers finish, as at a stop. pause waits for that. It
+names the processes that have not stopped (exit 1); the queue is paused
+nevertheless. Who, when and why are kept until the queue is resumed. A store
+that loses its memory loses the pause, and a pause that no consumer has read for
+30 days ends.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().DurationVar(&c.wait, "wait", 5*time.Second,
@@ -96,8 +97,8 @@ breaker is closed.`,
 		},
 	}
 	cmd.Flags().DurationVar(&count, "count", 0, "count every failure for this `TIME`, 24h at most, so that messages "+
-		"which always fail are dead-lettered though no message succeeds; not in an outage of a system that CMD needs, and "+
-		"not after a bad deploy")
+		"which always fail are dead-lettered though no message succeeds; do not use it in an outage of a system that CMD "+
+		"needs, or after a bad deploy")
 	c.addAudit(cmd)
 	c.addDryRun(cmd, "resumed")
 	c.addOutput(cmd, "print one JSON object")

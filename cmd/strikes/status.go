@@ -20,17 +20,18 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
-		Use: "status [QUEUE]", Short: "show what blocks a queue now, and why", Args: cobra.MaximumNArgs(1),
+		Use: "status [QUEUE]", Short: "show the messages that block a queue, and its dead letters",
+		Args:    cobra.MaximumNArgs(1),
 		Example: "  strikes status\n  strikes status orders\n  watch strikes status orders",
 		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
 Only the management API can list them. strikes help words explains what --json
 prints.
 
-With QUEUE, status says what blocks it. A message blocks if it has failed and is
-not dead-lettered, or if it runs again. The one that has blocked for longest
-comes first: in an ordered queue, that is its head. Each lane has a head of its
-own, but a record does not name its lane. A message in its first attempt is not
-in the store, and only counts as unacked.
+With QUEUE, status lists the messages that are retried: they have failed, and
+are not dead-lettered. Those behind them may have to wait. The one that failed
+first comes first: in an ordered queue, that is its head. Each lane has a head
+of its own, but a record does not name its lane. A message in its first attempt
+is not in the store, and only counts as unacked.
 
 The store counts the messages that consumers dead-lettered. status compares the
 count with what the dead-letter queue has, and with what strikes dead replay and
@@ -42,9 +43,10 @@ their dead-letter route, status says what is wrong with the route. A dead letter
 is missing until its record expires, or until strikes counter reset QUEUE ID
 accepts that it is gone. strikes help dead-letters says how the queue is found.
 
-"not known to the store" are messages in the dead-letter queue beyond those.
-Their records were reset, or they are of another queue. Else the broker or
-another program dead-lettered them, or the store has lost its data.
+"not known to the store" are messages in the dead-letter queue beyond those that
+the store counts. Their records were reset, or they are of another queue. Else
+the broker or another program dead-lettered them, or the store has lost its
+data.
 
 The delay queues are shared by all queues of the virtual host. status shows how
 many messages wait in each. "lost" are those that came back to a queue that was

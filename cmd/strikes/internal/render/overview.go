@@ -109,7 +109,8 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 		notes = append(notes, "no consumer")
 	}
 	if s.BlockedLanes > 0 {
-		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.BlockedLanes, "blocked lane"), s.Dead.Blocked))
+		notes = append(notes, fmt.Sprintf("%s with %s", printable.Plural(s.BlockedLanes, "blocked lane"),
+			printable.Plural(int(s.Dead.Blocked), "dead letter")))
 	}
 	if m := s.Head; m != nil && m.State != ops.Forgotten {
 		notes = append(notes, term.Shown(m.ID)+": "+m.Which())
@@ -118,7 +119,7 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 		}
 	}
 	if h := s.Waiting; h != nil {
-		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"),
+		notes = append(notes, fmt.Sprintf("%s waiting for %s, not counted: %s", printable.Plural(h.Messages, "message"),
 			term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
 	}
 	if s.Forgotten > 0 {

@@ -42,7 +42,7 @@ func Status(s ops.Status) []term.Row {
 		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
 	}
 	rows = append(rows, blocked(s)...)
-	rows = append(rows, held(s)...)
+	rows = append(rows, waiting(s)...)
 	if s.BlockedLanes > 0 {
 		text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes,
 			shell.Operands(s.Queue))
@@ -68,7 +68,7 @@ func paused(s ops.Status) []term.Row {
 	}
 	id, queue := shell.Word(s.HeldBy.ID), shell.Operands(s.Queue)
 	return append(rows,
-		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID),
+		term.Row{Text: fmt.Sprintf("blocked by %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID),
 			term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
 		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
 			" lets it fail again"},
@@ -146,9 +146,9 @@ func Partitions(s ops.Status) (rows []term.Row) {
 
 func blocked(s ops.Status) []term.Row {
 	if s.Blocked == 0 {
-		return []term.Row{{Text: "blocking   nothing that has failed"}}
+		return []term.Row{{Text: "retrying   no message"}}
 	}
-	rows := []term.Row{{Text: "blocking   " + printable.Plural(s.Blocked, "message"), Kind: term.Title}}
+	rows := []term.Row{{Text: "retrying   " + printable.Plural(s.Blocked, "message"), Kind: term.Title}}
 	for _, m := range s.Blocking {
 		rows = append(rows, blockingText(m, s.Time)...)
 	}
@@ -158,13 +158,13 @@ func blocked(s ops.Status) []term.Row {
 	return rows
 }
 
-// held shows messages that no record shows.
-func held(s ops.Status) (rows []term.Row) {
-	for _, h := range s.Waiting {
-		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages,
+// waiting shows messages that may have no record.
+func waiting(s ops.Status) (rows []term.Row) {
+	for _, w := range s.Waiting {
+		text := fmt.Sprintf("waiting    %s for %s in %s: their attempts are not counted", printable.Plural(w.Messages,
 			"message"),
-			term.Rough(s.Time.Sub(h.Since)), term.Brief(h.Consumer, 80))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(h.Why, 200),
+			term.Rough(s.Time.Sub(w.Since)), term.Brief(w.Consumer, 80))
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(w.Why, 200),
 			Kind: term.Alarm})
 	}
 	return rows

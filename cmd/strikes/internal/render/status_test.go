@@ -81,7 +81,7 @@ rates      12.0/s in, 3.1/s out, 3.0/s acked
            unacked and rates by the management API, as of up to 10 s ago
 limit      5 retries (6 attempts), set 2026-11-21T11:00:00Z by jo@desk: supplier down
 limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
-blocking   5 messages
+retrying   5 messages
   17
       attempt 3 of 6, next attempt in 12s, failing for 4m
       no stock
@@ -95,7 +95,7 @@ blocking   5 messages
   20
       attempt 1 of 6, running for 1s
   and 1 more
-held       3 messages for 4m by web-1, pid 42, because the attempts are not counted
+waiting    3 messages for 4m in web-1, pid 42: their attempts are not counted
       http://h is out of reach
 dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
