@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	outageSchedules = flag.Int("outage.n", 4, "random schedules of TestOutageSchedules; 400 for a long run")
-	outageSeconds   = flag.Int("outage.seconds", 30, "of TestPoisonOpensNothing")
+	outageSchedules = flag.Int("outage.n", 2, "random schedules of TestOutageSchedules; 40 in .ci/run")
+	outageSeconds   = flag.Int("outage.seconds", 20, "of TestPoisonOpensNothing; 120 in .ci/run")
 )
 
 // outage is a queue, its fleet, and the dependency of the handlers. All times are those of a synctest bubble.
@@ -399,15 +399,15 @@ func inOutage(t *testing.T, seed uint64, c Consumer, test func(*outage)) {
 }
 
 // TestOutageOfHalfAnHour: what the handlers need is away for 30 minutes, while 1,000 messages wait and one a second
-// comes.
+// comes. Without a breaker nearly all are dead after three.
 func TestOutageOfHalfAnHour(t *testing.T) {
 	for _, tc := range []struct {
-		breaker, most int
-	}{{8, 8}, {0, 1 << 20}} {
+		breaker, seconds, most int
+	}{{8, 1800, 8}, {0, 180, 1 << 20}} {
 		inOutage(t, 1, Consumer{Breaker: tc.breaker}, func(o *outage) {
 			o.setAway(true)
 			o.publish(numbered("good", 0, 1000)...)
-			for i := range 1800 {
+			for i := range tc.seconds {
 				o.publish(numbered("good", 1000+i, 1)...)
 				time.Sleep(time.Second)
 			}
@@ -415,8 +415,8 @@ func TestOutageOfHalfAnHour(t *testing.T) {
 			o.setAway(false)
 			dead := len(o.goodDead())
 			if tc.breaker == 0 {
-				t.Logf("without a breaker: %d of 2800 dead, %d failures counted", dead, o.store.counted.Load())
-				if dead < 2700 {
+				t.Logf("without a breaker: %d of 1180 dead, %d failures counted", dead, o.store.counted.Load())
+				if dead < 1100 {
 					t.Errorf("%d dead: the schedule is no outage", dead)
 				}
 				return

@@ -45,10 +45,9 @@ func TestLookup(t *testing.T) {
 func TestGenerations(t *testing.T) {
 	for _, c := range counters(t) {
 		var want, got []string
-		for i := range 2*page + 50 {
-			m := message(fmt.Sprint(i))
-			mustFail(t, c, m, "a")
+		for i, id := range fillIndex(t, c, 2*page+50, func(i int) int64 { return int64(i) }) {
 			if i%7 == 0 {
+				m := message(id)
 				m.Generation = fmt.Sprintf("1@%d", i)
 				mustFail(t, c, m, "b")
 				want = append(want, m.ID+" "+m.Generation)

@@ -315,7 +315,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 	for _, c := range counters(t) {
 		var all sync.WaitGroup
-		for i := range 200 {
+		for i := range 60 {
 			all.Go(func() {
 				m := Message{VHost: "/", Queue: fmt.Sprint("queue ", i%2), ID: fmt.Sprint("id ", i)}
 				for range 1 + i%3 {

@@ -17,7 +17,8 @@ import (
 func TestDeadReasons(t *testing.T) {
 	for _, c := range counters(t) {
 		texts := []string{"", "no stock", "a\nb\tc\r\n", "\x00\xff", strings.Repeat("long ", 400)}
-		for i := range reasonsPage + 30 {
+		fill(t, c, setDead, "exhausted", reasonsPage, func(i int) int64 { return int64(i) })
+		for i := range 70 {
 			m := message(fmt.Sprint(i))
 			if i%7 == 0 {
 				mustFail(t, c, m, "a") // retried, and no tombstone
@@ -43,7 +44,7 @@ func TestDeadReasons(t *testing.T) {
 				got[r.ID] = r
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+		if diff := cmp.Diff(want, got); diff != "" || len(got) != reasonsPage+58 {
 			t.Errorf("%d reasons, -want +got\n%.2000s", len(got), diff)
 		}
 	}
@@ -52,9 +53,7 @@ func TestDeadReasons(t *testing.T) {
 // TestDeadReasonsEnds: a caller that stops early leaves nothing running, which goleak sees, and an error ends it.
 func TestDeadReasonsEnds(t *testing.T) {
 	for _, c := range counters(t) {
-		for i := range 3 * reasonsPage / 2 {
-			need(t, errOf(c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject)))
-		}
+		fill(t, c, setDead, "exhausted", 3*reasonsPage/2, func(i int) int64 { return int64(i) })
 		for range c.Admin().DeadReasons(t.Context(), "/", "orders") {
 			break
 		}

@@ -13,7 +13,7 @@ func byRules(c *Counter) *Counter {
 	return Over(c.store, &c.opts)
 }
 
-// TestStoreRace: two clients count 800 failures of 5 messages, each once. Scripts and rules change the same records.
+// TestStoreRace: two clients count 400 failures of 5 messages, each once. Scripts and rules change the same records.
 func TestStoreRace(t *testing.T) {
 	type pair struct{ one, two *Counter }
 	pairs := map[string]pair{}
@@ -30,11 +30,11 @@ func TestStoreRace(t *testing.T) {
 		sending.SetLimit(16)
 		var mu sync.Mutex
 		queue, exhausted := name, 0
-		for i := range 800 {
+		for i := range 400 {
 			by := []*Counter{of.one, of.two}[i%2]
 			m := Message{VHost: "/", Queue: queue, ID: fmt.Sprint(i % 5)}
 			sending.Go(func() error {
-				f := Failure{Limit: 160, Reason: "boom"}
+				f := Failure{Limit: 80, Reason: "boom"}
 				reply, err := by.Fail(t.Context(), attempt(m, fmt.Sprint("t", i)), f)
 				mu.Lock()
 				defer mu.Unlock()
@@ -54,7 +54,7 @@ func TestStoreRace(t *testing.T) {
 			counted += records[0].Failures
 		}
 		dead, err := of.one.Admin().Tombstones(t.Context(), "/", queue)
-		if counted != 800 || exhausted != 5 || dead.Count != 5 || dead.Expired != 0 || err != nil {
+		if counted != 400 || exhausted != 5 || dead.Count != 5 || dead.Expired != 0 || err != nil {
 			t.Errorf("%s: %d failures are counted, %d replies are EXHAUSTED, %+v, %v", name, counted, exhausted, dead, err)
 		}
 	}

@@ -112,7 +112,7 @@ func TestTakenIsNotListed(t *testing.T) {
 
 // TestManyAreTaken: a batch of more than one call, with ids that a record keeps the beginning of.
 func TestManyAreTaken(t *testing.T) {
-	const n = 700
+	const n = 2*maxBatch + 44
 	for _, c := range counters(t) {
 		var all []Message
 		for i := range n {
