@@ -12,12 +12,9 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +24,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -34,9 +32,6 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
-
-// memberEnv makes this test binary a process of a fleet, told in JSON what to do.
-const memberEnv = "STRIKES_TEST_FLEET"
 
 // member is a process of a fleet. It writes a line to Ledger, with one write(2), when an attempt begins and when it
 // ends.
@@ -49,21 +44,7 @@ type member struct {
 	Concurrency                        int  // if zero, 8
 }
 
-func init() {
-	if spec := os.Getenv(memberEnv); spec != "" {
-		if err := runMember(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-}
-
-func runMember(spec string) error {
-	var m member
-	if err := json.Unmarshal([]byte(spec), &m); err != nil {
-		return err
-	}
+func (m member) run(ctx context.Context) error {
 	ledger, err := os.OpenFile(m.Ledger, os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -72,19 +53,6 @@ func runMember(spec string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	var conn atomic.Pointer[amqp.Connection]
-	cut := make(chan os.Signal, 1)
-	signal.Notify(cut, syscall.SIGUSR1)
-	go func() {
-		for range cut {
-			if c := conn.Load(); c != nil {
-				_ = c.CloseDeadline(time.Now())
-			}
-		}
-	}()
-	dial := consumer.Dialer(m.AMQP, amqp.Config{})
 	c := consumer.Consumer{
 		Queue: m.Queue, Partitions: m.Partitions, Ordered: true, Counter: counts,
 		Concurrency: cmp.Or(m.Concurrency, 8), MaxRetries: 20,
@@ -117,11 +85,7 @@ func runMember(spec string) error {
 	if m.Requeue {
 		c.Retry, c.Concurrency = consumer.RetryRequeue, 1
 	}
-	return c.Run(ctx, func(ctx context.Context) (*amqp.Connection, error) {
-		c, err := dial(ctx)
-		conn.Store(c)
-		return c, err
-	})
+	return c.Run(ctx, consumer.Dialer(m.AMQP, amqp.Config{}))
 }
 
 // failsOf is how many attempts at a message fail: one or two of a tenth of the messages.
@@ -151,8 +115,9 @@ type group struct {
 	t       *testing.T
 	spec    member
 	store   *counter.Counter
-	live    []*exec.Cmd
-	settled time.Duration // the longest time until the shares were even
+	live    []process
+	links   []*proxy.Proxy // of each process that lives, to the broker
+	settled time.Duration  // the longest time until the shares were even
 
 	published map[string]int64 // when a message of a key and number was published, in ms
 	ready     map[string]int64 // when the last attempt at a key ended
@@ -161,7 +126,7 @@ type group struct {
 func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, spec member) *group {
 	t.Helper()
 	f := &group{t: t, spec: spec, published: map[string]int64{}}
-	f.spec.AMQP, f.spec.Redis, f.spec.Partitions = brokerURL(t), redis, partitions
+	f.spec.Redis, f.spec.Partitions = redis, partitions
 	f.spec.Queue, f.spec.Prefix = uniqueName(t, "fleet"), uniqueName(t, "test")
 	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
 	need(t, os.WriteFile(f.spec.Ledger, nil, 0o600))
@@ -170,12 +135,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 	if f.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for len(f.live) > 0 {
-			f.end(0, syscall.SIGKILL)
-		}
-		_ = f.store.Close()
-	})
+	t.Cleanup(func() { _ = f.store.Close() })
 	return f
 }
 
@@ -191,24 +151,32 @@ func declarePartitions(t testing.TB, s topology.Spec) {
 
 func (f *group) join() {
 	f.t.Helper()
-	spec, err := json.Marshal(f.spec)
+	broker := rig.Node{URL: brokerURL(f.t)}
+	link, err := proxy.New(context.WithoutCancel(f.t.Context()), broker.Host())
 	need(f.t, err)
-	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this binary; end ends it
-	cmd.Env = append(os.Environ(), memberEnv+"="+string(spec))
-	cmd.Stderr = os.Stderr
-	need(f.t, cmd.Start())
-	f.live = append(f.live, cmd)
+	f.t.Cleanup(link.Close)
+	spec := f.spec
+	spec.AMQP = broker.Through(link.Addr())
+	f.live, f.links = append(f.live, worker{Member: &spec}.spawn(f.t)), append(f.links, link)
 }
 
-// end ends a process.
-func (f *group) end(i int, with syscall.Signal) {
+// stop stops a process as a deployment does.
+func (f *group) stop(i int) {
 	f.t.Helper()
-	cmd := f.live[i]
-	f.live = slices.Delete(f.live, i, i+1)
-	_ = cmd.Process.Signal(with)
-	if err := cmd.Wait(); with == syscall.SIGTERM && err != nil {
-		f.t.Errorf("a process that was stopped: %v", err)
-	}
+	terminate(f.t, f.leave(i))
+}
+
+func (f *group) kill(i int) {
+	f.t.Helper()
+	p := f.leave(i)
+	_ = p.Kill()
+	<-p.ended
+}
+
+func (f *group) leave(i int) process {
+	p := f.live[i]
+	f.live, f.links = slices.Delete(f.live, i, i+1), slices.Delete(f.links, i, i+1)
+	return p
 }
 
 // awaitEven waits until each partition has a process and their numbers differ by one at most.
@@ -391,14 +359,14 @@ func (s soak) run(t *testing.T) {
 		faults[fault]++
 		switch fault {
 		case "kill":
-			f.end(i, syscall.SIGKILL)
+			f.kill(i)
 			f.awaitEven(10 * time.Second)
 			f.join()
 		case "stop":
-			f.end(i, syscall.SIGTERM)
+			f.stop(i)
 			f.join()
 		case "cut":
-			_ = f.live[i].Process.Signal(syscall.SIGUSR1)
+			f.links[i].Cut()
 		case "join":
 			f.join()
 		case "store away":
@@ -407,15 +375,15 @@ func (s soak) run(t *testing.T) {
 			time.Sleep(s.Outage)
 			store.Refuse(false)
 		case "leave":
-			f.end(i, syscall.SIGTERM)
+			f.stop(i)
 		}
 		f.awaitEven(10 * time.Second)
 	}
 	if s.Freeze > 0 {
 		faults["freeze"]++
-		_ = f.live[0].Process.Signal(syscall.SIGSTOP)
+		_ = f.live[0].Signal(syscall.SIGSTOP)
 		time.Sleep(s.Freeze)
-		_ = f.live[0].Process.Signal(syscall.SIGCONT)
+		_ = f.live[0].Signal(syscall.SIGCONT)
 		f.awaitEven(10 * time.Second)
 	}
 	<-fed
@@ -525,7 +493,7 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	for range 12 { // three deploys
 		f.join()
 		f.awaitEven(10 * time.Second)
-		f.end(0, syscall.SIGTERM)
+		f.stop(0)
 		f.awaitEven(10 * time.Second)
 	}
 	close(deployed)

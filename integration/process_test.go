@@ -71,28 +71,10 @@ func (c child) run(ctx context.Context) error {
 	return errors.Join(consume.Run(ctx, consumer.Dialer(c.AMQP, amqp.Config{})), counts.Close())
 }
 
-// process is a consumer process that was started; ended tells how it ended.
-type process struct {
-	*os.Process
-	ended chan error
-}
-
 // spawn starts a consumer process, which does not outlive the test.
 func (c child) spawn(t *testing.T) process {
 	t.Helper()
-	cmd := worker{Child: &c}.command(t)
-	need(t, cmd.Start())
-	p := process{cmd.Process, make(chan error, 1)}
-	reaped := make(chan struct{})
-	go func() {
-		defer close(reaped)
-		p.ended <- cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = p.Kill() // it has ended if the test went well
-		<-reaped
-	})
-	return p
+	return worker{Child: &c}.spawn(t)
 }
 
 // runs reads the ledger: how often the handler was called for each message, and in how many processes.

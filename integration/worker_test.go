@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 type worker struct {
 	Child  *child
 	Lanes  *laneChild
+	Member *member
 	Delay  *delayWorker
 	Replay *replayer
 	Trace  *traced
@@ -25,6 +27,8 @@ func init() {
 			return w.Child.run(ctx)
 		case w.Lanes != nil:
 			return w.Lanes.run(ctx)
+		case w.Member != nil:
+			return w.Member.run(ctx)
 		case w.Delay != nil:
 			return w.Delay.run(ctx)
 		case w.Replay != nil:
@@ -44,4 +48,28 @@ func (w worker) command(t *testing.T) *exec.Cmd {
 	need(t, err)
 	t.Cleanup(func() { _ = stdin.Close() })
 	return cmd
+}
+
+// process is a consumer process that was started; ended tells how it ended.
+type process struct {
+	*os.Process
+	ended chan error
+}
+
+// spawn starts a process, which does not outlive the test.
+func (w worker) spawn(t *testing.T) process {
+	t.Helper()
+	cmd := w.command(t)
+	need(t, cmd.Start())
+	p := process{cmd.Process, make(chan error, 1)}
+	reaped := make(chan struct{})
+	go func() {
+		defer close(reaped)
+		p.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.Kill() // it has ended if the test went well
+		<-reaped
+	})
+	return p
 }
