@@ -177,7 +177,7 @@ func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	running, stop := context.WithTimeout(ctx, 20*time.Second)
+	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	// in the environment: every user can read a command line
 	f := &fleet{env: append(os.Environ(), demoWorkerEnv+"="+string(spec)), ledger: d.ledger.file, stderr: d.Err,

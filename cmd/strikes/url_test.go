@@ -130,7 +130,7 @@ func TestWhereAURLLeads(t *testing.T) {
 		})
 	}
 	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", noBroker,
-		"--store-url", "rediss://"+storeTLS+"/?read_timeout=10s", "q")
+		"--store-url", servertest.Patient(t, "rediss://"+storeTLS+"/"), "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)
