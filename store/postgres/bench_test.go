@@ -15,7 +15,7 @@ func BenchmarkFail(b *testing.B) {
 	if err := Migrate(b.Context(), url); err != nil {
 		b.Fatal(err)
 	}
-	for _, mode := range []string{"", "&default_query_exec_mode=cache_statement"} {
+	for _, mode := range []string{"", "&default_query_exec_mode=cache_describe"} {
 		sqlbench.Fail(b, "PostgreSQL"+mode, open(b, url+mode))
 	}
 }

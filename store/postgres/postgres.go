@@ -50,9 +50,8 @@ var _ counter.Store = (*Store)(nil)
 // connect yet: counter.Counter.Check does. Close ends its connections.
 //
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
-// and pool_max_conns (4 or the number of CPUs, if that is larger). The queries are sent without named prepared
-// statements, so that the pool of a pgbouncer in transaction mode may be between;
-// default_query_exec_mode=cache_statement names them, which takes less of the server's time.
+// and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: its
+// connections get no named prepared statements, unless default_query_exec_mode is given.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {
@@ -73,6 +72,12 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		if err == nil {
 			err = sqlstore.CheckVersion(version)
 		}
+		if err != nil || modeGiven(rawURL) {
+			return err
+		}
+		var pid uint32
+		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+		conn.PgConn().CustomData()[names] = pid == conn.PgConn().PID()
 		return err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
@@ -101,7 +106,7 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	if !strings.Contains(rawURL, "default_query_exec_mode=") {
+	if !modeGiven(rawURL) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if !strings.Contains(rawURL, "connect_timeout=") {
@@ -114,6 +119,28 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 		tlsConfig.MinVersion = tls.VersionTLS12
 	}
 	return config, nil
+}
+
+// modeGiven reports whether a URL says how queries are sent.
+func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_query_exec_mode=") }
+
+// names is true in the custom data of a connection that takes named statements: it has one process of the server for
+// itself. Behind a pgbouncer that process has another number than the connection was told.
+const names = "strikes: takes named statements"
+
+// conn returns a connection, for the caller to release. If it takes named statements, it knows these.
+func (s *Store) conn(ctx context.Context, statements ...string) (*pgxpool.Conn, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil || conn.Conn().PgConn().CustomData()[names] != true {
+		return conn, err
+	}
+	for _, sql := range statements {
+		if _, err := conn.Conn().Prepare(ctx, sql, sql); err != nil {
+			conn.Release()
+			return nil, err
+		}
+	}
+	return conn, nil
 }
 
 // Close ends the connections, and the goroutine that deletes expired rows.

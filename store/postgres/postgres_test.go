@@ -190,49 +190,94 @@ func renew(t *testing.T, places int) {
 		}}, places)
 }
 
-// TestWithoutStatistics: a call reads only the documents that it names, not their whole queue. The table is new, so
-// PostgreSQL has no statistics for it yet.
+// TestWithoutStatistics: a call reads only the documents and members that it names, not their whole queue. The tables
+// are new, so PostgreSQL has no statistics for them yet. A first Save has planned its statement when they were empty.
 func TestWithoutStatistics(t *testing.T) {
 	url := migrated(t)
 	const all = 20_000
 	key := fmt.Sprintf("'%s'", sqlstore.Key(counter.DefaultPrefix, counter.Queue{VHost: "/", Name: "q"}))
-	do(t, url, "ALTER TABLE strikes_doc SET (autovacuum_enabled = off)", fmt.Sprintf(`INSERT INTO strikes_doc
-		SELECT %s, convert_to('r:' || i, 'UTF8'), 'x', 1, 0 FROM generate_series(1, %d) i`, key, all))
+	do(t, url, "ALTER TABLE strikes_doc SET (autovacuum_enabled = off)",
+		"ALTER TABLE strikes_member SET (autovacuum_enabled = off)")
 	var names []string
-	change := counter.Change{}
+	change := counter.Change{Add: []counter.Sum{{Doc: "sum", Field: "n", By: 1}}}
 	for i := range 128 {
 		names = append(names, fmt.Sprint("r:", i*100))
 		change.Docs = append(change.Docs, counter.Doc{Name: names[i], Data: "y", Any: true})
 	}
+	change.Sets = []counter.Member{{Set: "dead", Name: "r:1"}, {Set: "index", Name: "r:1", Gone: true}}
 	of := counter.Queue{VHost: "/", Name: "q"}
-	before := 0
-	for name, call := range map[string]func(s *Store) error{
-		"Load": func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err },
-		"Read": func(s *Store) error { _, err := s.Read(t.Context(), of, names...); return err },
-		"Save": func(s *Store) error { _, err := s.Save(t.Context(), of, change); return err },
-	} {
-		s, err := Open(url, nil)
+	early, err := Open(url, nil)
+	if err == nil {
+		_, err = early.Save(t.Context(), of, change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, url, fmt.Sprintf(`INSERT INTO strikes_doc SELECT %s, convert_to('r:' || i, 'UTF8'), 'x', 1, 0
+		FROM generate_series(1, %d) i ON CONFLICT DO NOTHING`, key, all), fmt.Sprintf(`INSERT INTO strikes_member
+		SELECT %s, 'index', convert_to('r:' || i, 'UTF8'), 1, 0 FROM generate_series(1, %d) i`, key, all))
+	read := func() (rows int) {
+		conn, err := pgx.Connect(t.Context(), url)
 		if err == nil {
-			err = errors.Join(call(s), s.Close()) // the server counts the reads of a session when it ends
+			defer conn.Close(context.Background())
+			err = conn.QueryRow(t.Context(), `SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables`).Scan(&rows)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		return rows
+	}
+	open := func() *Store {
+		s, err := Open(url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	save := func(s *Store) error { _, err := s.Save(t.Context(), of, change); return err }
+	before := read()
+	for _, c := range []struct {
+		name string
+		on   *Store
+		call func(s *Store) error
+	}{
+		{"a Save that was planned before", early, save},
+		{"Save", open(), save},
+		{"Load", open(), func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err }},
+		{"Read", open(), func(s *Store) error { _, err := s.Read(t.Context(), of, names...); return err }},
+	} {
+		// The server counts the reads of a session when it ends.
+		if err := errors.Join(c.call(c.on), c.on.Close()); err != nil {
+			t.Fatal(err)
+		}
 		after := 0
-		proctest.Eventually(t, time.Minute, "the statistics of "+name, func() bool {
-			conn, err := pgx.Connect(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(context.Background())
-			err = conn.QueryRow(t.Context(), "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables "+
-				"WHERE relname = 'strikes_doc'").Scan(&after)
-			return err == nil && after >= before+len(names)-1
+		proctest.Eventually(t, time.Minute, "the statistics of "+c.name, func() bool {
+			after = read()
+			return after >= before+len(names)-1
 		})
 		if after-before > all/2 {
-			t.Errorf("%s of %d documents reads %d rows", name, len(names), after-before)
+			t.Errorf("%s of %d documents reads %d rows", c.name, len(names), after-before)
 		}
 		before = after
+	}
+}
+
+// TestNamedStatements: a connection to a process of the server names the statements of a Save, so that the server keeps
+// their plans. TestPgbouncer has those that must not.
+func TestNamedStatements(t *testing.T) {
+	for mode, want := range map[string]int{"": 3, "&default_query_exec_mode=cache_describe": 0} {
+		s := open(t, migrated(t)+"&pool_max_conns=1"+mode)
+		change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "a", Any: true}}}
+		for range 2 {
+			if _, err := s.Save(t.Context(), counter.Queue{Name: "q"}, change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := 0
+		err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_prepared_statements WHERE name <> ''").Scan(&got)
+		if err != nil || got != want {
+			t.Errorf("mode %q: %d named statements, %v, want %d", mode, got, err, want)
+		}
 	}
 }
 

@@ -107,6 +107,7 @@ type columns struct {
 	locks                         map[string]bool // of documents; true: exclusive
 	compared, changed             [][]byte        // names of documents
 	hasAdds, hasMembers, hasGones bool
+	hasRemoved                    bool
 }
 
 func columnsOf(changes []counter.Change, round []int) *columns {
@@ -160,7 +161,7 @@ func (c *columns) doc(change int32, act int, d counter.Doc) {
 		c.locks[d.Name] = c.locks[d.Name]
 		return
 	}
-	c.changed = append(c.changed, name)
+	c.changed, c.hasRemoved = append(c.changed, name), c.hasRemoved || d.Data == ""
 	if !strings.HasPrefix(d.Name, "r:") {
 		c.locks[d.Name] = true
 	}
@@ -190,10 +191,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
 	saved []bool) error {
 	queue, c, batch := s.queue(of), columnsOf(changes, round), &pgx.Batch{}
-	batch.Queue(isolateSQL)
-	if keys, exclusive := c.advisory(queue); len(keys) > 0 {
-		batch.Queue(lockSQL, keys, exclusive)
-	}
+	keys, exclusive := c.advisory(queue)
 	for _, names := range []*[][]byte{&c.changed, &c.compared} {
 		slices.SortFunc(*names, bytes.Compare)
 		*names = slices.CompactFunc(*names, bytes.Equal)
@@ -214,6 +212,9 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		}
 		sql.WriteString(part)
 	}
+	if c.hasRemoved {
+		sql.WriteString(removedSQL)
+	}
 	if c.hasAdds {
 		parameters(addSQL, c.addChange, c.addDoc, c.addField, c.addBy, c.addExpires)
 	}
@@ -227,8 +228,15 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		sql.WriteString(movedSQL)
 	}
 	sql.WriteString(" SELECT change FROM ok")
+	batch.Queue(isolateSQL)
+	batch.Queue(lockSQL, keys, exclusive)
 	batch.Queue(sql.String(), args...)
-	results := s.pool.SendBatch(ctx, batch)
+	conn, err := s.conn(ctx, isolateSQL, lockSQL, sql.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	results := conn.SendBatch(ctx, batch)
 	defer results.Close()
 	for range batch.Len() - 1 {
 		if _, err := results.Exec(); err != nil {
@@ -256,12 +264,17 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 // the second statement would see what was committed before the locks were taken.
 const isolateSQL = `SET transaction_isolation = 'read committed'`
 
-// lockSQL takes advisory locks in the order of the keys.
+// lockSQL takes advisory locks in the order of the keys. Before, it has the server keep the plan of a named statement,
+// since planning took longer than the Save. The plan was made when the tables were of another size, perhaps empty, so
+// it must use their indexes.
 const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
-	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
+	FROM (SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
+		set_config('enable_seqscan', 'off', true) OFFSET 0) s,
+	unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
 
-// saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4.
+// saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4. A
+// document that exists is written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.
 const saveSQL = `WITH clock AS MATERIALIZED (SELECT ` + micros + ` / 1000 AS now),
 doc AS MATERIALIZED (SELECT * FROM unnest($6::int[], $7::int[], $8::bytea[], $9::bigint[], $10::bytea[], $11::bigint[])
 	AS t (change, act, name, version, data, expires)),
@@ -275,41 +288,47 @@ ok AS MATERIALIZED (SELECT change FROM unnest($3::int[]) AS t (change) EXCEPT
 	SELECT doc.change FROM doc LEFT JOIN seen USING (name)
 	WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
 written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act > 0),
-updated AS (UPDATE strikes_doc d SET data = w.data, version = $2, expires = w.expires, sums = '{}'
-	FROM written w WHERE d.queue = $1 AND d.name = w.name AND w.data <> ''),
-removed AS (DELETE FROM strikes_doc d USING written w WHERE d.queue = $1 AND d.name = w.name AND w.data = ''),
+updated AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
+	SELECT $1, w.name, w.data, $2, w.expires FROM written w JOIN locked USING (name) WHERE w.data <> ''
+	ON CONFLICT (queue, name) DO UPDATE SET data = excluded.data, version = $2, expires = excluded.expires, sums = '{}'),
 inserted AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
 	SELECT $1, w.name, w.data, $2, w.expires FROM written w
 	WHERE w.data <> '' AND NOT EXISTS (SELECT FROM locked l WHERE l.name = w.name) ORDER BY w.name)`
 
-// addSQL adds to the sums of documents. One that expired begins again.
+const removedSQL = `,
+removed AS (DELETE FROM strikes_doc d USING written w WHERE d.queue = $1 AND d.name = w.name AND w.data = '')`
+
+// addSQL adds to the sums of documents. One that expired begins again. The advisory locks keep others from inserting
+// the same document.
 const addSQL = `,
 added AS MATERIALIZED (SELECT doc, jsonb_object_agg(field, by) AS sums, max(expires) AS expires FROM
 	(SELECT t.doc, t.field, sum(t.by)::bigint AS by, max(t.expires) AS expires
 	FROM unnest($a::int[], $b::bytea[], $c::text[], $d::bigint[], $e::bigint[]) AS t (change, doc, field, by, expires)
 	JOIN ok USING (change) GROUP BY t.doc, t.field) each GROUP BY doc),
-grown AS (UPDATE strikes_doc d SET version = $2,
-	data = CASE WHEN l.live THEN d.data ELSE '' END,
-	expires = CASE WHEN NOT l.live THEN a.expires WHEN d.expires = 0 THEN 0 ELSE greatest(d.expires, a.expires) END,
-	sums = (SELECT jsonb_object_agg(key, n) FROM (SELECT key, sum(value::bigint) AS n FROM
-		(SELECT * FROM jsonb_each_text(CASE WHEN l.live THEN d.sums ELSE '{}' END) UNION ALL
-		SELECT * FROM jsonb_each_text(a.sums)) both_of GROUP BY key) total)
-	FROM added a, (SELECT name, expires = 0 OR expires > now AS live FROM locked, clock) l
-	WHERE d.queue = $1 AND d.name = a.doc AND l.name = a.doc),
-begun AS (INSERT INTO strikes_doc (queue, name, data, version, expires, sums)
-	SELECT $1, a.doc, '', $2, a.expires, a.sums FROM added a
-	WHERE NOT EXISTS (SELECT FROM locked l WHERE l.name = a.doc) ORDER BY a.doc)`
+grown AS (INSERT INTO strikes_doc AS d (queue, name, data, version, expires, sums)
+	SELECT $1, doc, '', $2, expires, sums FROM added ORDER BY doc
+	ON CONFLICT (queue, name) DO UPDATE SET (version, data, expires, sums) = (SELECT $2,
+		CASE WHEN live THEN d.data ELSE '' END,
+		CASE WHEN NOT live THEN excluded.expires WHEN d.expires = 0 THEN 0
+			ELSE greatest(d.expires, excluded.expires) END,
+		(SELECT jsonb_object_agg(key, n) FROM (SELECT key, sum(value::bigint) AS n FROM
+			(SELECT * FROM jsonb_each_text(CASE WHEN live THEN d.sums ELSE '{}' END) UNION ALL
+			SELECT * FROM jsonb_each_text(excluded.sums)) both_of GROUP BY key) total)
+		FROM (SELECT d.expires = 0 OR d.expires > now AS live FROM clock) l))`
 
 const memberSQL = `,
 member AS MATERIALIZED (SELECT t.* FROM
 	unnest($a::int[], $b::bytea[], $c::bytea[], $d::bigint[], $e::boolean[], $f::bigint[])
 	AS t (change, "set", name, score, gone, expires) JOIN ok USING (change))`
 
+// goneSQL compares the queue with a column: for a constant, and while the table has no statistics, PostgreSQL would read
+// all members of the queue.
 const goneSQL = `,
-leaving AS MATERIALIZED (SELECT m."set", m.name FROM strikes_member m
-	JOIN member e ON m."set" = e."set" AND m.name = e.name
-	WHERE m.queue = $1 AND e.gone ORDER BY m."set", m.name FOR UPDATE OF m),
-left_it AS (DELETE FROM strikes_member m USING leaving e WHERE m.queue = $1 AND m."set" = e."set" AND m.name = e.name)`
+leaving AS MATERIALIZED (SELECT m.* FROM (SELECT "set", name FROM member WHERE gone ORDER BY "set", name) e,
+	LATERAL (SELECT queue, "set", name FROM strikes_member WHERE queue = $1 AND "set" = e."set" AND name = e.name
+	FOR UPDATE) m),
+left_it AS (DELETE FROM strikes_member m USING leaving e
+	WHERE m.queue = e.queue AND m."set" = e."set" AND m.name = e.name)`
 
 const movedSQL = `,
 moved AS (INSERT INTO strikes_member (queue, "set", name, score, expires)

@@ -26,7 +26,7 @@ type trial struct {
 // newTrial names and declares the queue, which must not exist. The caller removes it, also after an error.
 func newTrial(ctx context.Context, b *bench, c *Case) (*trial, error) {
 	t := &trial{bench: b, spec: c.spec, workers: 1}
-	if c.Contest == failing || c.Contest == pushing {
+	if mayFail(c.Contest) && !c.spec.SingleActiveConsumer {
 		t.workers = b.concurrency
 	}
 	t.spec.Type, t.spec.Queue = c.Queue, b.queueName()
