@@ -180,8 +180,12 @@ func (f *group) leave(i int) process {
 }
 
 // awaitEven waits until each partition has a process and their numbers differ by one at most.
-func (f *group) awaitEven(limit time.Duration) {
+func (f *group) awaitEven() {
 	f.t.Helper()
+	limit := time.Minute // of a machine that does much else
+	if os.Getenv("STRIKES_PARTITIONS") != "" {
+		limit = 10 * time.Second // as docs/guarantees.md promises
+	}
 	began := time.Now()
 	for {
 		d, err := f.store.Admin().Dealt(f.t.Context(), "/", f.spec.Queue)
@@ -340,7 +344,7 @@ func (s soak) run(t *testing.T) {
 	for range s.Processes {
 		f.join()
 	}
-	f.awaitEven(10 * time.Second)
+	f.awaitEven()
 	fed := make(chan struct{})
 	began := time.Now()
 	go func() { defer close(fed); f.feed(s.Messages, s.Keys, 20*s.Partitions, s.Rate) }()
@@ -360,7 +364,7 @@ func (s soak) run(t *testing.T) {
 		switch fault {
 		case "kill":
 			f.kill(i)
-			f.awaitEven(10 * time.Second)
+			f.awaitEven()
 			f.join()
 		case "stop":
 			f.stop(i)
@@ -377,14 +381,14 @@ func (s soak) run(t *testing.T) {
 		case "leave":
 			f.stop(i)
 		}
-		f.awaitEven(10 * time.Second)
+		f.awaitEven()
 	}
 	if s.Freeze > 0 {
 		faults["freeze"]++
 		_ = f.live[0].Signal(syscall.SIGSTOP)
 		time.Sleep(s.Freeze)
 		_ = f.live[0].Signal(syscall.SIGCONT)
-		f.awaitEven(10 * time.Second)
+		f.awaitEven()
 	}
 	<-fed
 	close(over)
@@ -460,7 +464,7 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	for range 4 {
 		f.join()
 	}
-	f.awaitEven(10 * time.Second)
+	f.awaitEven()
 	deployed, fed, sent := make(chan struct{}), make(chan struct{}), 0
 	go func() {
 		defer close(fed)
@@ -492,9 +496,9 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	}()
 	for range 12 { // three deploys
 		f.join()
-		f.awaitEven(10 * time.Second)
+		f.awaitEven()
 		f.stop(0)
-		f.awaitEven(10 * time.Second)
+		f.awaitEven()
 	}
 	close(deployed)
 	<-fed
@@ -519,7 +523,7 @@ func TestPartitionFleetIsFaster(t *testing.T) {
 		for range processes {
 			f.join()
 		}
-		f.awaitEven(10 * time.Second)
+		f.awaitEven()
 		f.feed(until+from, 100, until+from, 0)
 		v := f.audit()
 		for deadline := time.Now().Add(time.Minute); v.done < until; v = f.audit() {
