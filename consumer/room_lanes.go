@@ -167,7 +167,12 @@ func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (s
 		in.step = &counter.LaneStep{Message: of, Lane: d.lane, Act: act, Position: *in.carried,
 			Redelivered: d.Redelivered}
 		if d.message.ID == "" {
+			key := d.RoutingKey
+			if died, ok := d.ours.NewestDeath(); ok {
+				key = died.Key // which the broker keeps
+			}
 			in.step.ID = broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body)
+			in.step.Generation += broker.LaneMark(d.Headers, key)
 		}
 	}
 	reply, err := r.blocked.Step(ctx, in.step)

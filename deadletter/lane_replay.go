@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -340,7 +341,7 @@ func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[lane
 		w.size, w.found = 0, nil
 	}
 	laneOf := func(m *Message) int {
-		for _, g := range generationsOf(m) {
+		for _, g := range laneGenerations(m) {
 			name := counter.LetterName(counter.Message{ID: m.Name(), Generation: g})
 			if i, ok := expects[laneLetter{m.Origin.Queue, name}]; ok {
 				return i
@@ -377,9 +378,20 @@ func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[lane
 	}
 }
 
+// laneGenerations returns the generations by which a lane may expect a dead letter.
+func laneGenerations(m *Message) []string {
+	all := generationsOf(m)
+	for i := range all {
+		if m.ID == "" {
+			all[i] += broker.LaneMark(m.Publishing.Headers, m.Origin.Key)
+		}
+	}
+	return all
+}
+
 // name returns the generation of a dead letter that the lane expects.
 func (w *laneWork) name(m *Message) (counter.Message, bool) {
-	for _, g := range generationsOf(m) {
+	for _, g := range laneGenerations(m) {
 		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
 		if _, ok := w.state.PositionOf(name); ok {
 			return name, true

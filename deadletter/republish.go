@@ -79,11 +79,10 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 // isDropped reports whether a replay leaves a header out.
 func isDropped(header string) bool {
 	switch header {
-	case broker.CopyHeader, broker.CopyGenerationHeader, PositionHeader,
-		"CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
+	case broker.CopyHeader, broker.CopyGenerationHeader, PositionHeader:
 		return true
 	}
-	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
+	return broker.OfTheBroker(header)
 }
 
 func lineage(m *Message, from string, replays int64) amqp.Table {

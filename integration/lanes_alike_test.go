@@ -2,6 +2,11 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +29,7 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	}{{"alike", 1, 0}, {"alike and late", 1, 4}, {"large and late", large, 3}} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLaneQueue(t, "")
-			l.lane = func(d amqp.Delivery) string { name, _ := d.Headers["lane"].(string); return name }
+			l.lane = func(d amqp.Delivery) string { return d.AppId }
 			var slow atomic.Bool
 			l.receive = func(amqp.Delivery) {
 				if slow.CompareAndSwap(true, false) {
@@ -38,7 +43,7 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 			}{{"first", tc.size}, {"first", tc.size}, {"first", tc.size}, {"second", 1}} {
 				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
 					return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{
-						Headers: amqp.Table{"lane": m.lane}, Body: bytes.Repeat([]byte("x"), m.size), DeliveryMode: amqp.Persistent,
+						AppId: m.lane, Body: bytes.Repeat([]byte("x"), m.size), DeliveryMode: amqp.Persistent,
 					})
 				}))
 				l.awaitDead(t, i+1)
@@ -75,6 +80,57 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// TestReplayLanesOfOneContent: twenty lanes have a dead letter each, all of one content and without an id. Their lanes
+// are told by a header or by the routing key.
+func TestReplayLanesOfOneContent(t *testing.T) {
+	t.Parallel()
+	const lanes = 20
+	l := newLaneQueue(t, "")
+	l.lane = func(d amqp.Delivery) string {
+		name, _ := d.Headers["lane"].(string)
+		return cmp.Or(name, d.RoutingKey)
+	}
+	var ran sync.Map
+	l.receive = func(d amqp.Delivery) {
+		n, _ := ran.LoadOrStore(l.lane(d), new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+	}
+	l.consume(t, nil)
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		var err error
+		for i := range lanes { // a publisher of the library would give them ids
+			m := amqp.Publishing{Headers: amqp.Table{"lane": fmt.Sprint("lane ", i), "n": int32(7)}, Body: []byte("x")}
+			if i == 0 {
+				m.Headers = nil
+			}
+			err = errors.Join(err, ch.PublishWithContext(t.Context(), "", l.name, true, false, m))
+		}
+		return err
+	}))
+	l.awaitDead(t, lanes)
+	l.fix()
+	q, first := l.open(t, l.name)
+	first.Wait = 10 * time.Second
+	all := []deadletter.Lane{first}
+	for i := range lanes - 1 {
+		first.Name = fmt.Sprint("lane ", i+1)
+		all = append(all, first)
+	}
+	slices.Reverse(all) // in another order than their dead letters
+	begun, released := time.Now(), 0
+	err := q.ReplayLanes(t.Context(), all, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
+		if n, _ := ran.Load(l.Name); err != nil || !r.Released || r.Replayed != 1 || n.(*atomic.Int64).Load() != 2 {
+			t.Errorf("lane %q: %+v, %v after %v; want one replayed, and two attempts", l.Name, r, err, time.Since(begun))
+			return nil
+		}
+		released++
+		return nil
+	})
+	if err != nil || released != lanes {
+		t.Errorf("%d of %d lanes are released, %v", released, lanes, err)
+	}
+}
+
 // takeLast takes the last of n dead letters off.
 func (l *laneQueue) takeLast(t *testing.T, n int) (last amqp.Delivery) {
 	t.Helper()
@@ -93,6 +149,6 @@ func (l *laneQueue) putBack(t *testing.T, d amqp.Delivery) {
 	t.Helper()
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: d.MessageId,
-			Headers: d.Headers, Body: d.Body, DeliveryMode: amqp.Persistent})
+			AppId: d.AppId, Headers: d.Headers, Body: d.Body, DeliveryMode: amqp.Persistent})
 	}))
 }

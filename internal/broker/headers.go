@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -201,6 +202,31 @@ func Fingerprint(id, correlation, kind string, body []byte) string {
 	sum.Write(head)
 	sum.Write(body)
 	return FingerprintPrefix + hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+// LaneMark tells messages without an id apart that have one Fingerprint, and may be in different lanes: by the headers
+// that their publisher wrote, and by the key with which they were published to a queue. They are those of a dead letter
+// too.
+func LaneMark(table amqp.Table, key string) string {
+	written := maps.Clone(table)
+	if written == nil { // as a dead letter has headers
+		written = amqp.Table{}
+	}
+	maps.DeleteFunc(written, func(name string, _ any) bool {
+		return OfTheBroker(name) || strings.HasPrefix(name, "x-strikes-")
+	})
+	text, _ := json.Marshal([]any{key, written}) // "" if a header is NaN
+	sum := sha256.Sum256(text)
+	return ":" + hex.EncodeToString(sum[:6])
+}
+
+// OfTheBroker reports whether a header is one that RabbitMQ writes, or by which it routed the message.
+func OfTheBroker(header string) bool {
+	switch header {
+	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
+		return true
+	}
+	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }
 
 // Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if

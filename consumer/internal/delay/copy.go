@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"maps"
 	"strconv"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -37,7 +36,7 @@ type Fields struct {
 // routed; the expiration, which began with the first publishing; and the user, which must be that of the connection.
 func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 	headers := ours.Copy()
-	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return broker.OfTheBroker(name) })
 	headers[broker.CopyHeader] = f.CopyNumber
 	delete(headers, broker.CopyGenerationHeader)
 	if broker.ReadKnownHeaders(headers, f.Queue, false).Generation() != f.Generation {
@@ -53,12 +52,4 @@ func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
 		Timestamp: d.Timestamp,
 	}
-}
-
-func ofTheBroker(header string) bool {
-	switch header {
-	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
-		return true
-	}
-	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }
