@@ -182,7 +182,7 @@ type simLaned interface {
 	lanes.Keeper
 	Lanes(ctx context.Context, vhost, queue string) ([]counter.BlockedLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
-	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
+	NotePublished(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (bool, error)
 }
@@ -422,9 +422,9 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	o := &w.operator
 	w.tell("the operator has %d dead letters of lane %q, open %v; %+v", len(found), lane, state.Open, plan)
 	for _, p := range plan.Doubles {
-		o.todo = append(o.todo, func() bool { return w.takeOff(letters[p.Index]) })
+		o.todo = append(o.todo, w.takingOff(lane, letters[p.Index], p.Position)...)
 	}
-	if len(plan.Publish) == 0 && len(plan.Replaced) > 0 {
+	if len(plan.Publish)+len(plan.Missing) == 0 && len(plan.Replaced) > 0 {
 		w.giveUpReplaced(lane, state, plan.Replaced)
 		return
 	}
@@ -437,18 +437,26 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 	for _, p := range plan.Publish {
 		m := letters[p.Index]
-		noted := []counter.LaneLetter{{Message: m.asCounted(), Position: p.Position}}
-		o.todo = append(o.todo,
-			func() bool {
-				return w.onLanes(func(s simLaned) error {
-					return s.NotePublishing(context.Background(), "/", "orders", lane, noted)
-				})
-			},
-			func() bool { return w.republish(m, p.Position) },
-			func() bool { return w.takeOff(m) },
-			func() bool {
-				return w.onLanes(func(s simLaned) error { return s.NoteReplayed(context.Background(), "/", "orders", lane, noted) })
+		o.todo = append(o.todo, func() bool { return w.republish(m, p.Position) })
+		o.todo = append(o.todo, w.takingOff(lane, m, p.Position)...)
+	}
+}
+
+// takingOff are the steps that take off a dead letter that was published again.
+func (w *simWorld) takingOff(lane string, m *simMessage, at counter.Position) []func() bool {
+	type noting func(context.Context, string, string, string, []counter.LaneLetter) error
+	note := func(of func(simLaned) noting) func() bool {
+		return func() bool {
+			return w.onLanes(func(s simLaned) error {
+				letter := []counter.LaneLetter{{Message: m.asCounted(), Position: at}}
+				return of(s)(context.Background(), "/", "orders", lane, letter)
 			})
+		}
+	}
+	return []func() bool{
+		note(func(s simLaned) noting { return s.NotePublished }),
+		func() bool { return w.takeOff(m) },
+		note(func(s simLaned) noting { return s.NoteReplayed }),
 	}
 }
 

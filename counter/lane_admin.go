@@ -187,10 +187,11 @@ type LaneLetter struct {
 	Position Position
 }
 
-// NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut
-// off could take their messages, which are back in the queue, for lost. It is safe to repeat.
-func (a *Admin) NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
-	return a.noteLetters(ctx, "publishing", vhost, queue, lane, letters, false)
+// NotePublished notes that dead letters of a lane were published again, and are about to be taken off. Without it a
+// replay that is cut off could take their messages, which are back in the queue, for lost. Before they are published it
+// would be too early: a replay that is cut off then waits for a message that is not in the queue. It is safe to repeat.
+func (a *Admin) NotePublished(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
+	return a.noteLetters(ctx, "published", vhost, queue, lane, letters, false)
 }
 
 // NoteReplayed notes that dead letters of a lane were published again and are off the dead-letter queue. It is safe to

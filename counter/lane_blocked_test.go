@@ -57,7 +57,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	third := step(LaneEnter, "3", "", Position{}).Position
 	want("two behind it", 1, 2)
 	letter := []LaneLetter{{Message{ID: "2"}, second}}
-	need(t, admin.NotePublishing(t.Context(), "/", "orders", "a", letter))
+	need(t, admin.NotePublished(t.Context(), "/", "orders", "a", letter))
 	want("one of them is published", 1, 1)
 	step(LaneEnter, "2", "g", second)
 	want("it is behind again", 1, 2)

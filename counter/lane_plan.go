@@ -19,7 +19,7 @@ type LanePlan struct {
 	Missing []int64   // positions whose dead letters were not found
 	Waiting []int64   // positions whose messages were published again and are not handled yet
 
-	Found []Planned // every dead letter whose position is known
+	Found []Planned // every dead letter whose position is known for sure
 
 	// Replaced are positions whose dead letters were not found, but may be those of later positions: the nack of the
 	// session that blocked them was lost, and a later session blocked the message again. Drop them once no dead letter
@@ -34,12 +34,13 @@ type Planned struct {
 }
 
 // Plan decides what a replay of the lane does next. It publishes nothing after the first position that is Missing or
-// Replaced, and leaves out dead letters that the lane does not expect. If more are found of an id and generation than
-// the lane expects, none is a double: they may be different messages.
+// Replaced, or whose dead letter may be that of another position. It leaves out dead letters that the lane does not
+// expect. If more are found of an id and generation than the lane expects, none is a double: they may be different
+// messages.
 func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	is := s.match(found)
 	var plan LanePlan
-	chosen := map[int]bool{}
+	chosen, stopped := map[int]bool{}, false
 	for _, n := range s.Open {
 		position := Position{Since: s.Since, Number: n}
 		best, waiting, replaced := -1, true, true
@@ -50,26 +51,27 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 			if at, ok := is.found[i]; ok && (best < 0 || found[at].Replays > found[best].Replays) {
 				best = at
 			}
+			stopped = stopped || is.unsure[i]
 			waiting = waiting && p.Kind == rules.PlacePublished
 			replaced = replaced && is.replaced[i]
 		}
 		switch {
-		case best >= 0 && len(plan.Missing)+len(plan.Replaced) == 0:
+		case best >= 0 && !stopped:
 			chosen[best] = true
 			plan.Publish = append(plan.Publish, Planned{best, position})
 		case best >= 0:
 		case waiting:
 			plan.Waiting = append(plan.Waiting, n)
 		case replaced:
-			plan.Replaced = append(plan.Replaced, n)
+			plan.Replaced, stopped = append(plan.Replaced, n), true
 		default:
-			plan.Missing = append(plan.Missing, n)
+			plan.Missing, stopped = append(plan.Missing, n), true
 		}
 	}
 	for i, p := range s.letters {
 		at, ok := is.found[i]
 		position := Position{Since: s.Since, Number: p.Number}
-		if ok {
+		if ok && !is.unsure[i] {
 			plan.Found = append(plan.Found, Planned{at, position})
 		}
 		if ok && !is.more[p.Letter] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {
@@ -83,6 +85,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 type matched struct {
 	found    map[int]int
 	replaced map[int]bool
+	unsure   map[int]bool    // more dead letters of its name may be on their way, which a later session blocked again
 	more     map[string]bool // more were found of a name than the lane expects
 }
 
@@ -90,7 +93,7 @@ type matched struct {
 // their positions. If fewer were found, the oldest positions are first that were published before, and then those that
 // a later session replaced.
 func (s *LaneState) match(found []LaneDeadLetter) matched {
-	is := matched{found: map[int]int{}, replaced: map[int]bool{}, more: map[string]bool{}}
+	is := matched{found: map[int]int{}, replaced: map[int]bool{}, unsure: map[int]bool{}, more: map[string]bool{}}
 	copies, at := map[string][]int{}, map[string][]int{}
 	for i, l := range found {
 		name := member(l.ID, l.Generation)
@@ -119,6 +122,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 				is.replaced[i] = true
 				continue
 			}
+			is.unsure[i] = len(replaced[name]) > 0 && lacking[name] > len(replaced[name])
 			if len(copies[name]) > 0 {
 				is.found[i] = copies[name][0]
 				copies[name] = copies[name][1:]
@@ -150,24 +154,71 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	}
 	out := map[string][]int64{}
 	for name, n := range lacking {
+		if n > 0 {
+			s.noteGone(name, lacking, arrived)
+		}
+	}
+	for name, n := range lacking {
 		out[name] = replacedOf(s.sessionsOf(name), n, lost, arrived)
 	}
 	return out
 }
 
+// noteGone notes nacks of a letter that surely arrived. Each session receives the messages in the order of the queue.
+// If fewer of the letter were before another message when that was blocked again, the first of them had gone by then.
+func (s *LaneState) noteGone(name string, lacking map[string]int, arrived map[string]int64) {
+	before := func(at rules.Place) (n int) {
+		for _, p := range s.names[name] {
+			if p.Owner == at.Owner && p.Number < at.Number {
+				n++
+			}
+		}
+		return n
+	}
+	for other, n := range lacking {
+		positions := slices.Concat(s.sessionsOf(other)...)
+		if n < 1 || len(positions) != n+1 { // more than one message, or none for sure
+			continue
+		}
+		for i, again := range positions[1:] {
+			at := positions[i]
+			gone, last := before(at)-before(again), ""
+			var ahead []int64 // of the last session that had them before
+			for _, p := range s.names[name] {
+				if p.Owner == again.Owner || p.Number > again.Number || p.Owner == at.Owner && p.Number > at.Number {
+					continue
+				}
+				if p.Owner != last {
+					ahead, last = nil, p.Owner
+				}
+				ahead = append(ahead, p.Number)
+			}
+			if gone = min(gone, len(ahead)); gone > 0 {
+				arrived[last] = max(arrived[last], ahead[gone-1])
+			}
+		}
+	}
+}
+
 // replacedOf returns n positions at most of a letter, each with another one of a later session that replaced it. Those
 // come first whose nacks were surely lost, then those that redelivered messages replaced.
 func replacedOf(sessions [][]rules.Place, n int, lost, arrived map[string]int64) (out []int64) {
-	all := slices.Clone(sessions)
-	later := map[int64]bool{} // positions that replaced one
+	all, taken := slices.Clone(sessions), make([]int, len(sessions))
+	// replace reports whether later sessions have a position for one more of a session, and for each that was taken.
 	replace := func(session int, redelivered bool) bool {
-		for _, at := range slices.Concat(all[session+1:]...) {
-			if !later[at.Number] && (at.Again || !redelivered) {
-				later[at.Number] = true
-				return true
+		need, room := 1, 0
+		for i := len(all) - 1; i >= 0; i-- {
+			if need += taken[i]; i <= session && need > room {
+				return false
+			}
+			for _, at := range all[i] {
+				if at.Again || !redelivered {
+					room++
+				}
 			}
 		}
-		return false
+		taken[session]++
+		return true
 	}
 	for _, only := range []struct{ lost, redelivered bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 		for i := len(sessions) - 2; i >= 0; i-- {

@@ -26,7 +26,7 @@ type laneSteps interface {
 	Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error)
-	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
+	NotePublished(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error)
 }
@@ -153,7 +153,7 @@ func TestLanesModel(t *testing.T) {
 				both(t, "note", func(s *laneUnderTest) string {
 					note := s.NoteReplayed
 					if publishing {
-						note = s.NotePublishing
+						note = s.NotePublished
 					}
 					return fmt.Sprint(note(t.Context(), "/", queue, lane, []LaneLetter{{letter, s.position(lane, position, false)}}))
 				})
@@ -258,6 +258,7 @@ func TestLanePlanOfOneID(t *testing.T) {
 		{"published again, and that one is lost", "aaB", 2, []int64{1}, []int64{2}, nil},
 		{"published again by another session, and that one is lost", "a bC", 2, []int64{1, 2}, []int64{3}, nil},
 		{"none is there", "aB", 0, nil, []int64{1}, []int64{2}},
+		{"both are lost, and one is not there yet", "aaB", 1, nil, []int64{2}, []int64{3}},
 	} {
 		state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
 		var found []LaneDeadLetter
@@ -286,6 +287,22 @@ func TestLanePlanOfOneID(t *testing.T) {
 			t.Errorf("%s: %+v, want %v published, %v replaced and %v missing", tt.name, plan, tt.publish, tt.replaced,
 				tt.missing)
 		}
+	}
+}
+
+// TestLanePlanByOrder: two messages of one id, and another one between them, were blocked in four sessions. The third
+// session blocked that one first. So the first of the two had gone by then, and its last position is 4.
+func TestLanePlanByOrder(t *testing.T) {
+	state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
+	for i, w := range strings.Fields("1x 1y 1x 2x 3y 3x 4x") {
+		n, p := int64(i+1), rules.Place{Number: int64(i + 1), Letter: member(w[1:], ""), Owner: w[:1], Again: w[0] > '1'}
+		state.Open, state.letters = append(state.Open, n), append(state.letters, p)
+		state.names[p.Letter] = append(state.names[p.Letter], p)
+	}
+	x, y := LaneDeadLetter{Message: Message{ID: "x"}}, LaneDeadLetter{Message: Message{ID: "y"}}
+	plan := state.Plan([]LaneDeadLetter{x, y, x})
+	if want := []int64{1, 2, 3, 6}; !slices.Equal(plan.Replaced, want) || len(plan.Publish)+len(plan.Missing) > 0 {
+		t.Errorf("%+v; want %v replaced", plan, want)
 	}
 }
 

@@ -20,7 +20,7 @@ const PositionHeader = broker.PositionHeader
 // Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.
 type Lanes interface {
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
-	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
+	NotePublished(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (released bool, err error)
 }
@@ -156,10 +156,10 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 
 // ReplayLanes replays many lanes as ReplayLane replays one. For each pass it reads the dead-letter queue once for all
 // lanes, or for the first ones that fit in 32 MB of memory. Two lanes may expect dead letters that look alike: they
-// have one id, or no id and the same content. Then the second lane waits for the first. ReplayLanes calls ended once
-// for each lane, with a nil error if the lane is released, else with the reason why it stays blocked. If ended returns
-// an error, ReplayLanes stops and returns that error. It then also calls ended with that error for each other lane that
-// it has changed.
+// have one id, or no id and the same content, headers and routing key. Then the second lane waits for the first.
+// ReplayLanes calls ended once for each lane, with a nil error if the lane is released, else with the reason why it
+// stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also calls ended with that
+// error for each other lane that it has changed.
 func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
 	r, work, err := q.beginLanes(ctx, lanes)
 	if err != nil {

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -51,6 +52,10 @@ func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count
 	if len(planned) == 0 {
 		return nil
 	}
+	letters := w.letters(planned)
+	if err := w.l.Store.NotePublished(ctx, w.vhost, w.l.Queue, w.l.Name, letters); err != nil {
+		return err
+	}
 	var messages []*Message
 	for _, p := range planned {
 		messages = append(messages, w.found[p.Index])
@@ -59,7 +64,7 @@ func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count
 		return err
 	}
 	*count += len(messages)
-	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(planned))
+	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, letters)
 }
 
 // letters names dead letters of the plan to the store.
@@ -75,9 +80,6 @@ func (w *laneWork) letters(planned []counter.Planned) []counter.LaneLetter {
 func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, part []counter.Planned) (done int,
 	err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	if err := w.l.Store.NotePublishing(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(part)); err != nil {
 		return 0, err
 	}
 	batch := make([]publisher.Message, 0, len(part))
@@ -101,10 +103,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	} else if err != nil {
 		return 0, err
 	}
-	if settleErr := w.takeOff(sending, part[:done], &w.result.Replayed); err == nil {
-		err = settleErr
-	}
-	return done, err
+	return done, cmp.Or(err, w.takeOff(sending, part[:done], &w.result.Replayed))
 }
 
 func (w *laneWork) settle(messages []*Message) error {

@@ -112,7 +112,7 @@ const (
 	PlaceOpen      PlaceKind = "p" // an open position; a page has it before the dead letters of the position
 	PlaceDied      PlaceKind = "d" // a dead letter
 	PlaceBlocked   PlaceKind = "b" // a dead letter without a tombstone, because it had no attempt
-	PlacePublished PlaceKind = "a" // a dead letter that an operator has begun to publish again
+	PlacePublished PlaceKind = "a" // a dead letter that an operator has published again, and takes off
 )
 
 // LaneMember is a member of a lane's set of places.
@@ -237,8 +237,8 @@ func (l *Lane) Drop(positions []Position, places []Place) LaneChange {
 	return l.change(places, after)
 }
 
-// Publish notes that dead letters are about to be published again, or that they were, and are off the dead-letter
-// queue. It gets the places at their positions.
+// Publish notes that dead letters were published again. If done, they are off the dead-letter queue, else about to be
+// taken off. It gets the places at their positions.
 func (l *Lane) Publish(letters []Place, done bool, places []Place) LaneChange {
 	noted, after := map[Place]bool{}, []Place{}
 	for _, p := range letters {
