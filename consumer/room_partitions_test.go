@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -13,25 +12,26 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
+// partitioned is a consumer of a partitioned queue, changed.
+func partitioned(change func(*Consumer)) *Consumer {
+	c := &Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Ordered: true, Partitions: 8,
+		Handler: func(_ context.Context, _ amqp.Delivery) error { return nil }}
+	change(c)
+	return featureDefaults(c)
+}
+
 func TestPartitionsRefused(t *testing.T) {
-	ordered := func(change func(*Consumer)) *Consumer {
-		c := &Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Ordered: true, Partitions: 8,
-			Handler: func(_ context.Context, _ amqp.Delivery) error { return nil }}
-		change(c)
-		return featureDefaults(c)
-	}
 	for field, change := range map[string]func(*Consumer){
 		"":            func(*Consumer) {},
 		"Partitions":  func(c *Consumer) { c.Partitions = 257 },
 		"Partitions ": func(c *Consumer) { c.Partitions = 1 },
 		"Ordered":     func(c *Consumer) { c.Ordered = false },
-		"DelayAbove":  func(c *Consumer) { c.DelayAbove = time.Minute },
 		"Retry":       func(c *Consumer) { c.Retry, c.Lane = RetryRequeue, func(amqp.Delivery) string { return "" } },
 		" ":           func(c *Consumer) { c.Concurrency = 16 },
 		"  ":          func(c *Consumer) { c.Retry = RetryRequeue },
 		"Prefetch":    func(c *Consumer) { c.Retry, c.Prefetch = RetryRequeue, 2 },
 	} {
-		err := ordered(change).validate(&amqp.Connection{})
+		err := partitioned(change).validate(&amqp.Connection{})
 		var refused *FieldError
 		switch field = strings.TrimSpace(field); {
 		case field == "" && err != nil:
