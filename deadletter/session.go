@@ -380,6 +380,9 @@ func (s *session) lock(ctx context.Context) error {
 		case reply.Code != amqp.ResourceLocked: // the user may not declare it
 			return nil
 		case time.Since(begun) > lingers:
+			if err := broker.RefuseStray(ctx, s.conn, s.queue+lockSuffix); err != nil {
+				return err
+			}
 			now, err := broker.Passive(s.ch, s.queue)
 			return cmp.Or(err, busy(now))
 		case !pause.For(ctx, 50*time.Millisecond):

@@ -206,6 +206,38 @@ func TestPartitionsLockThatCannotBeRead(t *testing.T) {
 	declarePartitions(t, spec)
 }
 
+// TestStrayLock: a queue with the name of a lock, which is not exclusive, is named at once, and not taken for another
+// process.
+func TestStrayLock(t *testing.T) {
+	t.Parallel()
+	queue := uniqueName(t, "stray")
+	need(t, broker.OnChannel(t.Context(), dialBroker(t), func(ch *amqp.Channel) error {
+		for _, name := range []string{queue + ".strikes-lock", queue + ".dlq", queue + ".dlq.strikes-lock"} {
+			deleteLater(name)
+			if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	named := func(what, lock string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is in the way", lock)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	named("declaring", queue+".strikes-lock",
+		topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Partitions: 2}))
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t)},
+		deadletter.Management{URL: managementURL(t)})
+	need(t, err)
+	var refused error
+	for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+		refused = err
+	}
+	named("browsing", queue+".dlq.strikes-lock", refused)
+}
+
 // sound checks the topology of the queue.
 func (s *shared) sound() {
 	s.t.Helper()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -114,6 +115,8 @@ func lockOf(queue string) string { return queue + ".strikes-lock" }
 // could leave the fanout bound to the exchanges of both, and each message would be in two partitions. The lock is a
 // queue of one consumer that is exclusive to the connection, so it ends with the process.
 func alone(ctx context.Context, conn *amqp.Connection, queue string, change func() error) error {
+	again := backoff.NewExponentialBackOff()
+	again.InitialInterval, again.MaxInterval = 50*time.Millisecond, time.Second
 	for begun := time.Now(); ; {
 		locked := false
 		err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
@@ -134,10 +137,16 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 		case time.Since(begun) > lockWait:
 			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions: %w", queue, ErrRefused, err)
 		}
+		var reply *amqp.Error
+		if errors.As(err, &reply) && reply.Code == amqp.ResourceLocked { // this connection does not have the lock
+			if err := broker.RefuseStray(ctx, conn, lockOf(queue)); err != nil {
+				return fmt.Errorf("topology: lock the partitions of queue %q: %w", queue, err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(again.NextBackOff()):
 		}
 	}
 }

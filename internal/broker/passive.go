@@ -40,6 +40,18 @@ func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (found 
 	return found, q, err
 }
 
+// RefuseStray returns an error if a queue that is to be an exclusive lock exists, and is exclusive to no connection: it
+// would stay for good. A broker refuses to declare either with the same words. It is to be asked only of a lock that
+// another connection may have.
+func RefuseStray(ctx context.Context, conn *amqp.Connection, lock string) error {
+	found, _, err := FindQueue(ctx, conn, lock)
+	if found != Yes {
+		return UnlessRefused(err)
+	}
+	return fmt.Errorf("queue %q is in the way: strikes locks with an exclusive queue of that name, and this one is not "+
+		"exclusive: delete it", lock)
+}
+
 // FindExchange says whether an exchange exists. A refusal is an error too: see UnlessRefused.
 func FindExchange(ctx context.Context, conn *amqp.Connection, name string) (Answer, error) {
 	return ask(ctx, conn, func(ch *amqp.Channel) error {
