@@ -398,8 +398,8 @@ func inOutage(t *testing.T, seed uint64, c Consumer, test func(*outage)) {
 	})
 }
 
-// TestOutageOfHalfAnHour: what the handlers need is away for 30 minutes, while 1,000 messages wait and one a second
-// comes. Without a breaker nearly all are dead after three.
+// TestOutageOfHalfAnHour: the service that the handlers need is away for 30 minutes. Meanwhile 1,000 messages wait, and
+// one a second comes. Without a breaker nearly all are dead after three minutes.
 func TestOutageOfHalfAnHour(t *testing.T) {
 	for _, tc := range []struct {
 		breaker, seconds, most int

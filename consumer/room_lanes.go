@@ -169,7 +169,7 @@ func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (s
 		if d.message.ID == "" {
 			key := d.RoutingKey
 			if died, ok := d.ours.NewestDeath(); ok {
-				key = died.Key // which the broker keeps
+				key = died.Key // at the next death the broker keeps this one in x-death
 			}
 			in.step.ID = broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body)
 			in.step.Generation += broker.LaneMark(d.Headers, key)

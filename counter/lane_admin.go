@@ -187,9 +187,9 @@ type LaneLetter struct {
 	Position Position
 }
 
-// NotePublished notes that dead letters of a lane were published again, and are about to be taken off. Without it a
-// replay that is cut off could take their messages, which are back in the queue, for lost. Before they are published it
-// would be too early: a replay that is cut off then waits for a message that is not in the queue. It is safe to repeat.
+// NotePublished notes that dead letters of a lane were published again, and are about to be taken off. Call it between
+// the two. Without it, if the replay is cut off, the next one takes messages that are back in the queue for lost. If it
+// is called before the publish, the next replay waits for messages that are not in the queue. It is safe to repeat.
 func (a *Admin) NotePublished(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
 	return a.noteLetters(ctx, "published", vhost, queue, lane, letters, false)
 }

@@ -19,7 +19,7 @@ type LanePlan struct {
 	Missing []int64   // positions whose dead letters were not found
 	Waiting []int64   // positions whose messages were published again and are not handled yet
 
-	Found []Planned // every dead letter whose position is known for sure
+	Found []Planned // every dead letter whose position is certain
 
 	// Replaced are positions whose dead letters were not found, but may be those of later positions: the nack of the
 	// session that blocked them was lost, and a later session blocked the message again. Drop them once no dead letter
@@ -85,7 +85,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 type matched struct {
 	found    map[int]int
 	replaced map[int]bool
-	unsure   map[int]bool    // more dead letters of its name may be on their way, which a later session blocked again
+	unsure   map[int]bool    // a dead letter of its name that a later session blocked again may not have arrived yet
 	more     map[string]bool // more were found of a name than the lane expects
 }
 
@@ -164,8 +164,9 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	return out
 }
 
-// noteGone notes nacks of a letter that surely arrived. Each session receives the messages in the order of the queue.
-// If fewer of the letter were before another message when that was blocked again, the first of them had gone by then.
+// noteGone adds nacks of the letter name to arrived. Each session receives messages in the order of the queue. For
+// example, one session blocks x, x, y, and a later one x, y. So one x had left the queue by then: its last nack had
+// arrived. It counts the first messages as gone. It compares only with a letter of one message, as y is here.
 func (s *LaneState) noteGone(name string, lacking map[string]int, arrived map[string]int64) {
 	before := func(at rules.Place) (n int) {
 		for _, p := range s.names[name] {
@@ -204,7 +205,7 @@ func (s *LaneState) noteGone(name string, lacking map[string]int, arrived map[st
 // come first whose nacks were surely lost, then those that redelivered messages replaced.
 func replacedOf(sessions [][]rules.Place, n int, lost, arrived map[string]int64) (out []int64) {
 	all, taken := slices.Clone(sessions), make([]int, len(sessions))
-	// replace reports whether later sessions have a position for one more of a session, and for each that was taken.
+	// replace takes one more position of a session, if later sessions have a position that replaces each that was taken.
 	replace := func(session int, redelivered bool) bool {
 		need, room := 1, 0
 		for i := len(all) - 1; i >= 0; i-- {

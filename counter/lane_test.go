@@ -290,8 +290,8 @@ func TestLanePlanOfOneID(t *testing.T) {
 	}
 }
 
-// TestLanePlanByOrder: two messages of one id, and another one between them, were blocked in four sessions. The third
-// session blocked that one first. So the first of the two had gone by then, and its last position is 4.
+// TestLanePlanByOrder: two messages of the id x, with y between them, were blocked in four sessions. The third session
+// blocked y first. So the first x had left the queue by then, and its last position is 4.
 func TestLanePlanByOrder(t *testing.T) {
 	state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
 	for i, w := range strings.Fields("1x 1y 1x 2x 3y 3x 4x") {

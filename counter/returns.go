@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// returnsTTL is how long the store keeps the notes about messages that were returned to a queue.
+// returnsTTL is how long the store keeps a note about returned messages, or about a replay.
 const returnsTTL = 90 * 24 * time.Hour
 
 // NoteReturns notes the highest number of times that a message of a quorum queue was returned to it; 0 forgets the
@@ -38,8 +38,8 @@ func (a *Admin) Returns(ctx context.Context, vhost, queue string) (int64, error)
 	return number(docs[0].Data), nil
 }
 
-// NoteReplay notes that a replay of a dead-letter queue begins, or that no replay of it is cut off. The store keeps the
-// note for 90 days.
+// NoteReplay notes that a replay of a dead-letter queue begins. If not begins, it removes the note: no message is both
+// published and in the dead-letter queue. The store keeps a note for 90 days.
 func (a *Admin) NoteReplay(ctx context.Context, vhost, queue string, begins bool) error {
 	err := a.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
 		d := Doc{Name: docReplay, Any: true, Expires: now.Add(returnsTTL)}
@@ -54,7 +54,7 @@ func (a *Admin) NoteReplay(ctx context.Context, vhost, queue string, begins bool
 	return nil
 }
 
-// Replaying returns when the last replay of a dead-letter queue began that goes on or was cut off; zero: there is none.
+// Replaying returns when the last replay of a dead-letter queue began, if that still runs or was cut off; else zero.
 func (a *Admin) Replaying(ctx context.Context, vhost, queue string) (time.Time, error) {
 	_, docs, err := a.load(ctx, Queue{vhost, queue}, docReplay)
 	if err == nil {

@@ -88,10 +88,11 @@ var (
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
 )
 
-// LaneError is returned by ReplayLane, DropFirst and DropLane. It wraps one of the errors above.
+// LaneError says why ReplayLane, DropFirst or DropLane did not release a lane. ReplayLanes passes it to ended. It wraps
+// one of the errors above, or counter.ErrNotBlocked. Errors of the broker and the store are not LaneErrors.
 type LaneError struct {
 	Queue, Lane string
-	ID          string // of the message at fault; empty: no single one is
+	ID          string // of the message that failed again or is missing; else empty
 	Err         error
 }
 
@@ -158,8 +159,8 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 // lanes, or for the first ones that fit in 32 MB of memory. Two lanes may expect dead letters that look alike: they
 // have one id, or no id and the same content, headers and routing key. Then the second lane waits for the first.
 // ReplayLanes calls ended once for each lane, with a nil error if the lane is released, else with the reason why it
-// stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also calls ended with that
-// error for each other lane that it has changed.
+// stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also calls ended with
+// that error for each other lane that it has changed.
 func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
 	r, work, err := q.beginLanes(ctx, lanes)
 	if err != nil {

@@ -19,9 +19,9 @@ type Message struct {
 	// Queue is the one under whose name it is counted: Origin.Queue, or the partitioned queue to which that belongs.
 	Queue string
 	Size  int // of the body, in bytes; SizeUnknown from OfRecord
-	// it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
+	// it was delivered before, by a Browse or a replay that was cut off; always true from a quorum queue on 4.0
 	Redelivered bool
-	Again       bool  // of a Replay: one that was cut off may have published it too. Without Queue.Returns: Redelivered
+	Again       bool  // set by Replay: one that was cut off may have published it too. Without Queue.Returns: Redelivered
 	Returns     int64 // counted by a quorum queue
 	Replays     int64 // how often it was replayed before it died again
 

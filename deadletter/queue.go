@@ -29,7 +29,7 @@ type Queue struct {
 	Records Records
 
 	// Returns keeps how often messages of the queue were returned, and whether a replay was cut off. If nil, only a read
-	// shows that a message is near its delivery limit, and each message that was read counts as replayed before.
+	// shows that a message is near its delivery limit, and Replay sets Again in each redelivered message.
 	Returns Returns
 
 	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,

@@ -128,11 +128,11 @@ type replaying struct {
 	known map[string]bool // queues that have received a message
 	stuck error           // why a message must be skipped, which the source cannot do
 
-	cut   time.Time // when the replay began that was cut off; zero: none was
+	cut   time.Time // when the last replay began, if that was cut off; else zero
 	begun bool      // the store knows of this one, or was told
 }
 
-// cutOff returns when a replay of the queue began that was cut off; zero: none was, or the store does not say.
+// cutOff returns when the last replay of the queue began, if that was cut off. It is zero if the store does not say.
 func (q *Queue) cutOff(ctx context.Context, vhost string) time.Time {
 	if q.Returns == nil {
 		return time.Time{}
@@ -143,8 +143,8 @@ func (q *Queue) cutOff(ctx context.Context, vhost string) time.Time {
 	return at
 }
 
-// note notes that messages are about to be published, or that none is both published and in the dead-letter queue. A
-// note that fails is lost: possible duplicates are then not named.
+// note notes that messages are about to be published, or that none is both published and in the dead-letter queue. If
+// it fails, a later replay does not name possible duplicates.
 func (w *replaying) note(ctx context.Context, begins bool) {
 	if w.q.Returns == nil || w.begun == begins {
 		return
@@ -155,8 +155,8 @@ func (w *replaying) note(ctx context.Context, begins bool) {
 	_ = w.q.Returns.NoteReplay(ctx, w.watch.vhost, w.q.Name, begins)
 }
 
-// again reports whether a replay that was cut off may have published the message too. It returned each that it held,
-// and took none that died after it began.
+// again reports whether a replay that was cut off may have published the message too. Such a message was returned by
+// that replay, so it is redelivered, and it died before that replay began.
 func (w *replaying) again(m *Message) bool {
 	if w.q.Returns == nil {
 		return m.Redelivered

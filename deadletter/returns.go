@@ -8,17 +8,17 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned, and whether
-// a replay that was cut off returned some. A *counter.Admin is one.
+// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. It also
+// keeps whether a replay of the queue was cut off. A *counter.Admin is one.
 type Returns interface {
 	// Returns returns what was noted last; 0: nothing is known.
 	Returns(ctx context.Context, vhost, queue string) (int64, error)
 	// NoteReturns notes the number; 0 forgets it.
 	NoteReturns(ctx context.Context, vhost, queue string, highest int64) error
 
-	// Replaying returns when the last replay began that has not noted its end; zero: there is none.
+	// Replaying returns when the last replay began, if its note was not removed; else zero.
 	Replaying(ctx context.Context, vhost, queue string) (time.Time, error)
-	// NoteReplay notes that a replay begins, or that none is cut off.
+	// NoteReplay notes that a replay begins. If not begins, it removes the note.
 	NoteReplay(ctx context.Context, vhost, queue string, begins bool) error
 }
 

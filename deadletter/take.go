@@ -117,8 +117,8 @@ type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // of a Replay: still dead letters, because they cannot be published or the replay of everything ended early
 
-	// PossibleDuplicates are the replayed messages that a replay which was cut off may have published too: see
-	// Message.Again.
+	// PossibleDuplicates are the replayed messages with Again: an earlier replay that was cut off may have published them
+	// too.
 	PossibleDuplicates     []string
 	PossibleDuplicateCount int
 

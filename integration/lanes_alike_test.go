@@ -80,8 +80,8 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestReplayLanesOfOneContent: twenty lanes have a dead letter each, all of one content and without an id. Their lanes
-// are told by a header or by the routing key.
+// TestReplayLanesOfOneContent: twenty lanes have a dead letter each, all of one content and without an id. A header or
+// the routing key tells its lane.
 func TestReplayLanesOfOneContent(t *testing.T) {
 	t.Parallel()
 	const lanes = 20

@@ -259,7 +259,7 @@ func TestReplayLanesOfLargeMessages(t *testing.T) {
 	replayLanes(t, manyLanes{keys: 3, each: 2, body: 9 << 20, least: 3, most: 12})
 }
 
-// manyLanes are lanes of as many dead letters each, and how often their replay may read the dead-letter queue.
+// manyLanes are lanes with equal numbers of dead letters. Their replay reads the dead-letter queue least to most times.
 type manyLanes struct{ keys, each, body, least, most int }
 
 func replayLanes(t *testing.T, b manyLanes) {

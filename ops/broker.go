@@ -20,8 +20,8 @@ import (
 // collectTimeout.
 const findTimeout = 4 * time.Second
 
-// kept returns the dead-letter queue that was asked for, or that was found a moment ago. A policy may name another one
-// meanwhile.
+// kept returns the dead-letter queue that was asked for, or the one that was found less than routesEvery ago. An older
+// answer is looked up again, because a policy may name another queue by then.
 func (c *question) kept(now time.Time) (queue string) {
 	if c.DeadLetterQueue == "" && now.Sub(c.foundAt) < routesEvery {
 		return c.found
@@ -65,7 +65,7 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	return c.askDelayQueues(ctx, s)
 }
 
-// findDeadLetterQueue keeps a certain answer. A later one that is a guess does not replace it.
+// findDeadLetterQueue keeps a certain answer. A later guess does not replace it.
 func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	if s.Dead.Queue = c.kept(time.Now()); s.Dead.Queue != "" {
 		return nil

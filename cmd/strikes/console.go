@@ -117,8 +117,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	return o.at.serve(ctx, mux, a.Out)
 }
 
-// managementOf returns the management API at url, or else the one at its usual address if it answers. Without one the
-// console shows the queues that are named.
+// managementOf returns the management API at url. If url is empty, it returns the one at the broker's usual address, if
+// that answers. Without a management API the console shows the queues of --queue.
 func managementOf(ctx context.Context, b *connect.Broker, url string) (need inspect.Need, err error) {
 	if need.Management = url; url != "" { // the broker may be away
 		return need, nil

@@ -161,7 +161,7 @@ func (c *deadReplay) settings(ids []string) (deadletter.Replay, error) {
 
 // cutOff reports whether a replay before this one may have been cut off. If it was the same command, at most its last
 // two windows were published and not yet taken off the queue. So one dead letter at least, and two windows at most, are
-// duplicates. A reader hands out everything, and RabbitMQ 4.0 marks each dead letter of a quorum queue as redelivered.
+// duplicates. Without a store, messages that a reader returned count too, and on RabbitMQ 4.0 all of a quorum queue do.
 func cutOff(r deadletter.Replay, did deadletter.Result) bool {
 	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done &&
 		did.PossibleDuplicateCount <= 2*r.Window

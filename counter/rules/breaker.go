@@ -239,8 +239,8 @@ func (s *step) awaitsSuccess() bool {
 	return true
 }
 
-// AwaitedBy returns until when a message, if its next attempt is its last allowed one, waits for a success of another
-// message; zero: it does not, or its consumer has no Patience.
+// AwaitedBy returns the time until which a message waits for a success of another one, if its next attempt is its last
+// allowed one. It is zero if the message does not wait, or its consumer has no Patience.
 func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
 	until := r.LastTime.Add(SuccessAwaits)
 	if r.Due.After(r.LastTime) {

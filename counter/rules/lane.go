@@ -237,8 +237,8 @@ func (l *Lane) Drop(positions []Position, places []Place) LaneChange {
 	return l.change(places, after)
 }
 
-// Publish notes that dead letters were published again. If done, they are off the dead-letter queue, else about to be
-// taken off. It gets the places at their positions.
+// Publish notes that dead letters were published again. If done, they are off the dead-letter queue. Else they are
+// about to be taken off. It gets the places at their positions.
 func (l *Lane) Publish(letters []Place, done bool, places []Place) LaneChange {
 	noted, after := map[Place]bool{}, []Place{}
 	for _, p := range letters {

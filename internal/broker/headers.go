@@ -204,9 +204,8 @@ func Fingerprint(id, correlation, kind string, body []byte) string {
 	return FingerprintPrefix + hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// LaneMark tells messages without an id apart that have one Fingerprint, and may be in different lanes: by the headers
-// that their publisher wrote, and by the key with which they were published to a queue. They are those of a dead letter
-// too.
+// LaneMark distinguishes messages without an id that have the same Fingerprint, because they may be in different lanes.
+// It hashes the publisher's headers and the routing key. A message and its dead letter have the same mark.
 func LaneMark(table amqp.Table, key string) string {
 	written := maps.Clone(table)
 	if written == nil { // as a dead letter has headers

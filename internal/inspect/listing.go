@@ -22,8 +22,8 @@ type Listing struct {
 
 // List sorts out the queues of a graph that has all exchanges and queues. It passes over a queue that takes the dead
 // letters of another one and has no dead-letter exchange itself, because it is judged with the other one. Messages that
-// a delay queue returns are no dead letters. A queue counts as one of a program's own if its messages expire, it has no
-// consumers, and the queue that they reach has some.
+// a delay queue returns are no dead letters. A queue of a program counts as a delay queue if its messages expire, it
+// has no consumers, and the queue that they reach has some.
 func (g Graph) List() Listing {
 	out := Listing{DeadLetters: map[string][]string{}, Routes: map[string]Route{}, Partitions: g.Partitioned()}
 	of, taken := map[string]string{}, map[string][]string{}

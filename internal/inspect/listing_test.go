@@ -10,7 +10,7 @@ import (
 )
 
 // TestList: List passes over a queue that takes dead letters of others, unless it has a dead-letter exchange itself. It
-// lists a queue to which a delay queue returns messages, also one that a program declared.
+// lists a queue to which a delay queue returns messages, also if a program declared the delay queue.
 func TestList(t *testing.T) {
 	leads := func(from, to string) Exchange {
 		return Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{

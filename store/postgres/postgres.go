@@ -50,8 +50,9 @@ var _ counter.Store = (*Store)(nil)
 // connect yet: counter.Counter.Check does. Close ends its connections.
 //
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
-// and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: its
-// connections get no named prepared statements, unless default_query_exec_mode is given.
+// and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: a
+// connection through it gets no named prepared statements. On other connections Save names its statements, so that the
+// server keeps their plans. If default_query_exec_mode is given, that decides instead.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {
@@ -121,14 +122,14 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// modeGiven reports whether a URL says how queries are sent.
+// modeGiven reports whether a URL has default_query_exec_mode, which says how queries are sent.
 func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_query_exec_mode=") }
 
-// names is true in the custom data of a connection that takes named statements: it has one process of the server for
-// itself. Behind a pgbouncer that process has another number than the connection was told.
+// names is the key, in the custom data of a connection, of a bool: whether the connection takes named statements. It
+// does if it has a process of the server for itself. A pgbouncer tells it another process number than the server does.
 const names = "strikes: takes named statements"
 
-// conn returns a connection, for the caller to release. If it takes named statements, it knows these.
+// conn returns a connection, for the caller to release. If it takes named statements, these are prepared on it.
 func (s *Store) conn(ctx context.Context, statements ...string) (*pgxpool.Conn, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil || conn.Conn().PgConn().CustomData()[names] != true {

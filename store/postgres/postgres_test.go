@@ -191,7 +191,7 @@ func renew(t *testing.T, places int) {
 }
 
 // TestWithoutStatistics: a call reads only the documents and members that it names, not their whole queue. The tables
-// are new, so PostgreSQL has no statistics for them yet. A first Save has planned its statement when they were empty.
+// are new, so PostgreSQL has no statistics for them yet. An early Save planned its statement when they were empty.
 func TestWithoutStatistics(t *testing.T) {
 	url := migrated(t)
 	const all = 20_000
@@ -263,7 +263,7 @@ func TestWithoutStatistics(t *testing.T) {
 }
 
 // TestNamedStatements: a connection to a process of the server names the statements of a Save, so that the server keeps
-// their plans. TestPgbouncer has those that must not.
+// their plans. TestPgbouncer tests a connection that must not.
 func TestNamedStatements(t *testing.T) {
 	for mode, want := range map[string]int{"": 3, "&default_query_exec_mode=cache_describe": 0} {
 		s := open(t, migrated(t)+"&pool_max_conns=1"+mode)

@@ -264,9 +264,9 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 // the second statement would see what was committed before the locks were taken.
 const isolateSQL = `SET transaction_isolation = 'read committed'`
 
-// lockSQL takes advisory locks in the order of the keys. Before, it has the server keep the plan of a named statement,
-// since planning took longer than the Save. The plan was made when the tables were of another size, perhaps empty, so
-// it must use their indexes.
+// lockSQL takes advisory locks in the order of the keys. Before that, it makes the server keep the plan of a named
+// statement, because planning took longer than the Save. The server may have made the plan when the tables were empty,
+// so the plan must use their indexes.
 const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
 	FROM (SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
@@ -321,8 +321,8 @@ member AS MATERIALIZED (SELECT t.* FROM
 	unnest($a::int[], $b::bytea[], $c::bytea[], $d::bigint[], $e::boolean[], $f::bigint[])
 	AS t (change, "set", name, score, gone, expires) JOIN ok USING (change))`
 
-// goneSQL compares the queue with a column: for a constant, and while the table has no statistics, PostgreSQL would read
-// all members of the queue.
+// goneSQL deletes where the queue is equal to a column of leaving. With $1 in its place, PostgreSQL would read all
+// members of the queue while the table has no statistics.
 const goneSQL = `,
 leaving AS MATERIALIZED (SELECT m.* FROM (SELECT "set", name FROM member WHERE gone ORDER BY "set", name) e,
 	LATERAL (SELECT queue, "set", name FROM strikes_member WHERE queue = $1 AND "set" = e."set" AND name = e.name

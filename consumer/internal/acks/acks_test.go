@@ -41,8 +41,8 @@ func (c *recorder) Reject(uint64, bool) error { panic("a Batcher does not reject
 
 var methods = map[string]Method{"": Ack, "r": Requeue, "d": DeadLetter}
 
-// fixture is a Batcher with deliveries in it, by tag. In a bubble of synctest its timer ticks while the test sleeps, and
-// only then.
+// fixture is a Batcher with deliveries in it, by tag. In a bubble of synctest its timer ticks only while the test
+// sleeps.
 type fixture struct {
 	*Batcher[uint64]
 	*recorder
