@@ -52,8 +52,8 @@ func (l line) Facts() (all []fact) {
 		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
 	}
 	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
-	add(l.BlockedLanes > 0, "warn", "%s with %s", plural(l.BlockedLanes, "blocked lane"),
-		plural(l.Dead.Blocked, "dead letter"))
+	add(l.BlockedLanes > 0, "warn", "%s, %s", plural(l.BlockedLanes, "blocked lane"),
+		plural(l.Dead.Blocked, "blocked message"))
 	if l.Paused != nil {
 		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Why))
 	} else if n := l.Unattended(); n > 0 {

@@ -125,9 +125,9 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.IntVar(&o.set.Breaker, "breaker", 0, "for outages of a system that CMD needs: once `N` messages have failed with "+
 		"no success since, count no failure, and two seconds later make only probes, until one succeeds; 8 is a good "+
 		"value, 2 to 100; 0: count every failure")
-	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: until this `TIME` after its first failure, the last "+
-		"attempt at a message waits for another one to succeed (30s at most), and does not count if none does; for queues "+
-		"with less than a message a second")
+	f.DurationVar(&o.set.Patience, "patience", 0, "with --breaker: for queues with less than a message a second; until "+
+		"this `TIME` after the first failure of a message, its last attempt waits for another message to succeed, 30s at "+
+		"most; if none does, the attempt does not count")
 	f.IntVar(&o.set.Concurrency, "concurrency", 1, "run `N` commands, or requests, at the same time")
 	f.IntVar(&o.set.Prefetch, "prefetch", 0, "take `N` unacked messages at most; 0: twice the concurrency, 10 at least; "+
 		"with --ordered 30 at least, or 1 if --retry is requeue")

@@ -175,7 +175,7 @@ func replaySummary(of deadletter.Replay, r deadletter.Result) string {
 	}
 	name(&b, "undecided: maybe published, maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
 	if cutOff(of, r) {
-		name(&b, "had been delivered before: an interrupted replay may already have published the last of them",
+		name(&b, "were in a replay that was cut off, which may already have published the last of them",
 			r.PossibleDuplicateCount, r.PossibleDuplicates)
 	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)

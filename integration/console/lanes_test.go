@@ -92,7 +92,7 @@ func TestLanes(t *testing.T) {
 		b.visit(s.at("queue", "queue", "bookings"))
 		proctest.Eventually(t, patience, "the page of the queue to show both lanes", func() bool {
 			b.visit(b.url())
-			return strings.Contains(b.text("main"), "3 lanes blocked, with 4 dead letters.")
+			return strings.Contains(b.text("main"), "3 lanes blocked, with 4 blocked messages.")
 		})
 		b.visit(s.at("lanes", "queue", "bookings"))
 		b.sees("3 blocked lanes")

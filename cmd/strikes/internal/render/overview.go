@@ -109,8 +109,8 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 		notes = append(notes, "no consumer")
 	}
 	if s.BlockedLanes > 0 {
-		notes = append(notes, fmt.Sprintf("%s with %s", printable.Plural(s.BlockedLanes, "blocked lane"),
-			printable.Plural(int(s.Dead.Blocked), "dead letter")))
+		notes = append(notes, fmt.Sprintf("%s, %s", printable.Plural(s.BlockedLanes, "blocked lane"),
+			printable.Plural(int(s.Dead.Blocked), "blocked message")))
 	}
 	if m := s.Head; m != nil && m.State != ops.Forgotten {
 		notes = append(notes, term.Shown(m.ID)+": "+m.Which())
