@@ -19,7 +19,8 @@ type LanePlan struct {
 	Missing []int64   // positions whose dead letters were not found
 	Waiting []int64   // positions whose messages were published again and are not handled yet
 
-	Found []Planned // every dead letter whose position is certain
+	Found  []Planned // every dead letter whose position is certain, by position
+	Unsure []Planned // dead letters that may be those of other positions, which are not found yet
 
 	// Replaced are positions whose dead letters were not found, but may be those of later positions: the nack of the
 	// session that blocked them was lost, and a later session blocked the message again. Drop them once no dead letter
@@ -71,7 +72,10 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	for i, p := range s.letters {
 		at, ok := is.found[i]
 		position := Position{Since: s.Since, Number: p.Number}
-		if ok && !is.unsure[i] {
+		switch {
+		case ok && is.unsure[i]:
+			plan.Unsure = append(plan.Unsure, Planned{at, position})
+		case ok:
 			plan.Found = append(plan.Found, Planned{at, position})
 		}
 		if ok && !is.more[p.Letter] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {

@@ -345,12 +345,14 @@ func (q *Queue) vhost(ctx context.Context) (string, error) {
 // drop gives up the first message of the lane, or all that were read.
 func (w *laneWork) drop(ctx context.Context) error {
 	at := map[int64][]*Message{}
-	for _, p := range w.plan.Found {
-		at[p.Position.Number] = append(at[p.Position.Number], w.found[p.Index])
-	}
-	open := w.state.Open
-	if !w.whole {
+	open, found := w.state.Open, w.plan.Found
+	if w.whole { // then it does not matter which of the positions a dead letter has
+		found = slices.Concat(found, w.plan.Unsure)
+	} else {
 		open = open[:1]
+	}
+	for _, p := range found {
+		at[p.Position.Number] = append(at[p.Position.Number], w.found[p.Index])
 	}
 	var letters []*Message
 	missing := 0
@@ -387,16 +389,27 @@ func (w *laneWork) drop(ctx context.Context) error {
 
 // dropMissing gives up the first positions whose dead letters are not in the dead-letter queue.
 func (w *laneWork) dropMissing(ctx context.Context) error {
-	missing := w.plan.Missing
-	if len(w.plan.Found) > 0 {
-		n, _ := slices.BinarySearch(missing, w.plan.Found[0].Position.Number)
-		missing = missing[:n]
-	}
-	_, err := w.giveUp(ctx, missing)
+	first := w.firstMissing()
+	_, err := w.giveUp(ctx, first)
 	if err == nil {
-		w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
+		w.result.Dropped, w.result.Missing = w.result.Dropped+len(first), w.result.Missing+len(first)
 	}
 	return err
+}
+
+// firstMissing returns the positions whose dead letters are not in the dead-letter queue, those before the first that
+// was found, or all if there are none before it. Those that may have been replaced are missing too.
+func (w *laneWork) firstMissing() []int64 {
+	missing := slices.Sorted(slices.Values(slices.Concat(w.plan.Missing, w.plan.Replaced)))
+	for _, p := range w.plan.Found {
+		if w.state.IsOpen(p.Position) { // at another one, it is a double
+			if n, _ := slices.BinarySearch(missing, p.Position.Number); n > 0 {
+				return missing[:n]
+			}
+			break
+		}
+	}
+	return missing
 }
 
 // dropReplaced gives up the positions whose messages have later ones, and reports whether there were any.

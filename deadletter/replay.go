@@ -89,7 +89,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}
-	if len(w.result.Undecided) == 0 && (w.cut.IsZero() || err == nil && r.Filter.Everything() && w.result.Left == 0) {
+	if err == nil && len(w.result.Undecided) == 0 && (w.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0) {
 		w.note(ctx, false)
 	}
 	if err == nil {
@@ -128,18 +128,22 @@ type replaying struct {
 	known map[string]bool // queues that have received a message
 	stuck error           // why a message must be skipped, which the source cannot do
 
-	cut   time.Time // when the last replay began, if that was cut off; else zero
+	cut   time.Time // when the last replay began, if it may have been cut off; else zero
 	begun bool      // the store knows of this one, or was told
 }
 
-// cutOff returns when the last replay of the queue began, if that was cut off. It is zero if the store does not say.
+// cutOff returns when the last replay of the queue began, if that was cut off; else zero. If the store does not answer,
+// that may have been a moment ago.
 func (q *Queue) cutOff(ctx context.Context, vhost string) time.Time {
 	if q.Returns == nil {
 		return time.Time{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
-	at, _ := q.Returns.Replaying(ctx, vhost, q.Name)
+	at, err := q.Returns.Replaying(ctx, vhost, q.Name)
+	if err != nil {
+		return time.Now()
+	}
 	return at
 }
 

@@ -20,6 +20,7 @@ import (
 // TestPauseStopsEveryProcess: three processes with messages under way and messages that wait for their backoff
 // stop, hold nothing and count nothing; after the resume they go on where they were.
 func TestPauseStopsEveryProcess(t *testing.T) {
+	const messages = 1500 // a machine that does much else handles some before it pauses
 	t.Parallel()
 	for _, sac := range []bool{false, true} {
 		for _, typ := range queueTypes {
@@ -29,14 +30,14 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				spec.Takes, spec.Concurrency, spec.Backoff, spec.Fail = 20*time.Millisecond, 2, time.Minute, []string{"m1", "m2"}
 				all := []process{spec.spawn(t), spec.spawn(t), spec.spawn(t)}
 				proctest.Eventually(t, time.Minute, "three consumers", func() bool { return len(readers(t, c, queue)) == 3 })
-				publish(t, queue, "m", 400)
+				publish(t, queue, "m", messages)
 				proctest.Eventually(t, time.Minute, "two failures and some successes", func() bool {
 					return recorded(t, c, queue, "m1") && recorded(t, c, queue, "m2") && handled(t, spec) > 20
 				})
 
 				pauseQueue(t, c, queue, 3)
 				before := handled(t, spec)
-				if before == 400 {
+				if before == messages {
 					t.Fatal("the queue was empty before the pause")
 				}
 				proctest.Eventually(t, time.Minute, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
@@ -44,9 +45,9 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				if after := handled(t, spec); after != before {
 					t.Errorf("%d attempts began during the pause", after-before)
 				}
-				if depth := queueDepth(t, queue); depth != 400-before+2 {
+				if depth := queueDepth(t, queue); depth != messages-before+2 {
 					t.Errorf("%d messages are in the queue, want the %d that were not handled and the two that failed", depth,
-						400-before)
+						messages-before)
 				}
 				for _, id := range spec.Fail {
 					if r := one(t, c, queue, id); r.Counted() != 1 {
@@ -56,10 +57,10 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 
 				need(t, c.Admin().Resume(t.Context(), "/", queue, counter.Note{By: "jo"}))
 				proctest.Eventually(t, time.Minute, "every message handled", func() bool {
-					return queueDepth(t, queue) == 0 && handled(t, spec) >= 400
+					return queueDepth(t, queue) == 0 && handled(t, spec) >= messages
 				})
-				if n := handled(t, spec); n != 400 {
-					t.Errorf("%d attempts at 400 messages", n)
+				if n := handled(t, spec); n != messages {
+					t.Errorf("%d attempts at %d messages", n, messages)
 				}
 				terminate(t, all...)
 				if left := readers(t, c, queue); len(left) != 0 {

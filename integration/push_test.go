@@ -213,7 +213,7 @@ func TestPushOutage(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), strikes, "status", queue)
 			cmd.Env = p.Env
 			out, err := cmd.Output()
-			return err == nil && strings.Contains(string(out), "because the attempts are not counted") &&
+			return err == nil && strings.Contains(string(out), "their attempts are not counted") &&
 				strings.Contains(string(out), "is out of reach")
 		})
 		p.stop(t)

@@ -20,7 +20,7 @@ type Message struct {
 	Since      time.Time `json:"since,omitzero"`  // first failed attempt, or start if none failed
 	Running    time.Time `json:"running_since,omitzero"`
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
-	// until when its last attempt waits for another message to succeed; zero: it does not
+	// until when its last attempt may wait for another message to succeed; zero: it does not
 	Awaits   time.Time `json:"awaits_success_until,omitzero"`
 	Failures int       `json:"failures"`
 	Crashes  int       `json:"crashes"`
@@ -60,7 +60,7 @@ func (m Message) Doing(now time.Time) string {
 	case m.State != Waiting && m.stopped:
 		return "waits until a message succeeds, or for a probe"
 	case !m.Awaits.IsZero():
-		return "its last attempt waits for another message to succeed, " + printable.Rough(m.Awaits.Sub(now)) + " at most"
+		return "its last attempt may wait for another message to succeed, " + printable.Rough(m.Awaits.Sub(now)) + " at most"
 	case m.State != Waiting:
 		return "next attempt now"
 	case m.Moved:

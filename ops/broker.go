@@ -79,8 +79,9 @@ func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	case err != nil:
 		return err
 	}
+	c.foundAt = time.Now() // after a guess, the certain answer of before serves again for as long
 	if at.Assumed == nil {
-		c.found, c.foundAt = at.Name, time.Now()
+		c.found = at.Name
 	}
 	if s.Dead.Queue = cmp.Or(c.found, at.Name); c.found != "" {
 		return nil

@@ -239,14 +239,16 @@ func (s *step) awaitsSuccess() bool {
 	return true
 }
 
-// AwaitedBy returns the time until which a message waits for a success of another one, if its next attempt is its last
-// allowed one. It is zero if the message does not wait, or its consumer has no Patience.
+// AwaitedBy returns the time until which a message may wait for a success of another one, if its next attempt is its
+// last allowed one. It is zero if no message of the queue waits so. The store does not know the Patience of the
+// consumers, so another message of the queue may be the one that waits.
 func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
 	until := r.LastTime.Add(SuccessAwaits)
 	if r.Due.After(r.LastTime) {
 		until = r.Due.Add(SuccessAwaits)
 	}
-	if r.Counted() == 0 || !b.Awaited.After(now) || b.Success.After(r.LastTime) || b.Count.After(now) || !until.After(now) {
+	waits := b.Awaited.After(now) && until.After(now)
+	if !waits || r.Counted() == 0 || b.Success.After(r.LastTime) || b.Count.After(now) {
 		return time.Time{}
 	}
 	return until

@@ -1,0 +1,34 @@
+package deadletter
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestFirstMissing: a replay that may give up missing positions gives up one at least. Else it would read the
+// dead-letter queue again and again.
+func TestFirstMissing(t *testing.T) {
+	at := func(number int64) []counter.Planned {
+		return []counter.Planned{{Position: counter.Position{Since: 1, Number: number}}}
+	}
+	for name, tc := range map[string]struct {
+		open []int64
+		plan counter.LanePlan
+		want []int64
+	}{
+		"before the first found": {[]int64{1, 2, 3}, counter.LanePlan{Missing: []int64{1, 3}, Found: at(2)}, []int64{1}},
+		"behind a double":        {[]int64{2}, counter.LanePlan{Missing: []int64{2}, Found: at(1)}, []int64{2}},
+		"behind one that was replaced": {[]int64{1, 2, 3},
+			counter.LanePlan{Missing: []int64{3}, Replaced: []int64{1}, Found: at(2)}, []int64{1}},
+		"behind one that may be of another position": {[]int64{1, 2, 3},
+			counter.LanePlan{Missing: []int64{3}, Unsure: at(1), Found: at(2)}, []int64{3}},
+	} {
+		w := &laneWork{state: &counter.LaneState{Since: 1, Open: tc.open}, plan: tc.plan}
+		if diff := cmp.Diff(tc.want, w.firstMissing()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
