@@ -123,7 +123,8 @@ type laneRead struct {
 	vhost  string
 	source *source
 	notes  notes
-	at     time.Time // when the last reading began
+	at     time.Time  // when the last reading began
+	noted  replayNote // a lane that was released may leave doubles, if its replay was cut off
 }
 
 // laneWork is the work on one lane.
@@ -137,7 +138,8 @@ type laneWork struct {
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
-	passed bool // there was a pass
+	passed bool             // there was a pass
+	until  counter.Position // the last position at the first reading: none behind it is given up as missing
 	result LaneResult
 
 	replaced map[int64]time.Time // since when these positions are found to be replaced
@@ -171,6 +173,8 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		return err
 	}
 	defer pub.Close()
+	r.noted = q.replayNote(ctx, r.vhost)
+	clean := r.noted.cut.IsZero() // no dead letter may be published and in the queue
 	for len(work) > 0 {
 		var read []*laneWork
 		if read, err = r.read(ctx, work); err != nil {
@@ -186,6 +190,7 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 			if !over {
 				continue
 			}
+			clean = clean && laneErr == nil
 			work = slices.DeleteFunc(work, func(other *laneWork) bool { return other == w })
 			if err = ended(w.l, w.result, laneErr); err != nil {
 				break
@@ -199,6 +204,9 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		if r := w.result; r.Replayed+r.Dropped+r.Doubles > 0 {
 			_ = ended(w.l, r, err)
 		}
+	}
+	if clean && err == nil {
+		r.noted.set(ctx, false)
 	}
 	return err
 }
@@ -226,7 +234,7 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePa
 	p.gaveUp, p.err = w.dropReplaced(ctx)
 	switch {
 	case p.gaveUp || p.err != nil:
-	case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing:
+	case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing && len(w.firstMissing()) > 0:
 		p.gaveUp, p.err = true, w.dropMissing(ctx)
 	default:
 		w.passed = true
@@ -398,9 +406,14 @@ func (w *laneWork) dropMissing(ctx context.Context) error {
 }
 
 // firstMissing returns the positions whose dead letters are not in the dead-letter queue, those before the first that
-// was found, or all if there are none before it. Those that may have been replaced are missing too.
+// was found, or all if there are none before it. Those that may have been replaced are missing too. Positions that came
+// during the replay are left out. Else it would give up all new messages of a lane whose dead letters do not arrive.
 func (w *laneWork) firstMissing() []int64 {
+	if w.until.Since != w.state.Since { // the lane was released meanwhile
+		return nil
+	}
 	missing := slices.Sorted(slices.Values(slices.Concat(w.plan.Missing, w.plan.Replaced)))
+	missing = slices.DeleteFunc(missing, func(n int64) bool { return n > w.until.Number })
 	for _, p := range w.plan.Found {
 		if w.state.IsOpen(p.Position) { // at another one, it is a double
 			if n, _ := slices.BinarySearch(missing, p.Position.Number); n > 0 {

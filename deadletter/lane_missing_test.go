@@ -25,8 +25,10 @@ func TestFirstMissing(t *testing.T) {
 			counter.LanePlan{Missing: []int64{3}, Replaced: []int64{1}, Found: at(2)}, []int64{1}},
 		"behind one that may be of another position": {[]int64{1, 2, 3},
 			counter.LanePlan{Missing: []int64{3}, Unsure: at(1), Found: at(2)}, []int64{3}},
+		"which came during the replay": {[]int64{4}, counter.LanePlan{Missing: []int64{4}}, []int64{}},
 	} {
-		w := &laneWork{state: &counter.LaneState{Since: 1, Open: tc.open}, plan: tc.plan}
+		w := &laneWork{state: &counter.LaneState{Since: 1, Open: tc.open}, plan: tc.plan,
+			until: counter.Position{Since: 1, Number: 3}}
 		if diff := cmp.Diff(tc.want, w.firstMissing()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -93,6 +93,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		msg.Headers[PositionHeader] = p.Position.String()
 		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})
 	}
+	w.noted.set(ctx, true)
 	sending, cancel := outlive(ctx)
 	defer cancel()
 	done = len(part)
@@ -326,6 +327,9 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 		}
 	}
 	w.plan = w.state.Plan(letters)
+	if w.until == (counter.Position{}) {
+		w.until = counter.Position{Since: w.state.Since, Number: w.state.Last}
+	}
 	if w.q.Records == nil || len(w.found) == 0 {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	w.watch.vhost = w.source.s.vhost
-	w.cut = w.q.cutOff(ctx, w.watch.vhost)
+	w.noted = q.replayNote(ctx, w.watch.vhost)
 	if w.pace = rate.NewLimiter(rate.Inf, r.Window); r.Rate > 0 {
 		w.pace.SetLimit(rate.Limit(r.Rate))
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
@@ -89,8 +89,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}
-	if err == nil && len(w.result.Undecided) == 0 && (w.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0) {
-		w.note(ctx, false)
+	if err == nil && len(w.result.Undecided) == 0 && (w.noted.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0) {
+		w.noted.set(ctx, false)
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, r.Watch)
@@ -127,36 +127,43 @@ type replaying struct {
 	pace  *rate.Limiter
 	known map[string]bool // queues that have received a message
 	stuck error           // why a message must be skipped, which the source cannot do
+	noted replayNote
+}
 
+// replayNote is the store's note of a replay that goes on. It stays if the replay is cut off.
+type replayNote struct {
+	q     *Queue
+	vhost string
 	cut   time.Time // when the last replay began, if it may have been cut off; else zero
 	begun bool      // the store knows of this one, or was told
 }
 
-// cutOff returns when the last replay of the queue began, if that was cut off; else zero. If the store does not answer,
-// that may have been a moment ago.
-func (q *Queue) cutOff(ctx context.Context, vhost string) time.Time {
+// replayNote reads the note that the last replay of the queue left. If the store does not answer, that one may have
+// been cut off a moment ago.
+func (q *Queue) replayNote(ctx context.Context, vhost string) replayNote {
+	n := replayNote{q: q, vhost: vhost}
 	if q.Returns == nil {
-		return time.Time{}
+		return n
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
-	at, err := q.Returns.Replaying(ctx, vhost, q.Name)
-	if err != nil {
-		return time.Now()
+	var err error
+	if n.cut, err = q.Returns.Replaying(ctx, vhost, q.Name); err != nil {
+		n.cut = time.Now()
 	}
-	return at
+	return n
 }
 
-// note notes that messages are about to be published, or that none is both published and in the dead-letter queue. If
+// set notes that messages are about to be published, or that none is both published and in the dead-letter queue. If
 // it fails, a later replay does not name possible duplicates.
-func (w *replaying) note(ctx context.Context, begins bool) {
-	if w.q.Returns == nil || w.begun == begins {
+func (n *replayNote) set(ctx context.Context, begins bool) {
+	if n.q.Returns == nil || n.begun == begins {
 		return
 	}
-	w.begun = begins
+	n.begun = begins
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	_ = w.q.Returns.NoteReplay(ctx, w.watch.vhost, w.q.Name, begins)
+	_ = n.q.Returns.NoteReplay(ctx, n.vhost, n.q.Name, begins)
 }
 
 // again reports whether a replay that was cut off may have published the message too. Such a message was returned by
@@ -165,7 +172,7 @@ func (w *replaying) again(m *Message) bool {
 	if w.q.Returns == nil {
 		return m.Redelivered
 	}
-	return m.Redelivered && !w.cut.IsZero() && m.Origin.Time.Before(w.cut.Add(clockSkew))
+	return m.Redelivered && !w.noted.cut.IsZero() && m.Origin.Time.Before(w.noted.cut.Add(clockSkew))
 }
 
 // publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
@@ -176,7 +183,7 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 			return nil, err
 		}
 	}
-	w.note(ctx, true)
+	w.noted.set(ctx, true)
 	if err := w.pace.WaitN(ctx, len(window)); err != nil {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
