@@ -89,6 +89,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		if err != nil {
 			return 0, err
 		}
+		m.Again = w.noted.again(m)
 		msg := m.forReplay(w.q.Name, w.l.Queue, time.Now())
 		msg.Headers[PositionHeader] = p.Position.String()
 		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})

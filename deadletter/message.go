@@ -21,7 +21,7 @@ type Message struct {
 	Size  int // of the body, in bytes; SizeUnknown from OfRecord
 	// it was delivered before, by a Browse or a replay that was cut off; always true from a quorum queue on 4.0
 	Redelivered bool
-	Again       bool  // a replay that was cut off may have published it: Redelivered, until Replay knows better
+	Again       bool  // set by a replay: one that was cut off may have published it too
 	Returns     int64 // counted by a quorum queue
 	Replays     int64 // how often it was replayed before it died again
 
@@ -64,7 +64,7 @@ type Death struct {
 func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 	origin, headers := originOf(d, q.Name)
 	m := &Message{
-		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered, Again: d.Redelivered,
+		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered,
 		Foreign: headers.Foreign(), Returns: broker.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
 		Publishing: amqp.Publishing{
 			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,

@@ -167,12 +167,10 @@ func (n *replayNote) set(ctx context.Context, begins bool) {
 }
 
 // again reports whether a replay that was cut off may have published the message too. Such a message was returned by
-// that replay, so it is redelivered, and it died before that replay began.
-func (w *replaying) again(m *Message) bool {
-	if w.q.Returns == nil {
-		return m.Redelivered
-	}
-	return m.Redelivered && !w.noted.cut.IsZero() && m.Origin.Time.Before(w.noted.cut.Add(clockSkew))
+// that replay, so it is redelivered, and it died before that replay began. Without Queue.Returns each that is
+// redelivered may be one.
+func (n *replayNote) again(m *Message) bool {
+	return m.Redelivered && (n.q.Returns == nil || !n.cut.IsZero() && m.Origin.Time.Before(n.cut.Add(clockSkew)))
 }
 
 // publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
@@ -338,7 +336,7 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		m.Again = w.again(m)
+		m.Again = w.noted.again(m)
 		msg := m.forReplay(w.q.Name, to.queueOf(m), time.Now())
 		if w.r.Tracer != nil {
 			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)

@@ -235,10 +235,13 @@ func TestPartitionsHoldLanes(t *testing.T) {
 		t.Errorf("partition %q has the blocked lane by the management API, and %q by AMQP", again, blocked)
 	}
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
-		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+		Records: s.store.Admin(), Returns: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
 	need(t, err)
 	lane := deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
 	need(t, errOf(q.ReplayLane(t.Context(), lane)))
+	if at, err := s.store.Admin().Replaying(t.Context(), "/", s.queue+".dlq"); err != nil || !at.IsZero() {
+		t.Errorf("a replay that is over is noted at %v, %v", at, err)
+	}
 	s.publish("a 4")
 	s.eventually("the lane in its order", func() bool {
 		return slices.Equal(s.seen(), []string{"a 1", "a 2", "a 3", "a 4"})
@@ -335,7 +338,7 @@ func TestReplayLanesEnds(t *testing.T) {
 	s.publish("a 1", "b 1", "c 1")
 	s.eventually("three dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 3 })
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
-		Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
+		Records: s.store.Admin(), Returns: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
 	need(t, err)
 	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, 3)
 	need(t, err)
@@ -354,6 +357,9 @@ func TestReplayLanesEnds(t *testing.T) {
 	//nolint:errorlint // it is returned as it is
 	if err != enough || len(told) != 3 || !errors.Is(told[0], deadletter.ErrLaneFailed) || told[1] != enough {
 		t.Errorf("%v, told %v", err, told)
+	}
+	if at, err := s.store.Admin().Replaying(t.Context(), "/", s.queue+".dlq"); err != nil || at.IsZero() {
+		t.Errorf("a replay that was cut off is noted at %v, %v", at, err)
 	}
 }
 
