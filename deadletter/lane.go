@@ -232,10 +232,11 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePa
 		most = len(w.state.Open)
 	}
 	p.gaveUp, p.err = w.dropReplaced(ctx)
+	missing := w.firstMissing()
 	switch {
 	case p.gaveUp || p.err != nil:
-	case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing && len(w.firstMissing()) > 0:
-		p.gaveUp, p.err = true, w.dropMissing(ctx)
+	case w.l.Missing && len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && len(missing) > 0:
+		p.gaveUp, p.err = true, w.dropMissing(ctx, missing)
 	default:
 		w.passed = true
 		w.result.Passes++
@@ -395,12 +396,11 @@ func (w *laneWork) drop(ctx context.Context) error {
 	return err
 }
 
-// dropMissing gives up the first positions whose dead letters are not in the dead-letter queue.
-func (w *laneWork) dropMissing(ctx context.Context) error {
-	first := w.firstMissing()
-	_, err := w.giveUp(ctx, first)
+// dropMissing gives up positions whose dead letters are not in the dead-letter queue.
+func (w *laneWork) dropMissing(ctx context.Context, missing []int64) error {
+	_, err := w.giveUp(ctx, missing)
 	if err == nil {
-		w.result.Dropped, w.result.Missing = w.result.Dropped+len(first), w.result.Missing+len(first)
+		w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
 	}
 	return err
 }

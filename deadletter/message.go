@@ -64,8 +64,8 @@ type Death struct {
 func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 	origin, headers := originOf(d, q.Name)
 	m := &Message{
-		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered,
-		Foreign: headers.Foreign(), Returns: broker.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
+		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered, Foreign: headers.Foreign(),
+		Returns: broker.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
 		Publishing: amqp.Publishing{
 			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,

@@ -63,7 +63,7 @@ type question struct {
 	Question
 
 	found      string               // the dead-letter queue, by the last certain answer
-	foundAt    time.Time            // when that was
+	foundAt    time.Time            // when it was last asked for
 	noDelay    map[string]time.Time // until when a delay queue is not asked for
 	examined   time.Time            // the last time
 	findings   []inspect.Finding

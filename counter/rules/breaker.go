@@ -229,24 +229,29 @@ func (s *step) impatient(b Breaker) bool {
 // until it asks again.
 func (s *step) awaitsSuccess() bool {
 	b, _ := s.breaker()
-	since := min(s.now.Sub(s.Due), s.now.Sub(s.LastTime))
-	if !s.impatient(b) || since >= SuccessAwaits {
+	left := s.awaitsUntil().Sub(s.now)
+	if !s.impatient(b) || left <= 0 {
 		return false
 	}
-	s.rest = min(SuccessPoll, SuccessAwaits-since)
+	s.rest = min(SuccessPoll, left)
 	b.Awaited = s.now.Add(2 * SuccessPoll)
 	s.queue.Breaker = b
 	return true
+}
+
+// awaitsUntil is the time until which the last allowed attempt may wait for a success of another message.
+func (r Record) awaitsUntil() time.Time {
+	if r.Due.After(r.LastTime) {
+		return r.Due.Add(SuccessAwaits)
+	}
+	return r.LastTime.Add(SuccessAwaits)
 }
 
 // AwaitedBy returns the time until which a message may wait for a success of another one, if its next attempt is its
 // last allowed one. It is zero if no message of the queue waits so. The store does not know the Patience of the
 // consumers, so another message of the queue may be the one that waits.
 func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
-	until := r.LastTime.Add(SuccessAwaits)
-	if r.Due.After(r.LastTime) {
-		until = r.Due.Add(SuccessAwaits)
-	}
+	until := r.awaitsUntil()
 	waits := b.Awaited.After(now) && until.After(now)
 	if !waits || r.Counted() == 0 || b.Success.After(r.LastTime) || b.Count.After(now) {
 		return time.Time{}

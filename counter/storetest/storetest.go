@@ -70,72 +70,70 @@ var kindsOfDocs = map[string][2]string{
 
 // testDocuments: a document is written whole, if it is as it was loaded.
 func testDocuments(t *testing.T, k keeper) {
-	{
-		for name, data := range kindsOfDocs {
-			_, docs := k.load(t, "r:none", name, "limit")
-			for _, d := range docs {
-				if d.Data != "" || d.Version != "" || d.Err != nil || !d.Expires.IsZero() {
-					t.Errorf("at first: %+v", d)
-				}
+	for name, data := range kindsOfDocs {
+		_, docs := k.load(t, "r:none", name, "limit")
+		for _, d := range docs {
+			if d.Data != "" || d.Version != "" || d.Err != nil || !d.Expires.IsZero() {
+				t.Errorf("at first: %+v", d)
 			}
-			d := docs[1]
-			d.Data = data[0]
-			write := counter.Change{Docs: []counter.Doc{d}}
-			want := []bool{true, false, true} // the second finds the document that the first wrote; the third does not conflict
-			other := counter.Change{Docs: []counter.Doc{{Name: "r:third", Any: true}}}
-			if got := k.save(t, write, write, other); !slices.Equal(got, want) {
-				t.Errorf("%s: saved %v, want %v", name, got, want)
+		}
+		d := docs[1]
+		d.Data = data[0]
+		write := counter.Change{Docs: []counter.Doc{d}}
+		want := []bool{true, false, true} // the second finds the document that the first wrote; the third does not conflict
+		other := counter.Change{Docs: []counter.Doc{{Name: "r:third", Any: true}}}
+		if got := k.save(t, write, write, other); !slices.Equal(got, want) {
+			t.Errorf("%s: saved %v, want %v", name, got, want)
+		}
+		_, docs = k.load(t, name)
+		if docs[0].Data != data[0] || docs[0].Version == "" || !docs[0].Expires.IsZero() {
+			t.Errorf("%s: %+v, want %q", name, docs[0], data[0])
+		}
+		old := docs[0]
+		second := old
+		second.Data = data[1]
+		k.save(t, counter.Change{Docs: []counter.Doc{second}})
+		for what, change := range map[string]counter.Change{
+			"an old version":            {Docs: []counter.Doc{{Name: name, Version: old.Version, Data: data[0]}}},
+			"none, but there is one":    {Docs: []counter.Doc{{Name: name, Data: data[0]}}},
+			"beside a changed document": {Docs: []counter.Doc{{Name: "r:beside", Data: "x"}}, Same: []counter.Doc{old}},
+			"removal of an old version": {Docs: []counter.Doc{{Name: name, Version: old.Version}}},
+			"a member beside a conflict": {Docs: []counter.Doc{old},
+				Sets: []counter.Member{{Set: "s", Name: "m"}}},
+			"a sum beside a conflict": {Same: []counter.Doc{old},
+				Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1}}},
+		} {
+			if got := k.save(t, change); got[0] {
+				t.Errorf("%s: %s: it was saved", name, what)
 			}
-			_, docs = k.load(t, name)
-			if docs[0].Data != data[0] || docs[0].Version == "" || !docs[0].Expires.IsZero() {
-				t.Errorf("%s: %+v, want %q", name, docs[0], data[0])
-			}
-			old := docs[0]
-			second := old
-			second.Data = data[1]
-			k.save(t, counter.Change{Docs: []counter.Doc{second}})
-			for what, change := range map[string]counter.Change{
-				"an old version":            {Docs: []counter.Doc{{Name: name, Version: old.Version, Data: data[0]}}},
-				"none, but there is one":    {Docs: []counter.Doc{{Name: name, Data: data[0]}}},
-				"beside a changed document": {Docs: []counter.Doc{{Name: "r:beside", Data: "x"}}, Same: []counter.Doc{old}},
-				"removal of an old version": {Docs: []counter.Doc{{Name: name, Version: old.Version}}},
-				"a member beside a conflict": {Docs: []counter.Doc{old},
-					Sets: []counter.Member{{Set: "s", Name: "m"}}},
-				"a sum beside a conflict": {Same: []counter.Doc{old},
-					Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1}}},
-			} {
-				if got := k.save(t, change); got[0] {
-					t.Errorf("%s: %s: it was saved", name, what)
-				}
-			}
-			_, docs = k.load(t, name, "r:beside", "tombstones")
-			if docs[0].Data != data[1] || docs[1].Data != "" || docs[2].Data != "" {
-				t.Errorf("%s: after the conflicts: %+v", name, docs)
-			}
-			if entries, err := k.Page(t.Context(), someQueue, "s", counter.Entry{}, 9); len(entries) > 0 || err != nil {
-				t.Errorf("%s: %v, %v", name, entries, err)
-			}
-			beside := counter.Doc{Name: "r:beside", Data: "x"}
-			if got := k.save(t, counter.Change{Docs: []counter.Doc{beside}, Same: docs[:1]}); !got[0] {
-				t.Errorf("%s: refused beside what stayed", name)
-			}
-			anything := counter.Doc{Name: name, Version: "wrong", Data: data[0], Any: true}
-			gone := counter.Doc{Name: "r:beside", Any: true}
-			if got := k.save(t, counter.Change{Docs: []counter.Doc{anything, gone}}); !got[0] {
-				t.Errorf("%s: Any was refused", name)
-			}
-			if _, docs = k.load(t, name, "r:beside"); docs[0].Data != data[0] || docs[1].Version != "" {
-				t.Errorf("%s: after Any: %+v", name, docs)
-			}
-			docs[0].Data = ""
-			k.save(t, counter.Change{Docs: docs[:1]})
-			if _, docs = k.load(t, name); docs[0] != (counter.Doc{Name: name}) {
-				t.Errorf("%s: after its removal: %+v", name, docs[0])
-			}
-			_, _, err := k.Load(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, name)
-			if err != nil {
-				t.Error(err)
-			}
+		}
+		_, docs = k.load(t, name, "r:beside", "tombstones")
+		if docs[0].Data != data[1] || docs[1].Data != "" || docs[2].Data != "" {
+			t.Errorf("%s: after the conflicts: %+v", name, docs)
+		}
+		if entries, err := k.Page(t.Context(), someQueue, "s", counter.Entry{}, 9); len(entries) > 0 || err != nil {
+			t.Errorf("%s: %v, %v", name, entries, err)
+		}
+		beside := counter.Doc{Name: "r:beside", Data: "x"}
+		if got := k.save(t, counter.Change{Docs: []counter.Doc{beside}, Same: docs[:1]}); !got[0] {
+			t.Errorf("%s: refused beside what stayed", name)
+		}
+		anything := counter.Doc{Name: name, Version: "wrong", Data: data[0], Any: true}
+		gone := counter.Doc{Name: "r:beside", Any: true}
+		if got := k.save(t, counter.Change{Docs: []counter.Doc{anything, gone}}); !got[0] {
+			t.Errorf("%s: Any was refused", name)
+		}
+		if _, docs = k.load(t, name, "r:beside"); docs[0].Data != data[0] || docs[1].Version != "" {
+			t.Errorf("%s: after Any: %+v", name, docs)
+		}
+		docs[0].Data = ""
+		k.save(t, counter.Change{Docs: docs[:1]})
+		if _, docs = k.load(t, name); docs[0] != (counter.Doc{Name: name}) {
+			t.Errorf("%s: after its removal: %+v", name, docs[0])
+		}
+		_, _, err := k.Load(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, name)
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -143,112 +141,106 @@ func testDocuments(t *testing.T, k keeper) {
 // testExpiry: a document that expired is one that does not exist; a sum makes its document live longer, and never
 // shorter.
 func testExpiry(t *testing.T, k keeper) {
-	{
-		now, _ := k.load(t)
-		soon, late := now.Truncate(time.Millisecond).Add(3*time.Second), now.Truncate(time.Millisecond).Add(time.Hour)
-		var docs []counter.Doc
-		for name, data := range kindsOfDocs {
-			docs = append(docs, counter.Doc{Name: name, Data: data[0], Expires: soon})
+	now, _ := k.load(t)
+	soon, late := now.Truncate(time.Millisecond).Add(3*time.Second), now.Truncate(time.Millisecond).Add(time.Hour)
+	var docs []counter.Doc
+	for name, data := range kindsOfDocs {
+		docs = append(docs, counter.Doc{Name: name, Data: data[0], Expires: soon})
+	}
+	docs = append(docs, counter.Doc{Name: "r:stays", Data: "x", Expires: late})
+	k.save(t, counter.Change{Docs: docs, Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 3, Expires: late},
+		{Doc: "tombstones", Field: "count", By: -1, Expires: soon}}})
+	k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m", Expires: soon}}})
+	k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Expires: late}}}) // keeps its members
+	_, kept := k.load(t, "r:a", "r:stays", "tombstones")
+	for i, want := range []time.Time{soon, late, late} {
+		if d := want.Sub(kept[i].Expires).Abs(); d > 100*time.Millisecond {
+			t.Errorf("%s expires at %v, want %v", kept[i].Name, kept[i].Expires, want)
 		}
-		docs = append(docs, counter.Doc{Name: "r:stays", Data: "x", Expires: late})
-		k.save(t, counter.Change{Docs: docs, Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 3, Expires: late},
-			{Doc: "tombstones", Field: "count", By: -1, Expires: soon}}})
-		k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m", Expires: soon}}})
-		k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Expires: late}}}) // keeps its members
-		_, kept := k.load(t, "r:a", "r:stays", "tombstones")
-		for i, want := range []time.Time{soon, late, late} {
-			if d := want.Sub(kept[i].Expires).Abs(); d > 100*time.Millisecond {
-				t.Errorf("%s expires at %v, want %v", kept[i].Name, kept[i].Expires, want)
-			}
+	}
+	for ; !now.After(soon.Add(200 * time.Millisecond)); now, _ = k.load(t) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	for name, data := range kindsOfDocs {
+		if _, d := k.load(t, name); d[0] != (counter.Doc{Name: name}) {
+			t.Errorf("%s did not expire: %+v", name, d[0])
 		}
-		for ; !now.After(soon.Add(200 * time.Millisecond)); now, _ = k.load(t) {
-			time.Sleep(50 * time.Millisecond)
+		if got := k.save(t, counter.Change{Docs: []counter.Doc{{Name: name, Data: data[1]}}}); !got[0] {
+			t.Errorf("%s is taken for one that exists", name)
 		}
-		for name, data := range kindsOfDocs {
-			if _, d := k.load(t, name); d[0] != (counter.Doc{Name: name}) {
-				t.Errorf("%s did not expire: %+v", name, d[0])
-			}
-			if got := k.save(t, counter.Change{Docs: []counter.Doc{{Name: name, Data: data[1]}}}); !got[0] {
-				t.Errorf("%s is taken for one that exists", name)
-			}
-		}
-		if n, err := k.Count(t.Context(), someQueue, "s", 0); n != 1 || err != nil {
-			t.Errorf("a set that was to be kept has %d members, %v", n, err)
-		}
-		if _, kept = k.load(t, "r:stays", "tombstones"); kept[0].Data != "x" ||
-			kept[1].Data != counter.AddTo("", counter.Sum{Field: "count", By: 2}) {
-			t.Errorf("%+v", kept)
-		}
+	}
+	if n, err := k.Count(t.Context(), someQueue, "s", 0); n != 1 || err != nil {
+		t.Errorf("a set that was to be kept has %d members, %v", n, err)
+	}
+	if _, kept = k.load(t, "r:stays", "tombstones"); kept[0].Data != "x" ||
+		kept[1].Data != counter.AddTo("", counter.Sum{Field: "count", By: 2}) {
+		t.Errorf("%+v", kept)
 	}
 }
 
 // testSets: the pages of a set have each member once, in its order, whatever the size.
 func testSets(t *testing.T, k keeper) {
-	{
-		var want []counter.Entry
-		change := counter.Change{Sets: []counter.Member{{Set: "other", Name: "x", Score: 7}}}
-		for i := range 60 {
-			e := counter.Entry{Name: fmt.Sprintf("m%02d", i), Score: int64(i / 20)} // many of one score
-			want = append(want, e)
-			change.Sets = append(change.Sets, counter.Member{Set: "s", Name: e.Name, Score: e.Score - 5})
-		}
-		k.save(t, change)
-		for i, m := range change.Sets[1:] { // each moves
-			change.Sets[i+1].Score = m.Score + 5
-		}
-		change.Sets = append(change.Sets, counter.Member{Set: "s", Name: "m30", Gone: true},
-			counter.Member{Set: "s", Name: "none", Gone: true}, counter.Member{Set: "s", Expires: time.Now().Add(time.Hour)})
-		k.save(t, change)
-		want = slices.Delete(want, 30, 31)
-		slices.Reverse(want)
-		for size := range 70 {
-			var got []counter.Entry
-			for after := (counter.Entry{}); size > 0; {
-				part, err := k.Page(t.Context(), someQueue, "s", after, size)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, part...)
-				if len(part) > size {
-					t.Fatalf("a page of %d has %d members", size, len(part))
-				}
-				if len(part) < size {
-					break
-				}
-				after = part[len(part)-1]
+	var want []counter.Entry
+	change := counter.Change{Sets: []counter.Member{{Set: "other", Name: "x", Score: 7}}}
+	for i := range 60 {
+		e := counter.Entry{Name: fmt.Sprintf("m%02d", i), Score: int64(i / 20)} // many of one score
+		want = append(want, e)
+		change.Sets = append(change.Sets, counter.Member{Set: "s", Name: e.Name, Score: e.Score - 5})
+	}
+	k.save(t, change)
+	for i, m := range change.Sets[1:] { // each moves
+		change.Sets[i+1].Score = m.Score + 5
+	}
+	change.Sets = append(change.Sets, counter.Member{Set: "s", Name: "m30", Gone: true},
+		counter.Member{Set: "s", Name: "none", Gone: true}, counter.Member{Set: "s", Expires: time.Now().Add(time.Hour)})
+	k.save(t, change)
+	want = slices.Delete(want, 30, 31)
+	slices.Reverse(want)
+	for size := range 70 {
+		var got []counter.Entry
+		for after := (counter.Entry{}); size > 0; {
+			part, err := k.Page(t.Context(), someQueue, "s", after, size)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if size > 0 && !slices.Equal(want, got) {
-				t.Fatalf("pages of %d: got %v, want %v", size, got, want)
+			got = append(got, part...)
+			if len(part) > size {
+				t.Fatalf("a page of %d has %d members", size, len(part))
 			}
-		}
-		for from, want := range map[int64]int{-1: 59, 0: 59, 1: 39, 2: 20, 3: 0} {
-			if n, err := k.Count(t.Context(), someQueue, "s", from); n != want || err != nil {
-				t.Errorf("%d from %d on, %v, want %d", n, from, err, want)
+			if len(part) < size {
+				break
 			}
+			after = part[len(part)-1]
 		}
-		if n, err := k.Count(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, "s", 0); n != 0 || err != nil {
-			t.Errorf("of another queue: %d, %v", n, err)
+		if size > 0 && !slices.Equal(want, got) {
+			t.Fatalf("pages of %d: got %v, want %v", size, got, want)
 		}
+	}
+	for from, want := range map[int64]int{-1: 59, 0: 59, 1: 39, 2: 20, 3: 0} {
+		if n, err := k.Count(t.Context(), someQueue, "s", from); n != want || err != nil {
+			t.Errorf("%d from %d on, %v, want %d", n, from, err, want)
+		}
+	}
+	if n, err := k.Count(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, "s", 0); n != 0 || err != nil {
+		t.Errorf("of another queue: %d, %v", n, err)
 	}
 }
 
 // testEndsWithItsContext: nothing is done then.
 func testEndsWithItsContext(t *testing.T, k keeper) {
-	{
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, _, err := k.Load(ctx, someQueue, "r:a")
-		_, errSave := k.Save(ctx, someQueue, counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}})
-		_, errPage := k.Page(ctx, someQueue, "s", counter.Entry{}, 1)
-		_, errCount := k.Count(ctx, someQueue, "s", 1)
-		for i, err := range []error{err, errSave, errPage, errCount} {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%d: %v", i, err)
-			}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := k.Load(ctx, someQueue, "r:a")
+	_, errSave := k.Save(ctx, someQueue, counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}})
+	_, errPage := k.Page(ctx, someQueue, "s", counter.Entry{}, 1)
+	_, errCount := k.Count(ctx, someQueue, "s", 1)
+	for i, err := range []error{err, errSave, errPage, errCount} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%d: %v", i, err)
 		}
-		if _, docs := k.load(t, "r:a"); docs[0].Data != "" {
-			t.Errorf("it was saved")
-		}
+	}
+	if _, docs := k.load(t, "r:a"); docs[0].Data != "" {
+		t.Errorf("it was saved")
 	}
 }
 

@@ -40,9 +40,9 @@ func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (found 
 	return found, q, err
 }
 
-// RefuseStray returns an error if a queue that is to be an exclusive lock exists, and is exclusive to no connection: it
-// would stay for good. A broker refuses to declare either with the same words. It is to be asked only of a lock that
-// another connection may have.
+// RefuseStray returns an error if a queue with the name of a lock exists and is not exclusive. Nothing would delete it.
+// A broker refuses with the same words to declare it and to declare the lock of another connection. Do not call
+// RefuseStray on the connection that has the lock: there the lock looks like a stray queue.
 func RefuseStray(ctx context.Context, conn *amqp.Connection, lock string) error {
 	found, _, err := FindQueue(ctx, conn, lock)
 	if found != Yes {
