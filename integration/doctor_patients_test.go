@@ -109,13 +109,11 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 		b.t.Helper()
 		on(args)(b, q)
 		b.must(func(ch *amqp.Channel) error {
+			var msgs []amqp.Publishing
 			for _, mode := range modes {
-				if err := ch.PublishWithContext(b.t.Context(), "", q, false, false, amqp.Publishing{DeliveryMode: mode,
-					Body: []byte("hello")}); err != nil {
-					return err
-				}
+				msgs = append(msgs, amqp.Publishing{DeliveryMode: mode, Body: []byte("hello")})
 			}
-			return nil
+			return confirmed(ch, q, msgs...)
 		})
 	}
 }

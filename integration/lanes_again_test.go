@@ -45,10 +45,7 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 func TestLaneOfAMessageWithoutAnID(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "")
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
-		return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{Body: []byte("y lane"),
-			DeliveryMode: amqp.Persistent})
-	}))
+	publishBare(t, l.name, amqp.Publishing{Body: []byte("y lane"), DeliveryMode: amqp.Persistent})
 	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
 	l.consume(t, nil)
 	l.awaitDead(t, 2)

@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,11 +40,8 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 				lane string
 				size int
 			}{{"first", tc.size}, {"first", tc.size}, {"first", tc.size}, {"second", 1}} {
-				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
-					return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{
-						AppId: m.lane, Body: bytes.Repeat([]byte("x"), m.size), DeliveryMode: amqp.Persistent,
-					})
-				}))
+				publishBare(t, l.name, amqp.Publishing{AppId: m.lane, Body: bytes.Repeat([]byte("x"), m.size),
+					DeliveryMode: amqp.Persistent})
 				l.awaitDead(t, i+1)
 			}
 			l.fix()
@@ -96,17 +92,13 @@ func TestReplayLanesOfOneContent(t *testing.T) {
 		n.(*atomic.Int64).Add(1)
 	}
 	l.consume(t, nil)
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		var err error
-		for i := range lanes { // a publisher of the library would give them ids
-			m := amqp.Publishing{Headers: amqp.Table{"lane": fmt.Sprint("lane ", i), "n": int32(7)}, Body: []byte("x")}
-			if i == 0 {
-				m.Headers = nil
-			}
-			err = errors.Join(err, ch.PublishWithContext(t.Context(), "", l.name, true, false, m))
+	for i := range lanes {
+		m := amqp.Publishing{Headers: amqp.Table{"lane": fmt.Sprint("lane ", i), "n": int32(7)}, Body: []byte("x")}
+		if i == 0 {
+			m.Headers = nil
 		}
-		return err
-	}))
+		publishBare(t, l.name, m)
+	}
 	l.awaitDead(t, lanes)
 	l.fix()
 	q, first := l.open(t, l.name)
@@ -147,8 +139,6 @@ func (l *laneQueue) takeLast(t *testing.T, n int) (last amqp.Delivery) {
 // putBack publishes a dead letter that takeLast has taken off.
 func (l *laneQueue) putBack(t *testing.T, d amqp.Delivery) {
 	t.Helper()
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: d.MessageId,
-			AppId: d.AppId, Headers: d.Headers, Body: d.Body, DeliveryMode: amqp.Persistent})
-	}))
+	publishBare(t, l.name+".dlq", amqp.Publishing{MessageId: d.MessageId, AppId: d.AppId, Headers: d.Headers,
+		Body: d.Body, DeliveryMode: amqp.Persistent})
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,12 +50,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 				need(t, err)
 			},
 			func(ch *amqp.Channel, queue string) error {
-				for range 25 {
-					if err := ch.Publish("", queue+".dlq", false, false, amqp.Publishing{MessageId: "old"}); err != nil {
-						return err
-					}
-				}
-				return nil
+				return confirmed(ch, queue+".dlq", slices.Repeat([]amqp.Publishing{{MessageId: "old"}}, 25)...)
 			},
 			func(t *testing.T, queue string) { getAll(t, queue+".dlq") },
 		},

@@ -41,10 +41,7 @@ func nested(levels int) amqp.Table {
 func withUndecodable(t *testing.T, kind topology.Type, headers amqp.Table) (queue string) {
 	t.Helper()
 	queue = withMessages(t, kind, 6, "m1", "m2")
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		return ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{MessageId: "bad",
-			DeliveryMode: amqp.Persistent, Headers: headers})
-	}))
+	publishBare(t, queue, amqp.Publishing{MessageId: "bad", DeliveryMode: amqp.Persistent, Headers: headers})
 	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
 	return queue
 }

@@ -86,6 +86,33 @@ func publishAll(t *testing.T, msgs ...publisher.Message) {
 	need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
 }
 
+// publishBare publishes as a program without the library does, for example messages without an id. It waits for each
+// confirm: a quorum queue may lose an unconfirmed message whose connection closes at once.
+func publishBare(t testing.TB, queue string, msgs ...amqp.Publishing) {
+	t.Helper()
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return confirmed(ch, queue, msgs...) }))
+}
+
+func confirmed(ch *amqp.Channel, queue string, msgs ...amqp.Publishing) error {
+	if err := ch.Confirm(false); err != nil {
+		return err
+	}
+	for _, m := range msgs {
+		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, m)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-confirm.Done():
+		case <-time.After(time.Minute):
+		}
+		if !confirm.Acked() {
+			return fmt.Errorf("publishing to queue %s: not confirmed", queue)
+		}
+	}
+	return nil
+}
+
 // running is a consumer under test, and what its handler was called for.
 type running struct {
 	t      *testing.T

@@ -162,14 +162,19 @@ func nameless(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
+		if err == nil {
+			err = ch.Confirm(false)
+		}
 		for _, body := range args[1:] {
 			if err == nil {
-				err = ch.Publish("", args[0], false, false, amqp.Publishing{Body: []byte(body)})
+				_, err = ch.PublishWithDeferredConfirm("", args[0], false, false, amqp.Publishing{Body: []byte(body)})
 			}
+		}
+		if err == nil { // an unconfirmed message may be lost when its connection closes
+			depth(ts, false, []string{args[0], strconv.Itoa(len(args) - 1)})
 		}
 		return err
 	}))
-	depth(ts, false, []string{args[0], strconv.Itoa(len(args) - 1)})
 }
 
 func declareClassic(conn *amqp.Connection, queue string) error {
