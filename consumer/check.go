@@ -75,7 +75,11 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 		check = func(ctx context.Context, conn *amqp.Connection) error { return topology.Check(ctx, conn, need) }
 	}
 	if err := check(ctx, conn); err != nil {
-		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)
+		refused := "is refused: "
+		if errors.Is(err, topology.ErrRefused) { // it says so itself
+			refused = "is "
+		}
+		err = fmt.Errorf("consumer: queue %q %s%w", s.Queue, refused, err)
 		if conn.IsClosed() || isNetwork(err) || errors.Is(err, context.Canceled) {
 			return err
 		}

@@ -82,7 +82,7 @@ func (w *watch) check(ctx context.Context) error {
 		}
 	}
 	if w.count >= w.most {
-		return fmt.Errorf("%w: %d of the replayed messages", ErrFailingAgain, w.count)
+		return fmt.Errorf("%w: %d so far; repair the cause, then replay the others", ErrFailingAgain, w.count)
 	}
 	return nil
 }

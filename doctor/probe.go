@@ -241,7 +241,8 @@ func unsafe(f inspect.Facts) string {
 	case !set:
 		return "no dead-letter exchange is seen"
 	case f.Vitals == nil:
-		return "the queues that dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
+		return "the queues that dead letters reach cannot be seen over AMQP; give the URL of the management API " +
+			"(Check.Management)"
 	case len(f.Route.Loops) > 0:
 		return "dead letters come back to the queue itself, where consumers would get it"
 	case len(f.Exchange.Bindings) > 0 && f.Exchange.Kind == "headers", len(f.Exchange.Bindings) > 0 && !fixed &&

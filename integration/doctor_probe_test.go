@@ -172,7 +172,7 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	q := b.name()
 	on(quorum)(b, q)
 	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" ||
-		!strings.Contains(findings[0].Seen, "give the URL of the management API (Management)") {
+		!strings.Contains(findings[0].Seen, "give the URL of the management API (Check.Management)") {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 	named := b.name()

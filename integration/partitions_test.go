@@ -596,7 +596,7 @@ func TestPartitionsDoctor(t *testing.T) {
 		_, err := ch.QueueDelete(broker.Partition(s.queue, 2), false, false, false)
 		return err
 	})
-	want("one deleted", codes(needed), "partition-bindings", "partition-missing")
+	want("one deleted", codes(needed), "partition-missing")
 	onBroker(func(ch *amqp.Channel) error {
 		quorum := amqp.Table{"x-queue-type": "quorum"}
 		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, quorum)

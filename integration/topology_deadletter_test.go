@@ -155,7 +155,7 @@ func TestTopologyByPolicy(t *testing.T) {
 			need.Management = ""
 			var refused *topology.RefusedError
 			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(),
-				"give the URL of the management API (Management)") {
+				"give the URL of the management API (Check.Management)") {
 				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
 			}
 		})

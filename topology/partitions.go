@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is
@@ -39,8 +40,8 @@ func partitionSteps(s Spec, hash string) []step {
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
-		return "", fmt.Errorf("%w: %q exists as a queue, with %d messages: delete it, or choose another name", ErrRefused,
-			s.Queue, q.Messages)
+		return "", fmt.Errorf("%w: %q exists as a queue, with %d messages: delete it (rabbitmqctl delete_queue), or choose "+
+			"another name", ErrRefused, s.Queue, q.Messages)
 	}
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
@@ -55,7 +56,8 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 		if left, err := partitionLeft(ctx, conn, s); left != "" || err != nil {
 			return "", cmp.Or(err, fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another "+
 				"number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and "+
-				"repartition the queue as docs/partitions.md says", ErrRefused, left, chooser))
+				"run strikes declare %s --partitions %d --repartition", ErrRefused, left, chooser, shell.Operands(s.Queue),
+				s.Partitions))
 		}
 		return kind, forgetChoosers(ctx, conn, s)
 	}

@@ -134,7 +134,7 @@ func TestDemoConsole(t *testing.T) {
 	page, err := io.ReadAll(response.Body)
 	need(t, errors.Join(err, response.Body.Close()))
 	if !bytes.Contains(page, []byte("<h2>Queue")) || bytes.Contains(page, []byte("bindings-unknown")) ||
-		bytes.Contains(page, []byte("(Management)")) {
+		bytes.Contains(page, []byte("(Check.Management)")) {
 		t.Errorf("it does not have the management API:\n%s", page)
 	}
 	need(t, cmd.Process.Signal(syscall.SIGINT))

@@ -45,7 +45,7 @@ const (
 var unreadable = text{
 	Error, "the declaration of the queue cannot be read: {reason}",
 	"requeued messages may lose their position, and rejected ones may be lost",
-	"give the URL of the management API (Management), or grant the permission to configure the queue " +
+	"give the URL of the management API (Check.Management), or grant the permission to configure the queue " +
 		"(nothing is created or changed with it); or set a check of your own",
 }
 
@@ -105,12 +105,12 @@ var catalogue = map[string]text{
 	"not-seen": {
 		Warning, "the management API was not asked",
 		"policies, bindings, consumers and the dead-letter queue may be wrong: AMQP does not report them",
-		"give the URL of the management API (Management)",
+		"give the URL of the management API (Check.Management)",
 	},
 	"management-unreachable": {
 		Warning, "the management API does not answer: {reason}",
 		"policies and the bindings of the dead-letter exchange were not checked: only the API reports them",
-		"correct the URL of the management API (Management), or leave it empty",
+		"correct the URL of the management API (Check.Management), or leave it empty",
 	},
 
 	// The queue itself
@@ -206,7 +206,7 @@ var catalogue = map[string]text{
 	CodeDeadLetterUnproven: {
 		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
 		"without one, " + lostSilently,
-		"if a policy sets it, give the URL of the management API (Management); else set a policy with " +
+		"if a policy sets it, give the URL of the management API (Check.Management); else set a policy with " +
 			"dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or let its consumers accept the " +
 			"loss (AllowDrop)",
 	},
@@ -223,7 +223,7 @@ var catalogue = map[string]text{
 	"bindings-unknown": {
 		Warning, "the bindings of the dead-letter exchange {exchange} cannot be seen over AMQP",
 		"with nothing bound to it, " + lostSilently,
-		"give the URL of the management API (Management), which shows them",
+		"give the URL of the management API (Check.Management), which shows them",
 	},
 	CodeUnbound: {
 		Error, "nothing is bound to the dead-letter exchange {exchange}",
@@ -378,7 +378,7 @@ var catalogue = map[string]text{
 	"partition-missing": {
 		Error, "the queue {partition} does not exist",
 		"messages of its routing keys are returned to their publishers, or lost if these do not ask for that",
-		"declare the queue again, with the same number of partitions",
+		"declare the queue again, with the same number of partitions; or delete its exchanges too, if it is to go",
 	},
 	"partition-count": {
 		Error, "{n} partitions are expected, and {partition} exists too",

@@ -50,7 +50,13 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	if plain == broker.Yes && len(found) == 1 && found[0].Code == "partition-missing" {
 		return []Finding{Say("not-partitioned", Vars{"queue": quoted(need.Queue)})}, nil
 	}
-	more, err := lookAtExchanges(ctx, conn, need, n)
+	var exist []string
+	for i, partition := range broker.Partitions(need.Queue, n) {
+		if len(of[i]) != 1 || of[i][0].Code != "partition-missing" {
+			exist = append(exist, partition)
+		}
+	}
+	more, err := lookAtExchanges(ctx, conn, need, n, exist)
 	return append(found, more...), err
 }
 
@@ -97,8 +103,9 @@ func MissingPartition(name string) Finding {
 }
 
 // lookAtExchanges finds missing exchanges and wrong bindings between the exchange with the queue's name and its
-// partitions.
-func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n int) (out []Finding, err error) {
+// partitions, of which these exist.
+func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n int, exist []string) (out []Finding,
+	err error) {
 	chooser, next := broker.HashExchange(need.Queue, n), broker.Partition(need.Queue, n)
 	more, _, err := broker.FindQueue(ctx, conn, next)
 	if err := broker.UnlessRefused(err); err != nil {
@@ -130,11 +137,12 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 	if err != nil {
 		return out, nil //nolint:nilerr // as above
 	}
-	return judgeBindings(need.Queue, n, leads, chooses), nil
+	return judgeBindings(need.Queue, n, exist, leads, chooses), nil
 }
 
-// judgeBindings wants one binding from the exchange with the queue's name, and one to each partition and nothing else.
-func judgeBindings(queue string, n int, leads, chooses []broker.Binding) (out []Finding) {
+// judgeBindings wants one binding from the exchange with the queue's name, one to each partition that exists, and
+// nothing else.
+func judgeBindings(queue string, n int, exist []string, leads, chooses []broker.Binding) (out []Finding) {
 	chooser := broker.HashExchange(queue, n)
 	want := func(from string, to []string, have []broker.Binding) {
 		count := map[string]int{}
@@ -154,6 +162,6 @@ func judgeBindings(queue string, n int, leads, chooses []broker.Binding) (out []
 		}
 	}
 	want(queue, []string{chooser}, leads)
-	want(chooser, broker.Partitions(queue, n), chooses)
+	want(chooser, exist, chooses)
 	return out
 }

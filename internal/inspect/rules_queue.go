@@ -212,7 +212,7 @@ func (f Facts) raiseLimit(want int64) string {
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want,
 		broker.ArgDeliveryLimit, want)
 	if !f.PolicyKnown {
-		fix += "; if a policy sets it already, give the URL of the management API (Management), which shows it"
+		fix += "; if a policy sets it already, give the URL of the management API (Check.Management), which shows it"
 	}
 	return fix
 }

@@ -235,7 +235,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		{"tail", changes(on(3, 10), without(broker.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000",
 			"policy"}},
 		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(broker.ArgDeliveryLimit)),
-			[]string{"give the URL of the management API (Management)"}},
+			[]string{"give the URL of the management API (Check.Management)"}},
 	}
 	for _, tt := range tests {
 		f := sound()

@@ -36,7 +36,7 @@ func TestErrorsArePlain(t *testing.T) {
 		`deadletter: queue "q": counter: look up: store away`: `queue "q": look up: store away`,
 		"topology: declare: denied":                           "declare: denied",
 		"the counter: is kept":                                "the counter: is kept",
-		"give the URL (Management); or accept the loss (AllowDrop)": "give the URL (--management-url); or accept " +
+		"give the URL (Check.Management); or accept the loss (AllowDrop)": "give the URL (--management-url); or accept " +
 			"the loss (--allow-drop)",
 		"declare it again with x-delivery-limit=1100 and more": "declare it again with x-delivery-limit=1100 " +
 			"(strikes declare --delivery-limit 1100) and more",

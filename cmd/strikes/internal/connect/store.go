@@ -124,5 +124,8 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	if why := wrongTLS(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
 	}
+	if strings.HasPrefix(rawURL, defaultRedis) {
+		return fmt.Errorf("%w; this is the default, and --store-url or STRIKES_STORE_URL names another store", err)
+	}
 	return err
 }
