@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
@@ -465,7 +467,7 @@ func TestPartitionRollingDeploy(t *testing.T) {
 		f.join()
 	}
 	f.awaitEven()
-	deployed, fed, sent := make(chan struct{}), make(chan struct{}), 0
+	deployed, fed, sent := make(chan struct{}), make(chan struct{}), new(atomic.Int64)
 	go func() {
 		defer close(fed)
 		p, err := publisher.New(dialer(t), nil)
@@ -475,13 +477,14 @@ func TestPartitionRollingDeploy(t *testing.T) {
 		}
 		defer p.Close()
 		to := publisher.Partitions{Queue: f.spec.Queue, N: f.spec.Partitions}
-		for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C { // 200 messages a second
+		for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C { // 300 messages a second
 			var batch []publisher.Message
-			for range 10 {
-				key, seq := fmt.Sprintf("key-%d", sent%keys), sent/keys+1
+			for range 15 {
+				n := int(sent.Add(1)) - 1
+				key, seq := fmt.Sprintf("key-%d", n%keys), n/keys+1
 				m, _ := to.Message(key, amqp.Publishing{Body: fmt.Append(nil, seq), Headers: amqp.Table{"key": key}})
 				f.published[fmt.Sprint(key, seq)] = time.Now().UnixMilli()
-				batch, sent = append(batch, m), sent+1
+				batch = append(batch, m)
 			}
 			if err := p.PublishAll(t.Context(), batch); err != nil {
 				t.Error(err)
@@ -494,21 +497,26 @@ func TestPartitionRollingDeploy(t *testing.T) {
 			}
 		}
 	}()
+	underLoad := func() { // half a second of it at least
+		f.awaitEven()
+		enough := sent.Load() + 150
+		proctest.Eventually(t, time.Minute, "messages published", func() bool { return sent.Load() >= enough || t.Failed() })
+	}
 	for range 12 { // three deploys
 		f.join()
-		f.awaitEven()
+		underLoad()
 		f.stop(0)
-		f.awaitEven()
+		underLoad()
 	}
 	close(deployed)
 	<-fed
-	v := f.audit()
-	for deadline := time.Now().Add(time.Minute); v.done < sent && time.Now().Before(deadline); v = f.audit() {
+	n, v := int(sent.Load()), f.audit()
+	for deadline := time.Now().Add(time.Minute); v.done < n && time.Now().Before(deadline); v = f.audit() {
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Logf("%d messages, done %d, too early %d, at once %d; the longest wait of a key %v", sent, v.done, v.tooEarly,
+	t.Logf("%d messages, done %d, too early %d, at once %d; the longest wait of a key %v", n, v.done, v.tooEarly,
 		v.atOnce, v.waited)
-	if v.done != sent || v.tooEarly+v.atOnce > 0 || *figures && v.waited > want {
+	if v.done != n || v.tooEarly+v.atOnce > 0 || *figures && v.waited > want {
 		t.Errorf("want all, 0, 0, and %v at most: %q", want, v.examples)
 	}
 }
