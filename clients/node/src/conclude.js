@@ -97,6 +97,7 @@ async function countFailed(s, d) {
     if (next === UNCOUNTED) return postpone(s, d)
     if (next !== WAIT) return next
     d.postponed = 0
+    s.control?.counted(d)
     const wait = d.reply?.wait ?? 0
     s.observe(d, 'retry', { wait })
     next = await holdFor(s, d, wait, decideRetry(s.settings.retry))
@@ -136,6 +137,7 @@ async function uncount(s, d) {
  * @returns {Promise<Step>}
  */
 async function postpone(s, d) {
+  s.control?.postpone(d, d.reason)
   if (s.breaker?.shut) { // it waits there
     d.postponed = Math.max(d.postponed, 1)
     s.observe(d, 'not-counted')

@@ -10,6 +10,7 @@ const EVERY = 1000
  * @typedef {object} Controller
  * @property {(vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply>} control
  * @property {(vhost: string, queue: string, options?: any) => Promise<number>} [blockedLanes]
+ * @property {(vhost: string, queue: string, reader: string, waiting: any) => Promise<void>} [reportWaiting]
  */
 
 /**
@@ -39,6 +40,8 @@ export class ControlReader {
     this.lanesError = undefined
     /** @type {Set<() => void>} called after each reply */
     this.listeners = new Set()
+    /** @type {Map<object, { since: number, at: number, why: string }>} see postpone */
+    this.waiting = new Map()
     this.sessions = 0 // that consume or hold deliveries
     this.users = 0
     this.reached = true
@@ -75,6 +78,7 @@ export class ControlReader {
       this.reply = await this.store.control(this.vhost, this.queue, this.reader(state))
       if (!this.reached) this.logger.info('the store replies again', { queue: this.queue, paused: this.reply.paused })
       this.reached = true
+      await this.report()
       await this.readLanes()
     } catch (error) {
       if (this.reached) {
@@ -86,6 +90,34 @@ export class ControlReader {
       this.reached = false
     }
     for (const f of [...this.listeners]) f()
+  }
+
+  /** Reports the deliveries that wait because their attempts are not counted. The read after an error repeats it. */
+  async report() {
+    if (this.waiting.size === 0) return
+    const all = [...this.waiting.values()]
+    const ms = performance.now() - Math.min(...all.map(({ since }) => since))
+    const { why } = all.reduce((newest, w) => (w.at >= newest.at ? w : newest))
+    await this.store.reportWaiting?.(this.vhost, this.queue, this.token, { messages: all.length, ms, why })
+      .catch(() => {})
+  }
+
+  /**
+   * Notes a delivery that waits because its attempt is not counted: no record shows it to operators.
+   * @param {object} d
+   * @param {string} why
+   */
+  postpone(d, why) {
+    const at = performance.now()
+    this.waiting.set(d, { since: this.waiting.get(d)?.since ?? at, at, why })
+  }
+
+  /**
+   * Forgets a delivery of which an attempt was counted, or that is settled.
+   * @param {object} d
+   */
+  counted(d) {
+    this.waiting.delete(d)
   }
 
   /** Reads how many lanes are blocked. After an error the last number stands; the first one in a row is logged. */

@@ -10,6 +10,8 @@ const MINUTE = 60_000
 const KEEP_DONE = 10 * MINUTE
 const PAUSE_TTL = 30 * 24 * 60 * MINUTE
 const UNDECODABLE_TTL = MINUTE
+const WAITING_TTL = 3000
+const MAX_WAITING_REASON = 512 // bytes
 const MAX_LIMIT = 1001
 
 /** How long a record outlives its last write, in ms: 7 days. */
@@ -282,6 +284,20 @@ export class Counter {
     )
     if (typeof reply !== 'number') throw new StoreError('unexpected reply', 'want the number of blocked lanes')
     return reply
+  }
+
+  /**
+   * Reports the messages that wait in this process because their attempts are not counted.
+   * @param {string} vhost
+   * @param {string} queue
+   * @param {string} reader the token of the process
+   * @param {{ messages: number, ms: number, why: string }} waiting
+   * @param {{ timeout?: number }} [options] ms; 500 if absent
+   */
+  async reportWaiting(vhost, queue, reader, { messages, ms, why }, { timeout = 500 } = {}) {
+    const text = Buffer.concat([Buffer.from(`${messages} ${Math.ceil(ms)} `), cut(why, MAX_WAITING_REASON)])
+    const key = this.queueKey(vhost, queue) + 'waiting:' + reader
+    await this.store.command(['set', key, text, 'px', WAITING_TTL], performance.now() + timeout)
   }
 
   /**

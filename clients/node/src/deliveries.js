@@ -80,6 +80,7 @@ export class Deliveries {
       else decided(this, d)
       this.release(d)
     }
+    this.control?.counted(d)
     if (d.error) this.fail(d.error)
     if (--this.open === 0) for (const f of this.idle.splice(0)) f()
     return d

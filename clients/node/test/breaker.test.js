@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkBreaker } from '../src/breaker.js'
-import { DEFAULT_PREFIX, keys } from '../src/key.js'
+import { DEFAULT_PREFIX, keys, queueKey } from '../src/key.js'
 import { parseRecord } from '../src/record.js'
 import { notCounted } from '../src/steer.js'
 import { fixture } from './broker.js'
@@ -70,6 +70,21 @@ test('handlers that could not work open the breaker too, and none of their attem
   back = true
   await eventually(() => events.filter((e) => e.outcome === 'ack').length === 4, 'all are handled')
   assert.ok(events.every((e) => e.failures === 0) && events.some((e) => e.outcome === 'not-counted'))
+})
+
+test('messages that wait because their attempts are not counted are reported', async (t) => {
+  const f = await fixture(t)
+  let back = false
+  for (let i = 0; i < 2; i++) await f.publish(`m${i}`)
+  const { events } = f.consume(() => { if (!back) throw notCounted(new Error('the database is away')) })
+  const report = async () => {
+    const names = await f.redis.keys(`${queueKey(DEFAULT_PREFIX, '/', f.queue)}waiting:*`)
+    return names.length > 0 ? f.redis.get(names[0]) : null
+  }
+  await eventually(async () => /^2 \d+ .*the database is away$/.test(await report() ?? ''), 'both are reported')
+  back = true
+  await eventually(() => events.filter((e) => e.outcome === 'ack').length === 2, 'both are handled')
+  await eventually(async () => await report() === null, 'the report expires')
 })
 
 test('refused settings', () => {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import Counter as Tally
 
 import pytest
 import redis
 
-from clients import Running
+from clients import ADAPTERS, Running
 from conftest import until
 from strikes import NotCounted, SettingError, keys as k
 from strikes.breaker import check
@@ -92,6 +93,33 @@ def test_handlers_that_could_not_work(classic, amqp_url, redis_url, prefix):
         back.set()
         until(lambda: running.outcomes().count("ack") == 4, "all are handled")
         assert all(e.failures == 0 for e in running.events) and "not-counted" in running.outcomes()
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+def test_waiting_messages_are_reported(adapter, classic, amqp_url, redis_url, prefix):
+    """Operators see how many messages wait because their attempts are not counted, and why."""
+    back = threading.Event()
+
+    def handle(delivery):
+        if not back.is_set():
+            raise NotCounted("the database is away")
+
+    for i in range(2):
+        classic.publish(message_id=f"m{i}")
+    running = Running(adapter, classic.name, handle, amqp_url, redis_url, prefix)
+    client = redis.Redis.from_url(redis_url)
+
+    def report() -> bytes:
+        names = client.keys(k.queue_key("/", classic.name, prefix) + b"waiting:*")
+        return b"".join(client.get(name) or b"" for name in names)
+
+    try:
+        until(lambda: re.fullmatch(rb"2 \d+ .*the database is away", report()), "both are reported")
+        back.set()
+        until(lambda: running.outcomes().count("ack") == 2, "both are handled")
+        until(lambda: not report(), "the report expires")
     finally:
         running.stop()
 

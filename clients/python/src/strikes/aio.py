@@ -225,6 +225,8 @@ class AsyncControl:
         call = control.call(settings, options, self._reader, state)
         error = control.take(self.view, settings, reached, await run(self._counter, call, 0.5))
         if error is None:
+            if state != "left" and (report := control.waiting_call(self.view, settings, options, self._reader)):
+                await run(self._counter, report, 0.5)  # after an error the next read reports it again
             await self.read_lanes()
         return error
 

@@ -99,6 +99,7 @@ def done(s: Session, d: Progress) -> None:
     if d.over:
         return
     d.over = True
+    s.control.counted(d)
     if d.error is not None:
         s.fail(d.error)
     s.port.done(d)
@@ -171,6 +172,7 @@ def _count_failed(s: Session, d: Progress) -> Steps:
         elif step is Step.WAIT:
             assert d.reply
             d.uncounted = 0
+            s.control.counted(d)
             s.observe(d, Outcome.RETRY, wait=d.reply.wait)
             step = yield from wait(s, d, d.reply.wait, decide.retry(s.settings.retry))
             d.again = step is Step.AGAIN
@@ -195,6 +197,8 @@ def _uncount(s: Session, d: Progress) -> Steps:
 
 def _postpone(s: Session, d: Progress) -> Steps:
     """Hold a delivery before another attempt here: a requeue would count towards a delivery limit."""
+    assert d.failed
+    s.control.postpone(d, s.now(), d.failed.text)
     if s.breaker and s.breaker.shut:  # it waits there
         d.uncounted = max(d.uncounted, 1)
         s.observe(d, Outcome.NOT_COUNTED)

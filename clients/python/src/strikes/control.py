@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,14 @@ def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> St
     return None
 
 
+def waiting_call(view: ControlView, settings: Settings, options: Options, reader: str) -> Call | None:
+    """Return the report of the messages that wait because their attempts are not counted; None if there are none."""
+    messages, seconds, why = view.waiting(time.monotonic())
+    if not messages:
+        return None
+    return steps.waiting(settings.vhost, settings.queue, reader, messages, seconds, why, options)
+
+
 def lanes_call(settings: Settings, options: Options) -> Call:
     return steps.lanes(settings.vhost, settings.queue, options)
 
@@ -70,6 +79,8 @@ def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Ca
     options = options or Options()
     error = take(view, settings, reached, _ask(run, call(settings, options, reader, state)))
     if error is None:
+        if state != "left" and (report := waiting_call(view, settings, options, reader)):
+            _ask(run, report)  # after an error the next read reports it again
         read_lanes(view, settings, run, options)
     return error
 

@@ -77,5 +77,10 @@ def lanes_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREF
     return queue_key(vhost, queue, prefix) + b"lanes"
 
 
+def waiting_key(vhost: str | bytes, queue: str | bytes, reader: str, prefix: str = DEFAULT_PREFIX) -> bytes:
+    """Return the key of a process's report of messages that wait because their attempts are not counted."""
+    return queue_key(vhost, queue, prefix) + b"waiting:" + reader.encode()
+
+
 def undecodable_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> bytes:
     return queue_key(vhost, queue, prefix) + b"undecodable"

@@ -229,6 +229,23 @@ class ControlView:
         self.lanes = 0  # that dead letters hold
         self.lanes_error: StoreError | None = None  # of the last read of their number
         self.changed = Signal()
+        self._waiting: dict[Progress, tuple[float, float, str]] = {}  # see postpone
+
+    def postpone(self, d: Progress, now: float, why: str) -> None:
+        """Note a delivery that waits because its attempt is not counted: no record shows it to operators."""
+        since = self._waiting[d][0] if d in self._waiting else now
+        self._waiting[d] = (since, now, why)
+
+    def counted(self, d: Progress) -> None:
+        """Forget a delivery of which an attempt was counted, or that is settled."""
+        self._waiting.pop(d, None)
+
+    def waiting(self, now: float) -> tuple[int, float, str]:
+        """Return how many deliveries wait so, for how many seconds, and the newest reason."""
+        noted = list(self._waiting.values())
+        if not noted:
+            return 0, 0.0, ""
+        return len(noted), now - min(since for since, _, _ in noted), max(noted, key=lambda n: n[1])[2]
 
     def ends_sessions(self) -> bool:
         """Whether the queue must not be consumed: it is paused, or lanes are blocked."""

@@ -33,6 +33,8 @@ KEEP_DONE = 600.0
 
 PAUSE_TTL = 30 * 24 * 3600.0
 UNDECODABLE_TTL = 60.0
+WAITING_TTL = 3.0
+MAX_WAITING_REASON = 512
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -363,6 +365,15 @@ def parse_lanes(reply: Any) -> int:
     if not isinstance(reply, int):
         raise ReplyError(f"ZCARD: got {reply!r:.80}, want the number of blocked lanes")
     return reply
+
+
+def waiting(
+    vhost: str | bytes, queue: str | bytes, reader: str, messages: int, seconds: float, why: str, options: Options
+) -> Call:
+    """Report the messages that wait in this process because their attempts are not counted."""
+    text = b"%d %d %s" % (messages, ceil_millis(seconds), cut(why, MAX_WAITING_REASON))
+    key = k.waiting_key(vhost, queue, reader, options.prefix)
+    return Call("SET", None, [key], [text, "PX", ceil_millis(WAITING_TTL)], several=False)
 
 
 def undecodable(vhost: str | bytes, queue: str | bytes, why: str, options: Options) -> Call:
