@@ -16,16 +16,6 @@ type Treatment struct {
 	Late   time.Duration // from the request until its reply is passed on; later replies wait for it
 	Lose   Part          // it does not arrive, and nothing that follows it on its connection does
 	Reset  Part          // the connection is reset before it is passed on
-
-	// Replied is called with the bytes of the reply before they are passed on, or with nil if the connection ends first.
-	// It may be nil.
-	Replied func(raw []byte)
-}
-
-func (t Treatment) replied(raw []byte) {
-	if t.Replied != nil {
-		t.Replied(raw)
-	}
 }
 
 // Part is a request or its reply. The zero value is neither.
@@ -51,15 +41,6 @@ type sent struct {
 	due time.Time // of its reply
 }
 
-// unanswered are requests whose replies the client never gets.
-type unanswered []sent
-
-func (all unanswered) end() {
-	for _, s := range all {
-		s.replied(nil)
-	}
-}
-
 // exchange passes on requests and replies until either side closes the connection.
 func (p *Proxy) exchange(c *pair) {
 	ctx, end := context.WithCancel(p.ctx) // ends the wait of a late reply when its client is gone
@@ -68,8 +49,7 @@ func (p *Proxy) exchange(c *pair) {
 	replies.Go(func() {
 		p.passReplies(ctx, c, requests)
 		_ = c.client.Close()
-		for s := range requests { // passRequests may wait for room
-			s.replied(nil)
+		for range requests { // passRequests may wait for room
 		}
 	})
 	p.passRequests(c, requests)
@@ -82,8 +62,6 @@ func (p *Proxy) exchange(c *pair) {
 // passRequests passes on what the client sends until the connection ends.
 func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 	in, lost := bufio.NewReader(c.client), false
-	var missed unanswered
-	defer func() { missed.end() }()
 	for {
 		raw, words, err := readRequest(in)
 		if err != nil {
@@ -92,12 +70,10 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 		s := sent{Treatment: p.treat(words)}
 		s.due = time.Now().Add(s.Late + 2*time.Duration(p.latency.Load()))
 		if s.Reset == Request {
-			s.replied(nil)
 			reset(c)
 			return
 		}
 		if lost = lost || s.Lose == Request || p.deaf.Load() || c.half.Load(); lost {
-			missed = append(missed, s)
 			continue
 		}
 		if s.Double {
@@ -113,8 +89,6 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 // passReplies passes on what the server sends until the connection ends.
 func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) {
 	in, lost := bufio.NewReader(c.server), false
-	var missed unanswered
-	defer func() { missed.end() }()
 	for {
 		if _, err := in.Peek(1); err != nil {
 			if c.half.Load() { // the client is not to know
@@ -125,20 +99,16 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 		s := <-requests
 		raw, err := readReply(in, s.Double)
 		if err != nil {
-			s.replied(nil)
 			return
 		}
 		if s.Reset == Reply {
-			s.replied(nil)
 			reset(c)
 			return
 		}
 		if lost = lost || s.Lose == Reply || p.mute.Load(); lost {
-			missed = append(missed, s)
 			continue
 		}
 		pause.For(ctx, time.Until(s.due))
-		s.replied(raw)
 		if _, err := c.client.Write(raw); err != nil {
 			return
 		}

@@ -327,49 +327,6 @@ func eventually(t *testing.T, got func() string, want string) {
 	t.Errorf("got %q, want %q", last, want)
 }
 
-// TestReplied: a reply is seen before it is passed on, and so is that there will be none.
-func TestReplied(t *testing.T) {
-	server := newStoreServer(t)
-	seen := make(chan string, 9)
-	p, err := NewStore(t.Context(), server.addr, func(words []string) Treatment {
-		s := Treatment{Replied: func(raw []byte) { seen <- string(raw) }}
-		if words[0] == "LOSE" {
-			s.Lose = Reply
-		}
-		return s
-	})
-	need(t, err)
-	defer p.Close()
-	conn := dial(t, p)
-	defer conn.Close()
-	fmt.Fprint(conn, request("GET", "a"))
-	got := <-seen
-	if v, err := Parse([]byte(got)); err != nil || fmt.Sprint(v) != "[OK a]" {
-		t.Errorf("%q: %v, %v", got, v, err)
-	}
-	fmt.Fprint(conn, request("LOSE", "b"))
-	conn.Close()
-	if got := <-seen; got != "" {
-		t.Errorf("a lost reply: %q", got)
-	}
-}
-
-func TestParse(t *testing.T) {
-	for raw, want := range map[string]string{
-		"+OK\r\n": "OK", ":7\r\n": "7", "$-1\r\n": "<nil>", "-ERR no\r\n": "ERR no",
-		"*3\r\n$1\r\na\r\n*1\r\n:1\r\n*-1\r\n": "[a [1] <nil>]",
-	} {
-		if got, err := Parse([]byte(raw)); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%q: %v, %v", raw, got, err)
-		}
-	}
-	for _, raw := range []string{"", "*2\r\n:1\r\n", "$5\r\nab\r\n", ":x\r\n", "?\r\n"} {
-		if got, err := Parse([]byte(raw)); err == nil {
-			t.Errorf("%q: %v", raw, got)
-		}
-	}
-}
-
 func TestWatched(t *testing.T) {
 	server := newStoreServer(t)
 	seen := make(chan string, 9)

@@ -57,38 +57,6 @@ func readValue(r *bufio.Reader, raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// Parse returns the value of a reply: a string, an int64, an error, nil, or a list of these.
-func Parse(raw []byte) (any, error) { return parse(bufio.NewReader(bytes.NewReader(raw))) }
-
-func parse(r *bufio.Reader) (any, error) {
-	line, kind, n, err := readHead(r, nil)
-	if err != nil {
-		return nil, err
-	}
-	text := string(line[1 : len(line)-2])
-	switch {
-	case kind == '+':
-		return text, nil
-	case kind == '-':
-		return errors.New(text), nil
-	case kind == ':':
-		return strconv.ParseInt(text, 10, 64)
-	case n < 0:
-		return nil, nil
-	case kind == '$':
-		b := make([]byte, n+2)
-		_, err := io.ReadFull(r, b)
-		return string(b[:n]), err
-	}
-	list := make([]any, n)
-	for i := range list {
-		if list[i], err = parse(r); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
 var errRESP = errors.New("proxy: reading RESP")
 
 // most is the largest length that Redis accepts.
