@@ -85,7 +85,7 @@ func TestRabbitMQSideBySide(t *testing.T) {
 		t.Errorf("an unknown rabbitmqctl command: %v", err)
 	}
 	for _, port := range []string{portOf(t, a.URL), portOf(t, a.ManagementURL), strconv.Itoa(a.DistPort()),
-		strconv.Itoa(a.EpmdPort())} {
+		strconv.Itoa(a.MapperPort())} {
 		proctest.LoopbackOnly(t, port)
 	}
 }
@@ -111,23 +111,26 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 	servertest.Long(t)
 	broken := t.TempDir()
 	script := "#!/bin/sh\necho out of order; exit 3\n"
-	need(t, os.WriteFile(filepath.Join(broken, "rabbitmq-server"), []byte(script), 0o755))
+	for _, name := range []string{"rabbitmq-server", "rabbitmq-env"} {
+		need(t, os.WriteFile(filepath.Join(broken, name), []byte(script), 0o755))
+	}
 	tests := []struct {
 		name  string
+		path  string // before PATH
 		opts  servers.RabbitMQOptions
 		limit time.Duration
 		want  []string
 	}{
-		{"script fails", servers.RabbitMQOptions{Sbin: broken}, time.Minute, []string{broken, "exit status 3",
+		{"script fails", broken, servers.RabbitMQOptions{}, time.Minute, []string{broken, "exit status 3",
 			"out of order"}},
-		{"no script", servers.RabbitMQOptions{Sbin: "/nowhere"}, time.Minute, []string{"/nowhere/rabbitmq-server"}},
-		{"bad config", servers.RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute, []string{"ended while starting",
-			"no.such.key"}},
-		{"no time", servers.RabbitMQOptions{}, 500 * time.Millisecond, []string{"does not answer", "deadline exceeded"}},
+		{"bad config", "", servers.RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute,
+			[]string{"ended while starting", "no.such.key"}},
+		{"no time", "", servers.RabbitMQOptions{}, 500 * time.Millisecond, []string{"does not answer", "deadline exceeded"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ownTemp(t)
+			t.Setenv("PATH", tt.path+":"+os.Getenv("PATH"))
 			ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
 			defer cancel()
 			r, err := servers.StartRabbitMQ(ctx, tt.opts)

@@ -8,21 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // logTail is how much of a server's log an error carries.
 const logTail = 4 << 10
 
-// A child is one running process of a private server, in a process group of
-// its own. It is over once done is closed.
+// A child is one running process of a private server, in a process group of its own. It is over once done is closed.
 type child struct {
 	name  string
 	group int
 	log   string
 	done  chan struct{}
-	err   error // how it ended; valid once done is closed
-
-	succeeded bool // it ended with status 0; valid once done is closed
+	err   error // how it ended; nil: with status 0; valid once done is closed
 }
 
 // startChild runs args with exactly env, its output appended to NAME.log in dir.
@@ -37,8 +35,11 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir.path, env
 	cmd.Stdout, cmd.Stderr = log, log
-	detach(cmd)
-	runAs(cmd, dir.user)
+	// A session of its own: a Ctrl-C in the terminal reaches this process only, and the group can be killed whole.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if dir.user != 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(dir.user), Gid: uint32(dir.user)} //nolint:gosec // small
+	}
 	if err := cmd.Start(); err != nil {
 		if dir.user != 0 && errors.Is(err, os.ErrPermission) {
 			err = fmt.Errorf("%w: the user nobody, who is to run it, does not reach %s; chmod o+x the directories above it",
@@ -50,9 +51,7 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	watched := dir.watch(c.group)
 	go func() {
 		defer close(c.done)
-		if c.err = cmd.Wait(); c.err == nil {
-			c.succeeded, c.err = true, errors.New("exit status 0")
-		}
+		c.err = cmd.Wait()
 		// Only a guard that died refuses the news, and then watched says so.
 		_ = dir.unwatch(c.group)
 	}()
@@ -74,69 +73,46 @@ func (c *child) running() bool {
 	}
 }
 
-// groupID is the process group of a child that was started; else zero.
-func (c *child) groupID() int {
-	if c == nil {
-		return 0
+// await calls probe until it succeeds. It gives up when ctx is done, after startTimeout, or as soon as the child has
+// ended, and then says what the probe saw last and what the child wrote.
+func (c *child) await(ctx context.Context, probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+
+	last := errors.New("not asked yet")
+	for {
+		select {
+		case <-c.done:
+			return fmt.Errorf("%s ended while starting (%v); its log ends:\n%s", c.name, c.err, c.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w; last: %w; its log ends:\n%s", c.name, ctx.Err(), last, c.tail())
+		case <-tick.C:
+		}
+		if last = bounded(ctx, probe); last == nil {
+			return nil
+		}
 	}
-	return c.group
 }
 
-func (c *child) signal(sig syscall.Signal) error {
-	if !c.running() {
-		return fmt.Errorf("%s is not running", c.nameOr("the server"))
-	}
-	if err := signalGroup(c.group, sig); err != nil {
-		return fmt.Errorf("signalling %s: %w", c.name, err)
-	}
-	return nil
-}
-
-// kill ends the child without warning and waits for its end. A child that is
-// over already is no error.
+// kill ends the child without warning and waits for its end. A child that is over already is no error.
 func (c *child) kill() error {
 	if !c.running() {
 		return nil
 	}
-	if err := signalGroup(c.group, sigKill); err != nil && c.running() {
+	if err := syscall.Kill(-c.group, syscall.SIGKILL); err != nil && c.running() {
 		return fmt.Errorf("killing %s: %w", c.name, err)
 	}
 	<-c.done
 	return nil
 }
 
-// terminate asks the child to end and waits until it has, or ctx is done.
-func (c *child) terminate(ctx context.Context) error {
-	if !c.running() {
-		return nil
-	}
-	if err := c.signal(sigTerm); err != nil && c.running() {
-		return err
-	}
-	select {
-	case <-c.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%s has not ended: %w", c.name, ctx.Err())
-	}
-}
-
 // tail is the end of the child's log, for errors.
 func (c *child) tail() string {
-	b, err := os.ReadFile(c.log)
+	log, err := os.ReadFile(c.log)
 	if err != nil {
 		return err.Error()
 	}
-	return tail(b)
-}
-
-func tail(log []byte) string {
 	return string(bytes.TrimSpace(log[max(0, len(log)-logTail):]))
-}
-
-func (c *child) nameOr(other string) string {
-	if c == nil {
-		return other
-	}
-	return c.name
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -67,23 +69,27 @@ func FindRedis() (string, error) {
 	return "", fmt.Errorf("no redis-server is installed: %w", exec.ErrNotFound)
 }
 
-// findEpmd returns Erlang's port mapper, from PATH or from beside erl.
-func findEpmd() (string, error) {
-	if path, err := findExecutable("epmd"); err == nil {
-		return path, nil
+// findPostgreSQL returns the path of an installed postgres: the newest where Debian and Red Hat keep each version, or
+// that on PATH.
+func findPostgreSQL() (newest string, err error) {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres"} {
+		found, _ := filepath.Glob(pattern) // fails only on a malformed pattern
+		for _, path := range found {
+			if newest == "" || versionIn(path) > versionIn(newest) {
+				newest = path
+			}
+		}
 	}
-	erl, err := findExecutable("erl")
-	if err != nil {
-		return "", fmt.Errorf("no Erlang (erl) is installed: %w", err)
+	if newest == "" {
+		return findExecutable("postgres")
 	}
-	if erl, err = filepath.EvalSymlinks(erl); err != nil {
-		return "", err
-	}
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(erl), "..", "erts-*", "bin", "epmd"))
-	if len(found) == 0 {
-		return "", fmt.Errorf("no epmd beside %s", erl)
-	}
-	return found[0], nil
+	return newest, nil
+}
+
+// versionIn is the first number in a path.
+func versionIn(path string) int {
+	n, _ := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(path))
+	return n
 }
 
 func findExecutable(name string) (string, error) {

@@ -5,48 +5,56 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// RabbitMQOptions says what private broker to start. The zero value is a plain
-// broker without the management API.
+// RabbitMQOptions says what private broker to start. The zero value is a plain broker without the management API.
 type RabbitMQOptions struct {
-	// Sbin is the directory of the RabbitMQ scripts to run. If empty, that of
-	// the installed RabbitMQ, on PATH or where packages and Homebrew put it.
-	Sbin string
-
-	// Management enables the management plugin, and waits for its API. If
-	// false, ManagementURL stays empty; it costs about two seconds.
+	// Management enables the management plugin, and waits for its API. If false, ManagementURL stays empty; it costs
+	// about two seconds.
 	Management bool
 
 	// Config is added to rabbitmq.conf, for instance "consumer_timeout = 10000".
 	Config string
 
-	// Cookie is the Erlang cookie, the same for all nodes of a cluster. If
-	// empty, a random one.
+	// Cookie is the Erlang cookie, the same for all nodes of a cluster. If empty, a random one.
 	Cookie string
 }
 
-// RabbitMQ is a private broker. URL and ManagementURL carry the user guest with
-// its default password, stay the same across Start, and contain no other
-// secret. Its methods are for one goroutine at a time.
+// RabbitMQ is a private broker. URL and ManagementURL carry the user guest with its default password, stay the same
+// across Start, and contain no other secret. After Kill, a queue that was declared a moment ago may be gone (seen once
+// on 3.10.8).
 type RabbitMQ struct {
+	server
 	URL           string // amqp://guest:guest@127.0.0.1:PORT/
 	ManagementURL string // http://guest:guest@127.0.0.1:PORT, if it was asked for
 	Version       string // as the broker names it, such as "4.0.5"
 
-	process // after Kill, a queue that was declared a moment ago may be gone (seen once on 3.10.8)
-	conf    rabbitConfig
-	epmd    *child
+	opts       RabbitMQOptions
+	sbin       string
+	mapper     *child
+	mapperPath string
 }
 
-// StartRabbitMQ starts a private broker and waits until it answers. It gives up
-// when ctx is done, or after two minutes, and then leaves nothing behind. Once
-// it has returned, ctx has no say: the broker lives until Close. Where RabbitMQ
-// is not installed the error is exec.ErrNotFound.
+// The ports of a broker.
+const (
+	amqpPort = iota
+	managementPort
+	distPort
+	mapperPort
+	rabbitPorts // how many there are
+)
+
+// StartRabbitMQ starts a private broker and waits until it answers. It gives up when ctx is done, or after two minutes,
+// and then leaves nothing behind. Once it has returned, ctx has no say: the broker lives until Close. Where RabbitMQ is
+// not installed the error is exec.ErrNotFound.
 func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error) {
 	r, err := NewRabbitMQ(opts)
 	if err != nil {
@@ -58,102 +66,79 @@ func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error)
 	return r, nil
 }
 
-// NewRabbitMQ chooses the ports and the directory of a private broker. It runs
-// once Start is called; Close is due either way.
+// NewRabbitMQ chooses the ports and the directory of a private broker. It runs once Start is called; Close is due
+// either way.
 func NewRabbitMQ(opts RabbitMQOptions) (*RabbitMQ, error) {
-	r, err := newRabbitMQ(opts)
+	sbin, err := FindRabbitMQ()
 	if err != nil {
-		return nil, fmt.Errorf("servers: private RabbitMQ: %w", err)
+		return nil, err
 	}
-	return r, nil
-}
-
-func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
-	if opts.Sbin == "" {
-		if opts.Sbin, err = FindRabbitMQ(); err != nil {
-			return nil, err
-		}
+	mapper, err := findExecutable("epmd")
+	if err != nil {
+		return nil, fmt.Errorf("no Erlang is installed: %w", err)
+	}
+	s, err := newServer("RabbitMQ", rabbitPorts)
+	if err != nil {
+		return nil, err
 	}
 	if opts.Cookie == "" {
 		opts.Cookie = rand.Text()
 	}
-	epmd, err := findEpmd()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := newWorkdir("rabbitmq", 4)
-	if err != nil {
-		return nil, err
-	}
-	conf := rabbitConfig{
-		opts: opts, dir: dir, epmd: epmd,
-		amqpPort: dir.ports[0], managementPort: dir.ports[1], distPort: dir.ports[2], epmdPort: dir.ports[3],
-	}
-	r := &RabbitMQ{conf: conf, URL: fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", conf.amqpPort)}
+	r := &RabbitMQ{server: s, opts: opts, sbin: sbin, mapperPath: mapper,
+		URL: "amqp://guest:guest@" + s.addr(amqpPort) + "/"}
 	if opts.Management {
-		r.ManagementURL = fmt.Sprintf("http://guest:guest@127.0.0.1:%d", conf.managementPort)
+		r.ManagementURL = "http://guest:guest@" + s.addr(managementPort)
 	}
+	r.probe, r.args, r.env = r.answers, []string{filepath.Join(sbin, "rabbitmq-server")}, r.environment()
 	return r, nil
 }
 
 // Node is the broker's Erlang node name.
-func (r *RabbitMQ) Node() string { return r.conf.node() }
+func (r *RabbitMQ) Node() string { return "strikes" + r.port(amqpPort) + "@localhost" }
 
 // DistPort is where other nodes reach this one.
-func (r *RabbitMQ) DistPort() int { return r.conf.distPort }
+func (r *RabbitMQ) DistPort() int { return r.dir.ports[distPort] }
 
-// EpmdPort is where the broker's port mapper listens.
-func (r *RabbitMQ) EpmdPort() int { return r.conf.epmdPort }
+// MapperPort is where the broker's port mapper listens.
+func (r *RabbitMQ) MapperPort() int { return r.dir.ports[mapperPort] }
 
 // AddConfig adds to rabbitmq.conf, before the first Start.
-func (r *RabbitMQ) AddConfig(text string) { r.conf.opts.Config += text }
+func (r *RabbitMQ) AddConfig(text string) { r.opts.Config += text }
 
-// Start starts the broker, for the first time or again after Stop or Kill, on
-// the same ports with the same data, and waits until it answers. If it does
-// not, it is stopped.
+// Start starts the broker, for the first time or again after Stop or Kill, on the same ports with the same data, and
+// waits until it answers. If it does not, it is stopped.
 func (r *RabbitMQ) Start(ctx context.Context) error {
-	if r.server.running() {
-		return errors.New("servers: RabbitMQ runs already")
+	if err := errors.Join(r.StartMapper(ctx), r.write()); err != nil {
+		return fmt.Errorf("servers: starting RabbitMQ from %s: %w", r.sbin, err)
 	}
-	if err := r.start(ctx); err != nil {
-		return fmt.Errorf("servers: starting RabbitMQ from %s: %w", r.conf.opts.Sbin, errors.Join(err, r.server.kill()))
-	}
-	return nil
+	return r.server.Start(ctx)
 }
 
-func (r *RabbitMQ) start(ctx context.Context) (err error) {
-	if err := r.StartEpmd(ctx); err != nil {
-		return err
-	}
-	if err := r.conf.write(); err != nil {
-		return err
-	}
-	r.server, err = startChild(r.conf.dir, "rabbitmq", r.conf.env(), filepath.Join(r.conf.opts.Sbin, "rabbitmq-server"))
-	if err != nil {
-		return err
-	}
-	return waitReady(ctx, r.server, r.probe)
-}
-
-// StartEpmd starts the broker's port mapper if it does not run, as Start does.
-// The broker itself would start one as a daemon, open to the network and left
-// behind.
-func (r *RabbitMQ) StartEpmd(ctx context.Context) (err error) {
-	if r.epmd.running() {
+// StartMapper starts the broker's port mapper, epmd, if it does not run, as Start does. The broker itself would start
+// one as a daemon, open to the network and left behind.
+func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
+	if r.mapper.running() {
 		return nil
 	}
-	if r.epmd, err = startChild(r.conf.dir, "epmd", r.conf.env(), r.conf.epmdArgs()...); err != nil {
+	args := []string{r.mapperPath, "-port", r.port(mapperPort), "-address", "127.0.0.1"}
+	if r.mapper, err = startChild(r.dir, "epmd", r.env, args...); err != nil {
 		return err
 	}
-	return waitReady(ctx, r.epmd, dialable(r.conf.epmdPort))
+	return r.mapper.await(ctx, func(ctx context.Context) error {
+		conn, err := dialWithin(ctx)("tcp", r.addr(mapperPort))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }
 
-// Ctl runs rabbitmqctl on the broker and returns what it printed on standard
-// output. An error carries what it printed on standard error.
+// Ctl runs rabbitmqctl on the broker and returns what it printed on standard output. An error carries what it printed
+// on standard error.
 func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
-	all := append([]string{"--quiet", "--node", r.conf.node()}, args...)
-	cmd := exec.CommandContext(ctx, filepath.Join(r.conf.opts.Sbin, "rabbitmqctl"), all...)
-	cmd.Env, cmd.Dir = r.conf.env(), r.conf.dir.path
+	all := append([]string{"--quiet", "--node", r.Node()}, args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(r.sbin, "rabbitmqctl"), all...)
+	cmd.Env, cmd.Dir = r.env, r.dir.path
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -165,31 +150,100 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Close kills what still runs and removes the directory with all data. It must
-// be called once; the broker cannot be started again.
-func (r *RabbitMQ) Close() error {
-	err := errors.Join(r.server.kill(), r.epmd.kill(), r.conf.dir.close())
-	if err != nil {
-		return fmt.Errorf("servers: closing RabbitMQ: %w", err)
-	}
-	return nil
-}
+// Close kills what still runs and removes the directory with all data. It must be called once; the broker cannot be
+// started again.
+func (r *RabbitMQ) Close() error { return errors.Join(r.child.kill(), r.mapper.kill(), r.server.Close()) }
 
-// Probe fails unless the broker answers within a few seconds.
-func (r *RabbitMQ) Probe(ctx context.Context) error { return probeOnce(ctx, r.probe) }
-
-// probe asks what a user would: a whole AMQP handshake, and the management API.
-func (r *RabbitMQ) probe(ctx context.Context) error {
+// answers asks as a user would: a whole AMQP handshake, and the management API.
+func (r *RabbitMQ) answers(ctx context.Context) error {
 	conn, err := amqp.DialConfig(r.URL, amqp.Config{Dial: dialWithin(ctx)})
 	if err != nil {
 		return err
 	}
 	r.Version, _ = conn.Properties["version"].(string)
-	if err := conn.Close(); err != nil {
+	if err := conn.Close(); err != nil || r.ManagementURL == "" {
 		return err
 	}
-	if r.ManagementURL == "" {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ManagementURL+"/api/overview", nil)
+	if err != nil {
+		return err
+	}
+	req.Close = true // no idle connection outlives the probe
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", req.URL.Redacted(), res.Status)
+	}
+	return errors.Join(err, res.Body.Close())
+}
+
+// silence is after how long a node takes another for gone that says nothing. RabbitMQ's own setting, a minute, is for
+// networks; these are on loopback.
+const silence = 8 * time.Second
+
+// inetrc tells Erlang what localhost is: a bare container has no /etc/hosts, and elsewhere it may be ::1, where our
+// port mapper need not listen.
+const inetrc = `{lookup, [file, native]}.
+{host, {127,0,0,1}, ["localhost"]}.
+`
+
+// write puts every file in place that RabbitMQ would otherwise look for in the machine's own configuration, unless it
+// has done so.
+func (r *RabbitMQ) write() (err error) {
+	if _, err := os.Stat(r.dir.join("inetrc")); err == nil {
 		return nil
 	}
-	return getOK(ctx, r.ManagementURL+"/api/overview")
+	plugins, conf := "[].\n", "listeners.tcp.1 = "+r.addr(amqpPort)+
+		"\nlog.console = true\nlog.console.use_colors = off\nlog.file = false\n"
+	if r.opts.Management {
+		plugins = "[rabbitmq_management].\n"
+		conf += "management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = " + r.port(managementPort) + "\n"
+	}
+	for name, text := range map[string]string{
+		"rabbitmq.conf": conf + r.opts.Config + "\n", "advanced.config": "[].\n", "enabled_plugins": plugins,
+		"rabbitmq-env.conf": "", ".erlang.cookie": r.opts.Cookie, "inetrc": inetrc,
+	} {
+		mode := os.FileMode(0o600)
+		if strings.HasSuffix(name, ".cookie") {
+			mode = 0o400 // or Erlang refuses it
+		}
+		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), mode))
+	}
+	return err
+}
+
+// environment is the whole environment of the broker, its port mapper and rabbitmqctl: nothing is inherited but PATH,
+// so no RABBITMQ_ or ERL_ variable of the user's reaches them.
+func (r *RabbitMQ) environment() []string {
+	const loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+	server := fmt.Sprintf("%s -kernel net_ticktime %d", loopback, int(silence/time.Second))
+	return []string{
+		"PATH=" + searchPath(),
+		"HOME=" + r.dir.path,
+		"TMPDIR=" + r.dir.path,
+		"LC_ALL=C.UTF-8",
+
+		// The script then becomes the Erlang VM instead of waiting for it, so that a signal to the child is one to the
+		// broker.
+		"RUNNING_UNDER_SYSTEMD=true",
+
+		"RABBITMQ_NODENAME=" + r.Node(),
+		"RABBITMQ_DIST_PORT=" + r.port(distPort),
+		"ERL_INETRC=" + r.dir.join("inetrc"),
+		"ERL_EPMD_PORT=" + r.port(mapperPort),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + server,
+		"RABBITMQ_CTL_ERL_ARGS=" + loopback,
+
+		"RABBITMQ_CONF_ENV_FILE=" + r.dir.join("rabbitmq-env.conf"),
+		"RABBITMQ_CONFIG_FILE=" + r.dir.join("rabbitmq.conf"),
+		"RABBITMQ_CONFIG_FILES=" + r.dir.join("conf.d", "*.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + r.dir.join("advanced.config"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + r.dir.join("enabled_plugins"),
+		"RABBITMQ_MNESIA_BASE=" + r.dir.join("data"),
+		"RABBITMQ_LOG_BASE=" + r.dir.join("log"),
+		"RABBITMQ_PID_FILE=" + r.dir.join("rabbitmq.pid"),
+	}
 }

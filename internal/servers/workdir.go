@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // guardScript reads the live process groups, the whole list at every change,
@@ -39,15 +40,12 @@ type workdir struct {
 	live []int
 }
 
-func newWorkdir(name string, ports int) (_ *workdir, err error) {
-	if !supported {
-		return nil, errors.ErrUnsupported
-	}
+func newWorkdir(ports int) (_ *workdir, err error) {
 	w := &workdir{}
 	if w.ports, w.kept, err = reservePorts(ports); err != nil {
 		return nil, err
 	}
-	if w.path, err = os.MkdirTemp("", "strikes-"+name+"-"); err != nil {
+	if w.path, err = os.MkdirTemp("", "strikes-server-"); err != nil {
 		return nil, errors.Join(err, closeAll(w.kept))
 	}
 	if err := w.startGuard(); err != nil {
@@ -59,7 +57,7 @@ func newWorkdir(name string, ports int) (_ *workdir, err error) {
 func (w *workdir) startGuard() (err error) {
 	w.guard = exec.Command("/bin/sh", "-c", guardScript, "strikes-guard", w.path)
 	w.guard.Dir = "/"
-	detach(w.guard)
+	w.guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	w.stdin, err = w.guard.StdinPipe()
 	if err == nil {
 		err = w.guard.Start()

@@ -146,7 +146,7 @@ func Need(t testing.TB, err error) {
 	t.Helper()
 	switch {
 	case err == nil:
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, exec.ErrNotFound):
 		t.Fatalf("%v; run make setup, or set AMQP_URL and REDIS_URL to servers for tests", err)
 	default:
 		t.Fatal(err)

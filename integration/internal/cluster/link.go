@@ -28,7 +28,7 @@ func newRabbitLink(ctx context.Context, from, to *servers.RabbitMQ) (*rabbitLink
 	if err != nil {
 		return nil, err
 	}
-	entry, err := register(ctx, from.EpmdPort(), strings.TrimSuffix(to.Node(), "@localhost"), p.Addr())
+	entry, err := register(ctx, from.MapperPort(), strings.TrimSuffix(to.Node(), "@localhost"), p.Addr())
 	if err != nil {
 		p.Close()
 		return nil, fmt.Errorf("registering the link of %s to %s: %w", from.Node(), to.Node(), err)

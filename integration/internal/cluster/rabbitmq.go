@@ -54,7 +54,7 @@ func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) erro
 		}
 		c.Nodes = append(c.Nodes, node)
 		peers += fmt.Sprintf("cluster_formation.classic_config.nodes.%d = %s\n", i+1, node.Node())
-		if err := node.StartEpmd(ctx); err != nil {
+		if err := node.StartMapper(ctx); err != nil {
 			return err
 		}
 	}
