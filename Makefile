@@ -165,9 +165,8 @@ soak-languages: rabbitmq redis python node ## run 50,000 messages and 50 faults 
 
 soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or loses replies, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
-		for flags in "-store-faults start" "-store-faults end" \
-			"-store-faults start -drops 12" "-store-faults end -drops 12" \
-			"-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" "-store-faults slow $(HEALTHY)" \
+		for flags in "-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" \
+			"-store-faults slow $(HEALTHY)" \
 			"-abandoned 8 -handler-timeout 500ms $(HEALTHY)" "-store-faults late -messages 5000 -killers 10" \
 			"-store-faults lossy -messages 5000 -killers 10" "-store-faults slow -messages 5000 -killers 10"; do \
 			go run ./integration/lab soak -seed $$seed $$flags || exit 1; \

@@ -101,7 +101,7 @@ var arrows = map[string][]string{
 	"integration/inbox":            nil,
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/servers":          nil,
-	"integration/internal/rig": {"counter", "topology", "integration/internal/cluster", "internal/poll",
+	"integration/internal/rig": {"counter", "publisher", "topology", "integration/internal/cluster", "internal/poll",
 		"internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
 	"integration/internal/faults": {"integration/internal/fleet", "integration/internal/ledger",

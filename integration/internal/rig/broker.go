@@ -150,9 +150,3 @@ func (b *Broker) Close() error {
 		return errors.Join(err, errDead, ch.ExchangeDelete(b.declared+".dlx", false, false))
 	})
 }
-
-// ErrUsage is wrapped by errors about a command line.
-var ErrUsage = errors.New("-h lists the flags")
-
-// Usage makes an error one about a command line.
-func Usage(err error) error { return fmt.Errorf("%w; %w", err, ErrUsage) }

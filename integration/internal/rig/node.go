@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 // Node is one RabbitMQ: a private one, or one that commands kill and start, or one that is left alone.
@@ -105,6 +106,16 @@ func (n *Node) Queue(name string) (q amqp.Queue, err error) {
 		return err
 	})
 	return q, err
+}
+
+// Publish publishes messages and waits for all confirms.
+func (n *Node) Publish(ctx context.Context, all []publisher.Message) error {
+	dial := publisher.BufferedDialer(n.URL, amqp.Config{})
+	pub, err := publisher.New(dial, nil) //nolint:contextcheck // Close ends it
+	if err != nil {
+		return err
+	}
+	return errors.Join(pub.PublishAll(ctx, all), pub.Close())
 }
 
 // Drain takes as many messages as a queue has ready. It consumes them: basic.get is refused on a quorum queue with a

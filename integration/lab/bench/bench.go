@@ -1,93 +1,137 @@
+// Package bench compares strikes with what a program can do without it: a bare amqp091-go loop, the broker's own
+// delivery limit, a count in a header, a count in Redis by hand.
+//
+//	go run ./integration/lab bench
+//	go run ./integration/lab bench -only success -messages 20000 -rounds 9
+//
+// It starts a private RabbitMQ and a private Redis, and prints the CPU time of a message too. For the cost of a step
+// and the memory of a counter in the store, run go test ./counter -bench .
+//
+// The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that
+// are filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is
+// taken within a round, so that other load on the machine weighs on both; the table prints medians. A contestant that
+// loses a message, or handles one too often, is an error and no result.
 package bench
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
 )
+
+// All contestants have these settings in common.
+const (
+	prefetch    = 100
+	bodySize    = 256 // bytes
+	retries     = 3
+	concurrency = 8 // handlers in parallel where messages fail
+)
+
+// config is what the flags say.
+type config struct {
+	only, types      []string
+	failing          []int // percent
+	messages, rounds int
+	time             time.Duration
+}
+
+func parseFlags(args []string) (config, error) {
+	var names []string
+	for _, c := range contests {
+		names = append(names, c.name)
+	}
+	kinds := []string{string(topology.Classic), string(topology.Quorum)}
+	c := config{only: names[:len(names)-1], types: kinds, failing: []int{0, 1, 10}}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", names...)
+	rig.List(f, &c.types, "type", "of the queues", kinds...)
+	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
+	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")
+	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
+	f.DurationVar(&c.time, "time", 2*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds to keep it")
+	if err := rig.Parse(f, args); err != nil {
+		return c, err
+	}
+	if c.messages < 100 || c.rounds < 1 || c.time <= 0 {
+		return c, errors.New("-messages must be 100 at least, -rounds 1 at least, and -time positive")
+	}
+	return c, nil
+}
+
+func (c *config) setFailing(text string) error {
+	c.failing = nil
+	for part := range strings.SplitSeq(text, ",") {
+		percent, err := strconv.Atoi(part)
+		if err != nil || percent < 0 || percent > 100 {
+			return fmt.Errorf("%q is not a percentage, want 0 to 100", part)
+		}
+		c.failing = append(c.failing, percent)
+	}
+	return nil
+}
 
 // bench is what the contestants of all rounds share.
 type bench struct {
 	config
-	name     string // begins the names of all queues
-	progress func(done, all int, next string)
-
-	broker *rig.Broker
-	store  *rig.Store
-	admin  *amqp.Connection     // declares, counts and deletes
-	fill   *publisher.Publisher // fills the queues
-	counts *counter.Counter
-
+	broker    *rig.Broker
+	store     *rig.Store
+	counts    *counter.Counter
 	databases map[string]*database // those in use
-
-	binary      string // of strikes; empty: not built
-	queues      int    // named so far
-	steps, done int    // of the progress
+	binary    string               // of strikes; empty: not built
+	queues    int                  // named so far
 }
 
-// run measures, and removes what it made, also if ctx ends it.
-func (b *bench) run(ctx context.Context) (_ *result, err error) {
-	began := time.Now()
+// Run measures, and prints the result.
+func Run(ctx context.Context, args []string) (err error) {
+	c, err := parseFlags(args)
+	if err != nil {
+		return rig.Usage(err)
+	}
+	b := &bench{config: c}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.open(ctx); err != nil {
-		return nil, err
+	all := cases(c)
+	if err := b.run(ctx, all); err != nil {
+		return err
 	}
-	all, err := b.playable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b.steps = (b.rounds + 1) * len(all)
-	if err := b.play(ctx, all, began.Add(b.time)); err != nil {
-		return nil, err
-	}
-	r := b.result(all)
-	r.Seconds = time.Since(began).Seconds()
-	return r, nil
+	return b.print(os.Stdout, all)
 }
 
-// playable lists the cases. All queues of a virtual host share its delay queues, so only a private broker gets one.
-func (b *bench) playable(ctx context.Context) ([]*Case, error) {
-	all := cases(b.config)
-	if b.broker.Private != nil {
-		return all, nil
+// run runs every case once a round, each time beginning with another. Of several rounds, the first warms up. No round
+// begins when the time is over, except the first that counts.
+func (b *bench) run(ctx context.Context, all []*Case) (err error) {
+	until := time.Now().Add(b.time)
+	if b.store, err = rig.OpenStore(ctx); err != nil {
+		return err
 	}
-	found, wrong, _, err := broker.BucketsOf(ctx, b.admin)
-	if err != nil {
-		return nil, fmt.Errorf("looking for the delay queues: %w", err)
+	if b.broker, err = rig.OpenBroker(ctx, rig.Options{}); err != nil {
+		return err
 	}
-	if found != broker.Yes || len(wrong) > 0 {
-		all = slices.DeleteFunc(all, func(c *Case) bool { return c.spec.DelayQueues })
+	if b.counts, err = counter.Dial(b.store.URL, nil); err != nil {
+		return err
 	}
-	return all, nil
-}
-
-// play runs every case once a round, each time beginning with another. Of several rounds, the first warms up.
-// No round begins after until, except the first that counts.
-func (b *bench) play(ctx context.Context, all []*Case, until time.Time) error {
 	warmUp := min(b.rounds-1, 1)
 	for round := range b.rounds + warmUp {
-		n := b.messages
-		if round < warmUp {
-			n = max(n/4, 100)
-		}
 		if round > warmUp && time.Now().After(until) {
 			return nil
 		}
+		fmt.Fprintf(os.Stderr, "bench: round %d of %d at most\n", round+1, b.rounds+warmUp)
 		for i := range all {
 			c := all[(i+round*7)%len(all)]
+			n := b.messages
+			if round < warmUp {
+				n = max(n/4, 100)
+			}
 			s, err := b.sample(ctx, c, n)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c, err)
@@ -103,53 +147,23 @@ func (b *bench) play(ctx context.Context, all []*Case, until time.Time) error {
 // sampleTimeout is for one contestant in one round. It is far beyond what any takes: something hangs.
 const sampleTimeout = 2 * time.Minute
 
-func (b *bench) sample(ctx context.Context, c *Case, n int) (sample, error) {
-	b.step(c.String())
+// sample has a contestant work through n messages, on a queue of its own.
+func (b *bench) sample(ctx context.Context, c *Case, n int) (_ sample, err error) {
 	runtime.GC() // of the garbage of the previous contestant
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	return c.measure(ctx, b, c, n)
-}
-
-func (b *bench) open(ctx context.Context) (err error) {
-	if b.store, err = rig.OpenStore(ctx); err != nil {
-		return err
+	t, err := b.newTrial(ctx, c, n)
+	if err != nil {
+		return sample{}, err
 	}
-	if b.broker, err = rig.OpenBroker(ctx, rig.Options{AMQP: b.amqpURL}); err != nil {
-		return err
-	}
-	if b.counts, err = counter.Dial(b.store.URL, nil); err != nil {
-		return err
-	}
-	if b.admin, err = b.dial(ctx); err != nil {
-		return fmt.Errorf("connecting to the broker: %w", err)
-	}
-	b.fill, err = publisher.New(b.dial, nil) //nolint:contextcheck // Close ends it
-	return err
-}
-
-// step reports the next one.
-func (b *bench) step(what string) {
-	b.progress(b.done, b.steps, what)
-	b.done++
-}
-
-// queueName returns a name that was not used before.
-func (b *bench) queueName() string {
-	b.queues++
-	return b.name + "-" + strconv.Itoa(b.queues)
+	defer func() { err = errors.Join(err, t.remove()) }()
+	return c.measure(ctx, t)
 }
 
 func (b *bench) close() error {
 	var errs []error
 	if b.binary != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(b.binary)))
-	}
-	if b.fill != nil {
-		errs = append(errs, b.fill.Close())
-	}
-	if b.admin != nil {
-		errs = append(errs, closeConnection(b.admin))
 	}
 	for _, d := range b.databases {
 		errs = append(errs, d.counts.Close(), d.Close())
@@ -164,13 +178,4 @@ func (b *bench) close() error {
 		errs = append(errs, b.store.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// closeConnection closes an idle connection.
-func closeConnection(conn *amqp.Connection) error {
-	err := conn.CloseDeadline(time.Now().Add(10 * time.Second))
-	if errors.Is(err, amqp.ErrClosed) {
-		return nil
-	}
-	return err
 }

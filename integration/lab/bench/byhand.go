@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
-// byHand is a loop with a way of the comparison. Prefetch is that of its consumer.
-func byHand(way *ways.Way, prefetch int) loop {
+// byHand is a loop with a way of the comparison.
+func byHand(way *ways.Way) loop {
 	return func(ctx context.Context, t *trial, _ *amqp.Connection) error {
 		consuming, stop := t.untilDone(ctx)
 		defer stop()

@@ -1,62 +1,47 @@
 package bench
 
 import (
-	"context"
 	"fmt"
+	"io"
+	"runtime"
 	"slices"
+	"text/tabwriter"
 	"time"
 
 	"github.com/strikesmq/strikes/topology"
 )
 
-// Case is one contestant on one kind of queue, and its results. Rates holds an entry for each round.
+// Case is one contestant on one kind of queue, and its results.
 type Case struct {
-	Contest string
-	Name    string
-	Queue   topology.Type
-	Failing int // percent
-
-	Messages     int // accounted for, in each round
-	DeadLettered int
-	Attempts     int       // in each round
-	Rates        []float64 // messages a second
-	Median       float64
-	Cost         *cost // of a message, over all rounds; nil: not known
-
 	row
-	used    cpu // in all rounds
-	settled int // messages in all rounds
+	queue    topology.Type
+	failing  int       // percent
+	rates    []float64 // messages a second, in each round
+	used     cpu       // in all rounds
+	messages int       // in all rounds
 }
 
-// measurement takes one sample with n messages.
-type measurement func(ctx context.Context, b *bench, c *Case, n int) (sample, error)
-
+// sample is what one round measures.
 type sample struct {
-	messages, deadLettered, attempts int
-	rate                             float64
-	cpu                              cpu
+	messages int
+	took     time.Duration
+	cpu      cpu
 }
 
 func (c *Case) add(s sample) {
-	c.Messages, c.DeadLettered, c.Attempts = s.messages, s.deadLettered, s.attempts
-	c.Rates = append(c.Rates, s.rate)
-	c.Median = median(c.Rates)
-	c.used, c.settled = c.used.plus(s.cpu), c.settled+s.messages
-	c.Cost = c.used.per(c.settled)
+	c.rates = append(c.rates, float64(s.messages)/s.took.Seconds())
+	c.used, c.messages = c.used.plus(s.cpu), c.messages+s.messages
 }
 
 func (c *Case) String() string {
-	s := c.Contest + ", " + c.Name + ", " + string(c.Queue)
-	if mayFail(c.Contest) {
-		s += fmt.Sprintf(", %d %% failing", c.Failing)
-	}
-	return s
+	return fmt.Sprintf("%s, %s, %s, failing %s", c.contest, c.name, c.queue, c.percentage())
 }
 
-// mayFail reports whether messages of a contest fail if -failing says so.
-func mayFail(contest string) bool {
-	return contest == failing || contest == ordered || contest == orderedFailing || contest == pushing ||
-		contest == stored
+func (c *Case) percentage() string {
+	if !mayFail(c.contest) {
+		return "-"
+	}
+	return fmt.Sprintf("%d%%", c.failing)
 }
 
 // median of at least one value.
@@ -66,33 +51,41 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// cpu is the CPU time used by the broker, by the store, and by this process, the client that is measured.
-type cpu struct{ broker, store, client time.Duration }
-
-// cpu returns the time used so far; zero unless the broker is private.
-func (b *bench) cpu() cpu {
-	if b.broker.Private == nil {
-		return cpu{}
+// ratios compares two cases round by round.
+func ratios(of, to *Case) []float64 {
+	all := make([]float64, min(len(of.rates), len(to.rates)))
+	for i := range all {
+		all[i] = of.rates[i] / to.rates[i]
 	}
-	return cpu{groupCPU(b.broker.Private.Group()), groupCPU(b.store.One.Group()), ownCPU()}
+	return all
 }
 
-func (c cpu) since(before cpu) cpu {
-	return cpu{c.broker - before.broker, c.store - before.store, c.client - before.client}
-}
-
-func (c cpu) plus(more cpu) cpu {
-	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
-}
-
-// cost is CPU time of a message, in µs.
-type cost struct{ Broker, Store, Client float64 }
-
-// per spreads CPU time over messages; nil if it is not known.
-func (c cpu) per(messages int) *cost {
-	if c == (cpu{}) || messages == 0 {
-		return nil
+// print prints the ratios of strikes and the other contestants, and the CPU time as far as it is known.
+func (b *bench) print(w io.Writer, all []*Case) error {
+	fmt.Fprintf(w, "RabbitMQ %s, Redis %s, %s/%s with %d CPUs; ", b.broker.Version, b.store.One.Version, runtime.GOOS,
+		runtime.GOARCH, runtime.NumCPU())
+	fmt.Fprintf(w, "%d messages of %d bytes, prefetch %d; medians of %d rounds\n\n", b.messages, bodySize, prefetch,
+		len(all[0].rates))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tSTRIKES/s\tAGAINST\tITS/s\tRATIO\tROUNDS")
+	for _, of := range all {
+		for _, to := range all {
+			if of.name != strikes || to == of || of.contest != to.contest || of.queue != to.queue || of.failing != to.failing {
+				continue
+			}
+			r := ratios(of, to)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.0f\t%s\t%.0f\t%.2f\t%.2f-%.2f\n", of.contest, of.queue, of.percentage(),
+				median(of.rates), to.name, median(to.rates), median(r), slices.Min(r), slices.Max(r))
+		}
 	}
-	of := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(messages) }
-	return &cost{of(c.broker), of(c.store), of(c.client)}
+	fmt.Fprintln(t, "\nCPU time of a message, in µs:")
+	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tCONTESTANT\tBROKER\tSTORE\tCLIENT\tALL")
+	for _, c := range all {
+		of := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(c.messages) }
+		if c.used != (cpu{}) {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.contest, c.queue, c.percentage(), c.name,
+				of(c.used.broker), of(c.used.store), of(c.used.client), of(c.used.broker+c.used.store+c.used.client))
+		}
+	}
+	return t.Flush()
 }

@@ -5,20 +5,30 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 )
+
+// cpu is the CPU time used by the broker, by the store, and by this program, the client that is measured.
+type cpu struct{ broker, store, client time.Duration }
+
+// cpu returns the time used so far; zero where there is no /proc.
+func (b *bench) cpu() cpu {
+	return cpu{groupCPU(b.broker.Private.Group()), groupCPU(b.store.One.Group()), groupCPU(syscall.Getpgrp())}
+}
+
+func (c cpu) since(before cpu) cpu {
+	return cpu{c.broker - before.broker, c.store - before.store, c.client - before.client}
+}
+
+func (c cpu) plus(more cpu) cpu {
+	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
+}
 
 // tickOfCPU is the unit of processes' times on Linux.
 const tickOfCPU = 10 * time.Millisecond
 
-// ownCPU is the CPU time of this process so far; zero where there is no /proc.
-func ownCPU() time.Duration {
-	stat, _ := os.ReadFile("/proc/self/stat")
-	_, used := readStat(stat)
-	return used
-}
-
-// groupCPU adds up the CPU times of a process group, as ownCPU.
+// groupCPU adds up the CPU times of a process group.
 func groupCPU(id int) (sum time.Duration) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range paths {

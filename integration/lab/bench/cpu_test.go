@@ -2,14 +2,12 @@ package bench
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestReadStat(t *testing.T) {
-	servertest.Long(t)
 	for stat, want := range map[string]struct {
 		group int
 		used  time.Duration
@@ -23,13 +21,12 @@ func TestReadStat(t *testing.T) {
 	}
 }
 
-func TestOwnCPU(t *testing.T) {
-	servertest.Long(t)
+func TestGroupCPU(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a /proc to read it from")
 	}
-	before := ownCPU()
-	for end := time.Now().Add(20 * time.Second); ownCPU() == before; {
+	before := groupCPU(syscall.Getpgrp())
+	for end := time.Now().Add(20 * time.Second); groupCPU(syscall.Getpgrp()) == before; {
 		if time.Now().After(end) {
 			t.Fatalf("20 s of work left it at %v", before)
 		}

@@ -54,23 +54,23 @@ type database struct {
 
 // inDatabase consumes with the counts in a kind of database, which starts when it is needed.
 func inDatabase(kind string) measurement {
-	return func(ctx context.Context, b *bench, c *Case, n int) (sample, error) {
-		if b.databases[kind] == nil {
+	return func(ctx context.Context, t *trial) (sample, error) {
+		if t.databases[kind] == nil {
 			store, err := rig.OpenDatabase(ctx, kind, map[string][]string{"postgres": {"-c", "fsync=on"},
 				"mysql": {"--innodb-flush-log-at-trx-commit=1"}}[kind]...)
 			if err != nil {
 				return sample{}, err
 			}
-			counts, err := rig.Dial(store.URL, b.name)
+			counts, err := rig.Dial(store.URL, "")
 			if err != nil {
 				return sample{}, errors.Join(err, store.Close())
 			}
-			if b.databases == nil {
-				b.databases = map[string]*database{}
+			if t.databases == nil {
+				t.databases = map[string]*database{}
 			}
-			b.databases[kind] = &database{store, counts}
+			t.databases[kind] = &database{store, counts}
 		}
-		return ours(consumer.Consumer{Prefetch: prefetch, Counter: b.databases[kind].counts})(ctx, b, c, n)
+		return ours(consumer.Consumer{Prefetch: prefetch, Counter: t.databases[kind].counts})(ctx, t)
 	}
 }
 

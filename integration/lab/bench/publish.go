@@ -18,24 +18,20 @@ const publishers = 64
 
 // publish measures how fast n messages are confirmed. One more before them opens the connection.
 func publish(send func(context.Context, *trial, int) (time.Duration, error)) measurement {
-	return func(ctx context.Context, b *bench, c *Case, n int) (s sample, err error) {
-		t, err := newTrial(ctx, b, c)
-		defer func() { err = errors.Join(err, t.remove()) }()
-		if err != nil {
-			return s, err
-		}
-		before := b.cpu()
+	return func(ctx context.Context, t *trial) (sample, error) {
+		n, before := len(t.tally.attempts), t.cpu()
 		took, err := send(ctx, t, n)
-		used := b.cpu().since(before)
+		used := t.cpu().since(before)
 		if err != nil {
-			return s, err
+			return sample{}, err
 		}
-		return sample{messages: n, rate: float64(n) / took.Seconds(), cpu: used}, t.await(ctx, t.spec.Queue, n+1)
+		return sample{n, took, used}, t.await(ctx, t.spec.Queue, n+1)
 	}
 }
 
 func publishStrikes(ctx context.Context, t *trial, n int) (took time.Duration, err error) {
-	p, err := publisher.New(t.dialToPublish, nil) //nolint:contextcheck // Close ends it
+	dial := publisher.BufferedDialer(t.broker.URL, amqp.Config{})
+	p, err := publisher.New(dial, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +64,7 @@ func publishStrikes(ctx context.Context, t *trial, n int) (took time.Duration, e
 // publishBare is what a careful program does without strikes: one goroutine publishes persistent, mandatory messages
 // with an id, another waits for their confirms in order.
 func publishBare(ctx context.Context, t *trial, n int) (took time.Duration, err error) {
-	conn, err := t.dial(ctx)
+	conn, err := amqp.Dial(t.broker.URL)
 	if err != nil {
 		return 0, err
 	}

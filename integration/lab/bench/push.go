@@ -36,8 +36,8 @@ func posting(l func(ctx context.Context, t *trial, conn *amqp.Connection, url st
 		defer func() { _ = server.Close(); <-served }()
 		return l(ctx, t, conn, "http://"+listener.Addr().String())
 	})
-	return func(ctx context.Context, b *bench, c *Case, n int) (sample, error) {
-		s, err := measure(ctx, b, c, n)
+	return func(ctx context.Context, t *trial) (sample, error) {
+		s, err := measure(ctx, t)
 		s.cpu = cpu{}
 		return s, err
 	}

@@ -243,7 +243,7 @@ func (r *run) publishUpTo(ctx context.Context, n int) error {
 	for i, j := range some {
 		all[i] = publisher.Message{Key: r.queues.Name, Publishing: amqp.Publishing{MessageId: j.ID(), Body: j.Body()}}
 	}
-	return r.queues.Publish(ctx, all)
+	return r.lab.broker.Publish(ctx, all)
 }
 
 // drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the

@@ -21,9 +21,6 @@ var share = []struct {
 // plan lays out the jobs.
 func plan(cfg config, rnd *rand.Rand) []work.Job {
 	jobs := make([]work.Job, cfg.messages)
-	if fault, ok := findStoreFault(cfg.storeFaults); ok && fault.directed != nil {
-		return planDirected(jobs)
-	}
 	if cfg.outage > 0 {
 		return planOutage(jobs, rnd)
 	}
@@ -58,15 +55,6 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 			jobs[i] = work.Job{Seq: i + 1, Do: costly.do, Lane: jobs[i].Lane}
 		}
 	}
-	return jobs
-}
-
-// planDirected has a healthy message, and killers which end its process before it succeeds, unless it runs isolated.
-func planDirected(jobs []work.Job) []work.Job {
-	for i := range jobs {
-		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Kill}
-	}
-	jobs[0] = work.Job{Seq: 1, Do: ledger.Succeed, Ms: 300}
 	return jobs
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -84,5 +85,5 @@ func (k *soak) possible() ([]faults.Kind, error) {
 	if k.cfg.only == "" {
 		return all, nil
 	}
-	return faults.Named(all, split(k.cfg.only)...)
+	return faults.Named(all, strings.Split(k.cfg.only, ",")...)
 }

@@ -171,9 +171,6 @@ func (k *soak) work(ctx context.Context) error {
 	jobs := plan(k.cfg, rnd)
 	due := faults.Schedule(all, k.cfg.faults, k.cfg.messages, k.cfg.processes, rnd)
 	k.say("%d messages, %d faults of %d kinds, a %s queue, seed %d", len(jobs), len(due), len(all), k.cfg.kind, k.cfg.seed)
-	if fault, ok := findStoreFault(k.cfg.storeFaults); ok {
-		k.say("the store until the queue is drained: %s", fault.says)
-	}
 	in := &faults.Injector{Log: k.log, Fleet: k.fleet, Broker: k.broker, Queues: []string{queue, deadLetters},
 		Store: k.store, Dependency: k.dependency, Producer: k.link, Say: k.say, Rnd: rnd}
 	in.Start(ctx)
@@ -235,7 +232,7 @@ func (k *soak) say(format string, args ...any) {
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
 	k.log.Write(ledger.Event{Kind: ledger.Quiet})
-	within := k.cfg.drainWithin()
+	within := k.cfg.promise().drainWithin
 	for {
 		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
 		stopped := k.fleet.Stop()

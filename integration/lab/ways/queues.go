@@ -1,7 +1,6 @@
 package ways
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,7 +8,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/publisher"
 )
 
 // Types of queues, and an ending.
@@ -121,16 +119,6 @@ func (q *Queues) Depths() (ready, dead int, err error) {
 		return nil
 	})
 	return ready, dead, err
-}
-
-// Publish publishes messages and waits for all confirms.
-func (q *Queues) Publish(ctx context.Context, all []publisher.Message) error {
-	dial := publisher.BufferedDialer(q.broker.URL, amqp.Config{})
-	pub, err := publisher.New(dial, nil) //nolint:contextcheck // Close ends it
-	if err != nil {
-		return err
-	}
-	return errors.Join(pub.PublishAll(ctx, all), pub.Close())
 }
 
 // Take takes the messages that are ready out of the queues, and says which are dead letters.
