@@ -105,7 +105,7 @@ var arrows = map[string][]string{
 		"internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
 	"integration/internal/faults": {"integration/internal/fleet", "integration/internal/ledger",
-		"integration/internal/rig", "internal/pause"},
+		"integration/internal/rig", "internal/pause", "internal/proxy"},
 	"integration/internal/ledger": nil,
 	"integration/internal/work":   {"consumer", "integration/internal/ledger", "internal/pause"},
 	"integration/lab":             {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},

@@ -126,7 +126,7 @@ func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 		seat, err := h.fleet.NewSeat(ctx, broker, store, treatLanes(seed+uint64(i)))
 		need(t, err)
 		seat.Command = func(int) (*exec.Cmd, io.Closer, error) {
-			return fleet.Command(worker{Lanes: &laneChild{Seat: i, AMQP: seat.AMQP[0], Redis: seat.Redis, Runs: store.URL,
+			return fleet.Command(worker{Lanes: &laneChild{Seat: i, AMQP: seat.AMQP, Redis: seat.Redis, Runs: store.URL,
 				Prefix: prefix, Queue: h.queue, Whole: h.whole, Ledger: h.out.Name()}})
 		}
 	}

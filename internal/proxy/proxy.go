@@ -14,7 +14,8 @@ import (
 
 // Proxy passes on what comes in on a loopback port of its own. Its methods are safe for concurrent use.
 type Proxy struct {
-	target   string
+	targets  []string                       // the servers, which it dials in turn
+	dialled  atomic.Int64                   // how often
 	treat    func(words []string) Treatment // of each request; nil: bytes are passed on as they come
 	joined   func() (left func())           // called for each connection; may be nil
 	listener net.Listener
@@ -37,23 +38,25 @@ type pair struct {
 	half           atomic.Bool // the server's side is closed, and the client's side stays open
 }
 
-// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it refuses new
-// connections.
-func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil, nil) }
+// New starts a proxy of the server at HOST:PORT, or of several, to which its connections lead in turn. It ends with
+// Close; when ctx is done it refuses new connections.
+func New(ctx context.Context, targets ...string) (*Proxy, error) {
+	return start(ctx, targets, nil, nil)
+}
 
 // NewWatched is New with a function that is called for each connection to the server. What it returns is called once
 // either side has ended it.
 func NewWatched(ctx context.Context, target string, joined func() (left func())) (*Proxy, error) {
-	return start(ctx, target, nil, joined)
+	return start(ctx, []string{target}, nil, joined)
 }
 
-func start(ctx context.Context, target string, treat func(words []string) Treatment, joined func() func()) (*Proxy,
-	error) {
+func start(ctx context.Context, targets []string, treat func(words []string) Treatment,
+	joined func() func()) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("proxy of %s: %w", target, err)
+		return nil, fmt.Errorf("proxy of %q: %w", targets, err)
 	}
-	p := &Proxy{target: target, treat: treat, joined: joined, listener: listener, pairs: map[*pair]bool{}}
+	p := &Proxy{targets: targets, treat: treat, joined: joined, listener: listener, pairs: map[*pair]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.tasks.Go(p.accept)
 	return p, nil
@@ -77,8 +80,8 @@ func (p *Proxy) join(client net.Conn) {
 	if p.refuse.Load() {
 		return
 	}
-	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(p.ctx, "tcp", p.target)
-	if err != nil {
+	server := p.dial()
+	if server == nil {
 		return
 	}
 	defer server.Close()
@@ -111,6 +114,17 @@ func (p *Proxy) join(client net.Conn) {
 	p.copy(server, client, func() bool { return c.half.Load() || p.deaf.Load() })
 	_ = server.Close()
 	down.Wait()
+}
+
+// dial connects to the next server that accepts a connection; nil: none does.
+func (p *Proxy) dial() net.Conn {
+	for range p.targets {
+		next := p.targets[int(p.dialled.Add(1)-1)%len(p.targets)]
+		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(p.ctx, "tcp", next); err == nil {
+			return conn
+		}
+	}
+	return nil
 }
 
 // copy passes on what from says until either side is closed. While it drops data, it still reads; afterwards it

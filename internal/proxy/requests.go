@@ -32,7 +32,7 @@ const (
 // something stays open, as it does when a network drops packets: the client finds out by its own timeout. It ends as
 // New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
-	return start(ctx, target, treat, nil)
+	return start(ctx, []string{target}, treat, nil)
 }
 
 // sent is a request on its way.

@@ -36,9 +36,9 @@ function watch(counter) {
   return counter
 }
 
-/** Opens the connection of one session, to the nodes of the broker in turn, and watches it to its end. */
+/** Opens the connection of one session, and watches it to its end. */
 async function connect() {
-  const url = new URL(spec.AMQP[(spec.Number + sessions) % spec.AMQP.length])
+  const url = new URL(spec.AMQP)
   url.searchParams.set('heartbeat', spec.Heartbeat / MS / 1000)
   const connection = await amqp.connect(url.href, {
     timeout: 5000, noDelay: true, clientProperties: { connection_name: `soak ${spec.Number}` }
@@ -123,7 +123,7 @@ process.on('SIGINT', () => {})
 process.on('SIGTERM', () => stop.abort())
 
 const counter = watch(dial(spec.Redis))
-const url = new URL(spec.AMQP[0])
+const url = new URL(spec.AMQP)
 const consumer = new Consumer({
   connect, queue: spec.Queue, vhost: decodeURIComponent(url.pathname.slice(1)) || '/', counter, handler: handle,
   observer: observe, maxRetries: spec.MaxRetries, concurrency: spec.Concurrency,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import signal
 import sys
 import threading
@@ -85,19 +84,6 @@ class Wire(strikes.pika.Wire):
         if hasattr(self, "session") and (self.lost or not sessions.stopping):
             write("lost", session=self.session, err=str(self.lost or "hung up"))
         super().close()
-
-
-class Nodes:
-    """The URLs of the broker's nodes in turn."""
-
-    def __init__(self, urls: list[str], first: int) -> None:
-        self.urls, self.next = urls, first
-
-    def parameters(self) -> pika.connection.Parameters:
-        parameters = pika.URLParameters(self.urls[self.next % len(self.urls)])
-        parameters.heartbeat = int(spec["Heartbeat"] / SECOND)
-        self.next += 1
-        return parameters
 
 
 def text(value: Any) -> str:
@@ -196,9 +182,10 @@ def main() -> None:
     threading.Thread(target=die_with_parent, daemon=True).start()
     strikes.pika.Wire = Wire  # type: ignore[misc]
     first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND
-    nodes = Nodes(spec["AMQP"], spec["Number"] + random.randrange(len(spec["AMQP"])))
+    parameters = pika.URLParameters(spec["AMQP"])
+    parameters.heartbeat = int(spec["Heartbeat"] / SECOND)
     consumer = strikes.pika.Consumer(
-        spec["Queue"], handle, amqp=nodes.parameters(), counter=Watching.from_url(spec["Redis"]),
+        spec["Queue"], handle, amqp=parameters, counter=Watching.from_url(spec["Redis"]),
         max_retries=spec["MaxRetries"], concurrency=spec["Concurrency"], prefetch=spec["Prefetch"],
         backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
         handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND,

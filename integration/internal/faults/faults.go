@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // Heartbeat is that of the connections to the broker.
@@ -60,7 +61,7 @@ type Injector struct {
 	Broker   *rig.Broker
 	Queues   []string // that the broker serves again when a fault of it is over
 	Store    *rig.Store
-	Producer fleet.Links // of the program that publishes
+	Producer *proxy.Proxy // of the program that publishes
 
 	Dependency *rig.Dependency // that handlers call; nil: they call none
 
@@ -165,11 +166,4 @@ func (in *Injector) intN(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.Rnd.IntN(n)
-}
-
-// line is a proxy, or all proxies of a client.
-type line interface {
-	Cut()
-	Mute(on bool)
-	Delay(d time.Duration)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // do is what a kind does in these tables.
@@ -60,7 +61,7 @@ var StoreTerminate = Kind{Name: "store-terminate", needs: "store",
 
 // StoresMute loses every reply of the store to all processes for a while, and then the connections.
 var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second,
-	Do: silencing(func(in *Injector, _ *fleet.Seat) (all []line) {
+	Do: silencing(func(in *Injector, _ *fleet.Seat) (all []*proxy.Proxy) {
 		for _, s := range in.Fleet.Seats {
 			all = append(all, s.Store)
 		}
@@ -145,11 +146,11 @@ func Named(all []Kind, names ...string) (some []Kind, err error) {
 }
 
 // lines are the proxies that a fault is about.
-type lines func(in *Injector, s *fleet.Seat) []line
+type lines func(in *Injector, s *fleet.Seat) []*proxy.Proxy
 
-func brokerOf(_ *Injector, s *fleet.Seat) []line    { return []line{s.Broker} }
-func storeOf(_ *Injector, s *fleet.Seat) []line     { return []line{s.Store} }
-func producerOf(in *Injector, _ *fleet.Seat) []line { return []line{in.Producer} }
+func brokerOf(_ *Injector, s *fleet.Seat) []*proxy.Proxy    { return []*proxy.Proxy{s.Broker} }
+func storeOf(_ *Injector, s *fleet.Seat) []*proxy.Proxy     { return []*proxy.Proxy{s.Store} }
+func producerOf(in *Injector, _ *fleet.Seat) []*proxy.Proxy { return []*proxy.Proxy{in.Producer} }
 
 func cutting(of lines) do {
 	return func(in *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {

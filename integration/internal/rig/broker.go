@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -86,6 +87,15 @@ func OpenBroker(ctx context.Context, o Options) (_ *Broker, err error) {
 	return b, nil
 }
 
+// NewProxy returns a proxy of all nodes, of which one client dials that of a number first.
+func (b *Broker) NewProxy(ctx context.Context, first int) (*proxy.Proxy, error) {
+	var hosts []string
+	for i := range b.Nodes {
+		hosts = append(hosts, hostOf(b.Nodes[(first+i)%len(b.Nodes)].URL))
+	}
+	return proxy.New(ctx, hosts...)
+}
+
 // CanKill reports whether its nodes can be killed and started.
 func (b *Broker) CanKill() bool { return b.Private != nil || b.KillCommand != "" }
 
@@ -126,7 +136,7 @@ func (b *Broker) Recovered(ctx context.Context, queues ...string) error {
 		for _, n := range b.Nodes {
 			for _, queue := range queues {
 				if _, err := n.Queue(queue); err != nil {
-					return fmt.Errorf("%s: %w", n.Host(), err)
+					return fmt.Errorf("%s: %w", hostOf(n.URL), err)
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -25,22 +26,21 @@ type Node struct {
 }
 
 // Host is its address.
-func (n *Node) Host() string {
-	u, err := url.Parse(n.URL)
+func (n *Node) Host() string { return hostOf(n.URL) }
+
+// Through returns its URL with another address in it.
+func (n *Node) Through(addr string) string { return through(n.URL, addr) }
+
+// through returns a URL with another address in it.
+func through(rawURL, addr string) string { return strings.Replace(rawURL, hostOf(rawURL), addr, 1) }
+
+// hostOf is the address in a URL of a server.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		return ""
 	}
 	return u.Host
-}
-
-// Through returns its URL with another address in it.
-func (n *Node) Through(addr string) string {
-	u, err := url.Parse(n.URL)
-	if err != nil {
-		return ""
-	}
-	u.Host = addr
-	return u.String()
 }
 
 // Kill ends it without warning.

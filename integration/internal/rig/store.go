@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"errors"
-	"net/url"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -72,14 +71,10 @@ func (s *Store) NewProxy(ctx context.Context, treat func(words []string) proxy.T
 	if s.Cluster != nil {
 		return nil, nil
 	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, err
-	}
 	if treat != nil {
-		return proxy.NewStore(ctx, u.Host, treat)
+		return proxy.NewStore(ctx, hostOf(s.URL), treat)
 	}
-	return proxy.New(ctx, u.Host)
+	return proxy.New(ctx, hostOf(s.URL))
 }
 
 // Through returns its URL, with the address of a proxy in it if there is one.
@@ -87,12 +82,7 @@ func (s *Store) Through(p *proxy.Proxy) string {
 	if p == nil {
 		return s.URL
 	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return ""
-	}
-	u.Host = p.Addr()
-	return u.String()
+	return through(s.URL, p.Addr())
 }
 
 // Master is the server that has the records now.

@@ -183,7 +183,7 @@ func (r *run) seat(ctx context.Context, w *ways.Way) error {
 		}
 		s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 			of := of
-			of.Number, of.AMQP, of.Redis = number, s.AMQP[0], s.Redis
+			of.Number, of.AMQP, of.Redis = number, s.AMQP, s.Redis
 			return fleet.Command(of)
 		}
 	}

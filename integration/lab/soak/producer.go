@@ -10,11 +10,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
-	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -26,17 +26,15 @@ type producer struct {
 	jobs    []work.Job
 	broker  *rig.Broker
 	log     *ledger.Log
-	link    fleet.Links
+	link    *proxy.Proxy
 	backlog int // at which it waits; 0: never
 
 	reached func(ctx context.Context, n int) error // called when n messages are published
 }
 
 func (p *producer) run(ctx context.Context) error {
-	nodes := fleet.Dialler{URLs: p.link.URLs(p.broker), Dialer: publisher.BufferedDialer}
-	dial := func(ctx context.Context) (*amqp.Connection, error) {
-		return nodes.Dial(ctx, amqp.Config{Heartbeat: faults.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
-	}
+	dial := publisher.BufferedDialer(p.broker.Through(p.link.Addr()),
+		amqp.Config{Heartbeat: faults.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	//nolint:contextcheck // its dial is bounded by itself
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
 	if err != nil {

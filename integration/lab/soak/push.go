@@ -65,7 +65,7 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 			return err
 		}
 	}
-	p, err := newPusher(ctx, k.log, k.binary, s.Broker[0].Addr())
+	p, err := newPusher(ctx, k.log, k.binary, s.Broker.Addr())
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err er
 		Number: firstEndpoint + len(k.pushers)})
 	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
-	spec.AMQP, spec.Redis = []string{k.broker.Through(p.broker.Addr())}, s.Redis
+	spec.AMQP, spec.Redis = k.broker.Through(p.broker.Addr()), s.Redis
 	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 		of := spec
 		of.Number = number
@@ -95,7 +95,7 @@ func (p *pusher) command(spec workerSpec) *exec.Cmd {
 		"--backoff", fmt.Sprintf("%v..%v", spec.FirstBackoff, spec.MostBackoff), "--handler-timeout",
 		spec.HandlerTimeout.String(),
 		"--consumer-timeout", spec.ConsumerTimeout.String(), "--drain-timeout", drainTimeout.String())
-	cmd.Env = append(os.Environ(), fmt.Sprintf("AMQP_URL=%s?heartbeat=%d", spec.AMQP[0], spec.Heartbeat/time.Second),
+	cmd.Env = append(os.Environ(), fmt.Sprintf("AMQP_URL=%s?heartbeat=%d", spec.AMQP, spec.Heartbeat/time.Second),
 		"REDIS_URL="+spec.Redis)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = &lines{each: func(line []byte) { p.decided(spec.Number, line) }}

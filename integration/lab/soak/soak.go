@@ -31,6 +31,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -98,7 +99,7 @@ type soak struct {
 	dependency *rig.Dependency // that handlers call; nil: they call none
 
 	fleet    *fleet.Fleet
-	link     fleet.Links // of the producer
+	link     *proxy.Proxy // of the producer
 	progress *ledger.Progress
 	found    map[string]bool // ids in the dead-letter queue
 	began    time.Time
@@ -150,7 +151,7 @@ func (k *soak) open(ctx context.Context) (err error) {
 		SingleActiveConsumer: k.cfg.ordered}); err != nil {
 		return err
 	}
-	if k.link, err = fleet.NewLinks(ctx, k.broker); err != nil {
+	if k.link, err = k.broker.NewProxy(ctx, 0); err != nil {
 		return err
 	}
 	if k.cfg.outage > 0 {
@@ -329,7 +330,9 @@ func (k *soak) close() error {
 	for _, p := range k.pushers {
 		p.close()
 	}
-	k.link.Close()
+	if k.link != nil {
+		k.link.Close()
+	}
 	if k.broker != nil {
 		errs = append(errs, k.broker.Close())
 	}

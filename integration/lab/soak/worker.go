@@ -15,7 +15,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
@@ -23,8 +22,8 @@ import (
 
 // workerSpec is what one consumer process is told.
 type workerSpec struct {
-	AMQP                      []string // a URL for each node of the broker
-	Redis, Queue, History     string
+	AMQP, Redis               string // URLs of the broker and of the store
+	Queue, History            string
 	Number                    int
 	Concurrency, Prefetch     int
 	MaxRetries                int
@@ -44,7 +43,6 @@ type workerSpec struct {
 type member struct {
 	workerSpec
 	log      *ledger.Log
-	nodes    fleet.Dialler
 	session  atomic.Int64
 	watches  sync.WaitGroup
 	isolated atomic.Int64 // isolated handlers that run, and are within their deadline
@@ -55,8 +53,6 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 		return runEndpoint(ctx, spec)
 	}
 	w := member{workerSpec: spec}
-	// the processes begin at different nodes
-	w.nodes = fleet.Dialler{URLs: w.AMQP, Dialer: consumer.Dialer, Next: w.Number}
 	var err error
 	if w.log, err = ledger.Append(w.History, w.Number); err != nil {
 		return err
@@ -112,10 +108,10 @@ func (w *member) backoff(failures int) time.Duration {
 
 // dial opens the connection of one session, and watches it to its end.
 func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
-	conn, err := w.nodes.Dial(ctx, amqp.Config{
+	conn, err := consumer.Dialer(w.AMQP, amqp.Config{
 		Heartbeat: w.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second),
 		Properties: amqp.Table{"connection_name": fmt.Sprintf("soak %d", w.Number)},
-	})
+	})(ctx)
 	if err != nil {
 		return nil, err
 	}
