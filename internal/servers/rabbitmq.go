@@ -152,7 +152,9 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
 
 // Close kills what still runs and removes the directory with all data. It must be called once; the broker cannot be
 // started again.
-func (r *RabbitMQ) Close() error { return errors.Join(r.child.kill(), r.mapper.kill(), r.server.Close()) }
+func (r *RabbitMQ) Close() error {
+	return errors.Join(r.child.kill(), r.mapper.kill(), r.server.Close())
+}
 
 // answers asks as a user would: a whole AMQP handshake, and the management API.
 func (r *RabbitMQ) answers(ctx context.Context) error {
