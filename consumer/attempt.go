@@ -14,7 +14,7 @@ import (
 
 // Attempt tells a handler which attempt at the message this is.
 type Attempt struct {
-	// ID is the id of the message: what the Key of the consumer returned, or its MessageId. It is empty if there is none.
+	// ID is the id of the message: the result of the consumer's Key, or the MessageId. It is empty if there is none.
 	ID string
 
 	// Generation distinguishes one use of the ID from the next. A retry keeps it, and a replay of the dead letter changes
@@ -27,7 +27,7 @@ type Attempt struct {
 	Number int
 
 	// Last is the Number after whose failure the message is dead-lettered, as far as it is known: MaxRetries+1, or for a
-	// redelivered message what an operator has set. Number == Last says that this is the last attempt.
+	// redelivered message the limit that an operator has set. Number == Last says that this is the last attempt.
 	Last int
 
 	// Token is unique to this attempt in all processes.

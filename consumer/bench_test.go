@@ -9,7 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// BenchmarkFirstDelivery measures what a session adds to a delivery that succeeds immediately: no broker, no store.
+// BenchmarkFirstDelivery measures the overhead of a session for a delivery that succeeds immediately, without a broker
+// and a store.
 func BenchmarkFirstDelivery(b *testing.B) {
 	for _, bc := range []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestABackoffThatEndsItsGoroutine has the default backoff, and gives back what the isolated attempt holds.
+// TestABackoffThatEndsItsGoroutine has the default backoff, and gives back the isolation lock.
 func TestABackoffThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -52,7 +52,7 @@ func (e exitingTracer) AttemptEnd(context.Context, Event) {
 	}
 }
 
-// TestATracerThatEndsItsGoroutine changes no attempt, and gives back what an isolated attempt holds.
+// TestATracerThatEndsItsGoroutine changes no attempt, and gives back the isolation lock.
 func TestATracerThatEndsItsGoroutine(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

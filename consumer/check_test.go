@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestIsNetwork: a connection that breaks during the check is dialled again; what cannot be reached, or says no,
-// refuses the queue.
+// TestIsNetwork: a connection that breaks during the check is dialled again. A broker that cannot be reached, or says
+// no, refuses the queue.
 func TestIsNetwork(t *testing.T) {
 	for _, tc := range []struct {
 		err  error

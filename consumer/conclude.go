@@ -69,7 +69,7 @@ func (s *session) closed(d *delivery, err error) error {
 	return err
 }
 
-// failureOf returns what FAIL is sent with.
+// failureOf returns the failure that FAIL reports to the store.
 func (s *settings) failureOf(d *delivery) counter.Failure {
 	o := d.outcome
 	f := counter.Failure{Cause: o.cause, Reason: o.failed.text, Ran: o.ran}
@@ -83,7 +83,7 @@ func (s *settings) failureOf(d *delivery) counter.Failure {
 	return f
 }
 
-// backoffOf returns what the handler asked for, else the backoff after so many failed attempts.
+// backoffOf returns the delay that the handler asked for, else the backoff after so many failed attempts.
 func (s *settings) backoffOf(d *delivery, failed int) time.Duration {
 	if failed := d.outcome.failed; failed.waits {
 		return max(failed.wait, 0)
@@ -112,7 +112,7 @@ func (s *settings) guard(name string, call func()) {
 	}
 }
 
-// wait holds a delivery before the next step. It returns that step, or what comes instead.
+// wait holds a delivery before the next step. It returns that step, or the one that replaces it.
 func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, after step) step {
 	wait, next := decideWait(wait, time.Until(s.heldUntil(d)), after)
 	switch s.waiting(ctx, d, wait) {
@@ -136,8 +136,8 @@ func waitFor(ctx context.Context, _ *delivery, d time.Duration) waited {
 	return waitStopped
 }
 
-// hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what
-// comes instead.
+// hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or the
+// one that replaces it.
 func (s *session) hold(ctx context.Context, d *delivery, sending step, err error) step {
 	d.past.unanswered++
 	wait, left := storeBackoff(d.past.unanswered), time.Until(s.heldUntil(d))

@@ -2,9 +2,9 @@
 // dead-letters them.
 //
 // Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs
-// use [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides what
-// becomes of it. [Consumer.Handle] does the same for one delivery, for programs with their own loop and for tests of a
-// Handler.
+// use [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides between
+// ack, retry and dead letter. [Consumer.Handle] does the same for one delivery, for programs with their own loop and
+// for tests of a Handler.
 //
 // A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called;
 // a failed attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came
@@ -65,10 +65,10 @@ type Consumer struct {
 	// heartbeat short, or have the system that handlers write to refuse an old Attempt.Fence.
 	Ordered bool
 
-	// Lane returns what a message must be in order with, such as a customer's number, for an Ordered consumer with retries
-	// in place: the promise then holds among messages of one lane, and lanes are handled side by side, up to the
-	// Concurrency. If nil, there is one lane. It must give a message the same lane every time, and may be called while
-	// handlers run. If it panics, the lane is "". A name over 1 KiB is shortened by counter.LaneName.
+	// Lane returns the ordering key of a message, such as a customer's number, for an Ordered consumer with retries in
+	// place. Messages of one lane are then handled in order, and lanes side by side, up to the Concurrency. If nil, there
+	// is one lane. It must give a message the same lane every time, and may be called while handlers run. If it panics,
+	// the lane is "". A name over 1 KiB is shortened by counter.LaneName.
 	Lane func(amqp.Delivery) string
 
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered
@@ -145,14 +145,14 @@ type Consumer struct {
 	// logged, because no record keeps it.
 	Key func(amqp.Delivery) string
 
-	Check Check // of the queue, before a session consumes; the zero value refuses what would lose a message
+	Check Check // of the queue, before a session consumes; the zero value refuses a topology that would lose a message
 
 	Name     string   // names this process to operators; if empty, the host's name and the process id
 	Observer Observer // gets every outcome; if nil, none
 	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
 
-	// Logger gets what happens to sessions, each dead letter at WARN and each retry at DEBUG, with the queue, the id,
-	// the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
+	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG, with the queue,
+	// the id, the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
 	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no

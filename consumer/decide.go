@@ -6,7 +6,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// step is what to do next with a delivery. Each decide function takes what just happened and returns the step that
+// step is the next thing to do with a delivery. Each decide function takes the last event and returns the step that
 // follows. Together they are the whole state table; deliver takes the steps.
 type step int
 
@@ -161,8 +161,8 @@ func decideWaited(asked step, mode RetryMode) step {
 	return asked
 }
 
-// decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit,
-// the delivery is overdue after it: the store keeps the rest of the wait for the next receiver.
+// decideWait bounds a wait by the rest of the time for which the delivery may be held. If the wait does not fit, the
+// delivery is overdue after it: the store keeps the rest of the wait for the next receiver.
 func decideWait(wait, left time.Duration, after step) (time.Duration, step) {
 	if wait <= left {
 		return max(wait, 0), after
@@ -179,8 +179,9 @@ func decideOverdue(awaited bool) step {
 	return stepRequeue
 }
 
-// decideOutage returns the step after the store did not take one: the same after a wait, or what ends the hold. A
-// delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+// decideOutage returns the step after the store did not take one: the same after a wait, or the one that ends the
+// hold. A delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a
+// guess.
 func decideOutage(sending step, rejected bool, wait, left time.Duration) step {
 	switch {
 	case sending == stepFail && rejected:

@@ -40,7 +40,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 }
 
 // deliver carries d from its receipt to its settlement, then the deliveries that wait for its lane or its worker. It
-// takes one step after another: what the step finds out says which one follows (see decide.go). A step that the store
+// takes one step after another: the result of each decides which one follows (see decide.go). A step that the store
 // does not answer is repeated after a wait, for as long as d may be held. Nothing begins once ctx is done, and nothing
 // is counted then that was not counted yet.
 func (s *session) deliver(ctx context.Context, d *delivery, at step) {

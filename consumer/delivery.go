@@ -21,7 +21,7 @@ type delivery struct {
 	message  counter.Message
 	received time.Time
 	lane     string
-	kept     []keptBy // what rooms keep with it
+	kept     []keptBy // the data of rooms about it
 	next     *delivery
 	turn     chan struct{} // closed when it has a worker, if its goroutine waits for one
 
@@ -35,7 +35,7 @@ type delivery struct {
 	result  result
 }
 
-// past is what the earlier attempts at a delivery leave to the next ones.
+// past is the state that a delivery keeps from one attempt to the next.
 type past struct {
 	counted    bool   // one of them was
 	uncounted  int    // attempts in a row that were not
@@ -66,7 +66,7 @@ type outcome struct {
 	count  counter.Failure // for FAIL
 }
 
-// result is what became of a delivery.
+// result is the end of a delivery: its outcome and its error.
 type result struct {
 	instead Outcome // of an ack, if it is not OutcomeAck
 	outcome Outcome
@@ -75,7 +75,7 @@ type result struct {
 	sent    chan struct{} // closed after the ack or nack was sent; nil: nothing waits for that
 }
 
-// grip is what a delivery holds: release gives it back.
+// grip is the worker, the slot and the lock that a delivery holds. release gives them back.
 type grip struct {
 	worker    bool
 	slot      bool
@@ -93,8 +93,8 @@ type heldByRoute struct {
 	renewed time.Time // when its tombstone was
 }
 
-// call is one call of a handler: its context, and what the watchdog knows of it. The handler may outlive the attempt,
-// so what a handler can reach does not change.
+// call is one call of a handler: its context, and its entry in the watchdog. The handler may outlive the attempt, so
+// the fields that a handler can reach do not change.
 type call struct {
 	context.Context //nolint:containedctx // it is a context
 	delivery        *delivery
@@ -156,13 +156,13 @@ func (d *delivery) end(c *call, failed *handlerError) {
 	}
 }
 
-// keptBy is what a room keeps with a delivery.
+// keptBy is the data of one room about a delivery.
 type keptBy struct {
 	room any
 	it   any
 }
 
-// kept returns what a room keeps with a delivery: the zero value of T at first.
+// kept returns the data that a room keeps with a delivery. At first it is the zero value of T.
 func kept[T any](d *delivery, room any) *T {
 	for _, k := range d.kept {
 		if k.room == room {

@@ -9,8 +9,9 @@ import (
 )
 
 // Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is
-// called, by any number of goroutines. config may be its zero value; what it leaves out is as amqp.Dial has it, such as
-// a heartbeat of 10 s, and url's heartbeat and connection_timeout count for more. Leave its Recovery nil: Run redials.
+// called, by any number of goroutines. config may be its zero value. A field without a value has the default of
+// amqp.Dial, such as a heartbeat of 10 s. url's heartbeat and connection_timeout override those of config. Leave its
+// Recovery nil: Run redials.
 //
 // It differs from amqp.DialConfig in this: It returns when its context is done, and after 10 s, or url's
 // connection_timeout, at the latest, handshake included; a Dial function in config must do that itself. It shares

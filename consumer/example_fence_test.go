@@ -22,7 +22,7 @@ type table struct {
 
 var errOldFence = errors.New("refused: a later consumer has the order")
 
-// save is what this statement does; no row updated means that the fence is old:
+// save does the same as this statement. No row updated means that the fence is old:
 //
 //	INSERT INTO orders (id, status, fence) VALUES ($1, $2, $3)
 //	ON CONFLICT (id) DO UPDATE SET status = $2, fence = $3 WHERE orders.fence <= $3
@@ -38,8 +38,8 @@ func (t *table) save(id, status string, fence int64) error {
 	return nil
 }
 
-// A database refuses what a consumer writes that lost its message and does not know it: while another consumer has the
-// message, and after it was dead-lettered and replayed.
+// A database refuses the writes of a consumer that lost its message and does not know it: while another consumer has
+// the message, and after it was dead-lettered and replayed.
 func ExampleAttempt_fence() {
 	orders := &table{fences: map[string]int64{}}
 	c := consumer.Consumer{

@@ -71,7 +71,7 @@ func ExampleConsumer_Handle() {
 	// dead-letter <nil>
 }
 
-// What can never succeed needs no retries; what knows when to come back says so.
+// Reject dead-letters a message that can never succeed. RetryAfter sets the delay when the handler knows it.
 func ExampleReject() {
 	handler := func(_ context.Context, d amqp.Delivery) error {
 		if len(d.Body) == 0 {

@@ -261,7 +261,8 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 	})
 }
 
-// TestAcksGoOutBeforeAnIsolatedAttempt: if that kills the process, what was handled before it would be handled again.
+// TestAcksGoOutBeforeAnIsolatedAttempt: if that kills the process, the messages that were handled before it would be
+// handled again.
 func TestAcksGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g *gated

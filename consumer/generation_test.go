@@ -55,8 +55,8 @@ func written(headers amqp.Table, id string) amqp.Table {
 	return out
 }
 
-// FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see
-// typed.
+// FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with the types that only AMQP
+// has, see typed.
 func FuzzGeneration(f *testing.F) {
 	for _, seed := range []string{
 		`[{"queue":"orders","reason":"rejected","count":1,"time":"2026-01-02T03:04:05Z"}]`,
@@ -100,8 +100,8 @@ func FuzzGeneration(f *testing.F) {
 	})
 }
 
-// typed turns JSON into what AMQP tables hold: objects into tables, whole numbers into integers of 32 or 64 bits, texts
-// that are times into times, and texts of 0x and hexadecimal digits into bytes.
+// typed turns JSON into the types of AMQP tables: objects into tables, whole numbers into integers of 32 or 64 bits,
+// texts that are times into times, and texts of 0x and hexadecimal digits into bytes.
 func typed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -17,7 +17,8 @@ type dispatcher struct {
 	asksFirst  func(*delivery) bool // its attempt asks the store, and needs no worker yet
 }
 
-// release gives back what an attempt holds, and goes on with the delivery that gets its worker.
+// release gives back the lock, the slot and the worker of an attempt, and goes on with the delivery that gets the
+// worker.
 func (w *dispatcher) release(ctx context.Context, d *delivery) {
 	w.unlock(&d.grip)
 	w.leaveSlot(&d.grip)

@@ -13,7 +13,7 @@ import (
 // method of it may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
 type handlerError struct {
 	err      error         // as the Observer gets it
-	message  string        // what its Error returned; for the log
+	message  string        // the result of its Error method; for the log
 	text     string        // for the record: the message, and the origin of a panic
 	rejected bool          // wrapped by Reject
 	panicked bool          // a PanicError
@@ -64,7 +64,7 @@ func panicked(v any, stack []byte) *handlerError {
 	return inspect(e)
 }
 
-// textOf returns what fmt prints for v, if v's methods allow it.
+// textOf returns the text that fmt prints for v, or the type of v if a method of v panics.
 func textOf(v any) string {
 	text := fmt.Sprintf("a value of type %T that cannot be printed", v)
 	apart(func() { text = fmt.Sprint(v) })

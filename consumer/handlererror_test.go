@@ -107,7 +107,7 @@ func TestHostileErrors(t *testing.T) {
 	}
 }
 
-// TestHostileObserver: what an Observer panics with is asked as carefully.
+// TestHostileObserver: the value that an Observer panics with is printed as carefully.
 func TestHostileObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -119,7 +119,7 @@ func TestHostileObserver(t *testing.T) {
 	})
 }
 
-// TestPanicWithSteering: what Reject and RetryAfter wrap may be given to panic, which counts as a panic.
+// TestPanicWithSteering: an error of Reject or RetryAfter may be given to panic, which counts as a panic.
 func TestPanicWithSteering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

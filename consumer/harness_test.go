@@ -100,7 +100,7 @@ func (s *store) End(ctx context.Context, a counter.Attempt, ok bool) error {
 	return s.Memory.End(ctx, a, ok)
 }
 
-// record returns what the store keeps of message "m1", in short.
+// record returns the stored record of message "m1", shortened.
 func (s *store) record(t *testing.T) string {
 	t.Helper()
 	records, err := s.Get(t.Context(), "/", "orders", "m1")

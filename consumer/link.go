@@ -17,7 +17,7 @@ type link struct {
 	cancelled  <-chan string
 }
 
-// wire is what a session needs of its *amqp.Channel once it consumes.
+// wire has the methods of *amqp.Channel that a session uses once it consumes.
 type wire interface {
 	Qos(prefetchCount, prefetchSize int, global bool) error
 	Cancel(tag string, noWait bool) error
@@ -25,8 +25,8 @@ type wire interface {
 	Close() error
 }
 
-// reason returns why the channel closed, which the library says a moment after what failed because of that; nil if it
-// does not.
+// reason returns the error that closed the channel, or nil if the library reports none. The library reports it a
+// moment after the calls that failed because of it.
 func (l *link) reason() (says *amqp.Error) {
 	patience := time.NewTimer(closeTimeout / 10)
 	defer patience.Stop()

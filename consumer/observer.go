@@ -19,7 +19,7 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// Outcome is what became of a delivery, or of an attempt at it.
+// Outcome is the end of a delivery, or of an attempt at it, such as ack or retry.
 type Outcome string
 
 // The outcomes. Handle returns OutcomeAck, OutcomeRequeue, OutcomeDeadLetter or OutcomeLeave.
@@ -101,7 +101,7 @@ func (e Event) attrs(text string) []slog.Attr {
 	return attrs
 }
 
-// observe logs an event, and gives it to the Observer, with what is known of the attempt.
+// observe fills in the attempt of an event, logs the event, and gives it to the Observer.
 func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	level, logs := levels[e.Outcome]
 	logs = logs && s.Logger.Enabled(ctx, level)

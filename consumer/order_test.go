@@ -115,8 +115,8 @@ func TestOrderedInPlace(t *testing.T) {
 	}
 }
 
-// TestLaneWaitsForNoTimer shows that what follows a dead letter in its lane runs as soon as the nack is sent, which
-// waits for nothing, while acks and dead letters that nothing waits for go together.
+// TestLaneWaitsForNoTimer shows that the message behind a dead letter in its lane runs as soon as the nack is sent.
+// That nack is sent immediately. Acks and dead letters that no message waits for go together.
 func TestLaneWaitsForNoTimer(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -137,7 +137,7 @@ func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 			if tc.err == nil {
 				b.expect(t, "nack requeue=true", `"" 0+0 marked false`)
 			}
-			time.Sleep(2 * lateFor) // what the store did not take is made good later, or given up
+			time.Sleep(2 * lateFor) // a step that the store did not take is sent later, or given up
 		})
 	}
 }

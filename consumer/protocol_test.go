@@ -52,8 +52,8 @@ func undrawn(t *testing.T, n int) time.Duration {
 	return storeBackoff(n)
 }
 
-// documented returns the table of docs/protocol.md that follows this text: values by their names, up to what explains
-// them.
+// documented returns the table of docs/protocol.md that follows this text: values by their names, without the
+// explanations.
 func documented(t *testing.T, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/protocol.md")

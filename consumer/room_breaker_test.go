@@ -38,7 +38,7 @@ type outage struct {
 	done   map[string]time.Time // good messages that succeeded
 	dead   []string
 	runs   map[string]int // attempts, by id
-	away   bool           // what the handlers need
+	away   bool           // the service that the handlers need is down
 	opened int            // times that a process stopped
 }
 
@@ -48,7 +48,7 @@ type outageMessage struct {
 	again bool
 }
 
-// outageStore is a Memory that counts what is counted, and may be down or lose replies.
+// outageStore is a Memory that notes the counted failures, and may be down or lose replies.
 type outageStore struct {
 	*counter.Memory
 	down    atomic.Bool
@@ -167,7 +167,7 @@ func (o *outage) start() *outageProc {
 	return p
 }
 
-// kill ends a process where it stands: what it holds returns to the queue.
+// kill ends a process where it stands. Its deliveries return to the queue.
 func (o *outage) kill(p *outageProc) {
 	p.gone.Store(true)
 	go p.stop()
@@ -237,7 +237,7 @@ func (o *outage) back(m *outageMessage) {
 	o.ready = slices.Insert(o.ready, at, m)
 }
 
-// pump delivers what consumers have room for. The caller has locked o.mu.
+// pump delivers as many messages as consumers have room for. The caller has locked o.mu.
 func (o *outage) pump() {
 	for moved := true; moved && len(o.ready) > 0; {
 		moved = false
@@ -266,7 +266,7 @@ func (o *outage) pump() {
 	}
 }
 
-// settle ends what is held up to a tag.
+// settle ends the delivery with this tag, or with multiple all up to it.
 func (p *outageProc) settle(tag uint64, multiple bool, end func(*outageMessage)) error {
 	o := p.of
 	o.mu.Lock()

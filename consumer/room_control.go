@@ -50,7 +50,7 @@ func (r *controlRoom) look() {
 }
 
 // around calls consume with a context that a pause ends, or waits until a paused queue is resumed. Another session
-// follows a pause: what was checked may have changed meanwhile.
+// follows a pause, because the topology may have changed since the check.
 func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
 	if r.control == nil {

@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestWaitingIsReported: operators see what a process holds although it is not counted, for how long and why, until it
-// is handled.
+// TestWaitingIsReported: operators see the messages that a process holds although they are not counted, for how long
+// and why, until they are handled.
 func TestWaitingIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

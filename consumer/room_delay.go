@@ -117,7 +117,7 @@ func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why str
 	return "", true, err
 }
 
-// moving is what a delivery needs for a move.
+// moving is the state of a delivery's move to a delay queue.
 type moving struct {
 	body   string // the fingerprint of its message
 	failed int    // copies in a row that the broker did not take

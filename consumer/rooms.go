@@ -11,15 +11,15 @@ import (
 // A room is a feature that a plain consumer does without: it serves the sessions that need it. A delivery meets it in
 // two calls. To take a room out, delete its files and its line in features.
 type room interface {
-	// beforeAttempt is asked before each attempt at d. It returns stepReceived if the attempt may begin, or what comes
-	// instead. After an error it is asked again, for as long as d may be held.
+	// beforeAttempt is asked before each attempt at d. It returns stepReceived if the attempt may begin, or the step that
+	// replaces it. After an error it is asked again, for as long as d may be held.
 	beforeAttempt(ctx context.Context, d *delivery) (step, error)
 
-	// beforeSettlement is asked what becomes of d after the step next, and returns next, or what comes instead. Errors
-	// are as above. It may be asked several times for one delivery.
+	// beforeSettlement is asked before d takes the step next, and returns next, or the step that replaces it. Errors are
+	// as above. It may be asked several times for one delivery.
 	beforeSettlement(ctx context.Context, d *delivery, next step) (step, error)
 
-	// mark adds what the store must know with each step of an attempt.
+	// mark adds the fields of the room to a, which goes to the store with each step of an attempt.
 	mark(d *delivery, a *counter.Attempt)
 
 	// check is called before a session consumes. Its error ends the session.
@@ -129,7 +129,7 @@ func (rs rooms) close() {
 	}
 }
 
-// noRoom does nothing: a room embeds it, and has methods for what it does.
+// noRoom does nothing. A room embeds it and overrides the methods that it needs.
 type noRoom struct{}
 
 func (noRoom) beforeAttempt(context.Context, *delivery) (step, error) { return stepReceived, nil }

@@ -99,7 +99,7 @@ func (r *route) ask(ctx context.Context) {
 	r.broken = err
 }
 
-// awaitRoute holds a dead letter until it may be sent. It returns stepDeadLetter then, or what comes instead.
+// awaitRoute holds a dead letter until it may be sent. It returns stepDeadLetter then, or the step that replaces it.
 func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 	if wait := time.Until(s.deadLettersFrom); wait > 0 && !pause.For(ctx, wait) {
 		return stepLeave

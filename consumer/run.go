@@ -23,7 +23,7 @@ const refusedDelay = 500 * time.Millisecond
 
 // electing is how long dead letters are held when a connection had to be tried again: a broker may just have started,
 // or ended and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a
-// third of a second after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
+// third of a second after a start (3.10.8), RabbitMQ drops the messages that a classic queue would hand over to it.
 const electing = 3 * time.Second
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again,
@@ -34,10 +34,10 @@ const electing = 3 * time.Second
 // error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot
 // count. Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ does.
-// A socket that is closed sooner in the handshake was cut, and is dialled again. After that only ctx ends it: what is
-// missing in the middle of a broker's restart comes back. In all sessions but the first, dead letters are held for 3
-// s, because a broker that has just started may drop them. After a session that ended with ErrUndecodable the next
-// sessions prefetch one message, until a session has lasted 10 s and receives another message.
+// A socket that is closed sooner in the handshake was cut, and is dialled again. After that only ctx ends it, because
+// a queue that is missing in the middle of a broker's restart comes back. In all sessions but the first, dead letters
+// are held for 3 s, because a broker that has just started may drop them. After a session that ended with
+// ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
@@ -90,9 +90,10 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 //
 // When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A
 // failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the
-// broker. Otherwise the error says what ended the session, or which field or topology is refused. Deliveries that were
-// not settled return to the queue and are not counted. A connection that recovers by itself (amqp.Config.Recovery) is
-// refused: it keeps its channels and restarts their delivery tags, so a late ack would settle another message.
+// broker. Otherwise it returns the error that ended the session, or the field or topology that is refused. Deliveries
+// that were not settled return to the queue and are not counted. A connection that recovers by itself
+// (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so a late ack would
+// settle another message.
 //
 // Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to
 // other requests for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends

@@ -82,7 +82,7 @@ func drawBreaker(name string, tc *conductCase) {
 	}
 }
 
-// drawLimits has dice of its own, so that the schedules of earlier seeds stay what they were.
+// drawLimits has dice of its own, so that the schedules of earlier seeds stay the same.
 func drawLimits(name string, tc *conductCase) {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, name)
@@ -196,7 +196,7 @@ func drawEvents(rng *rand.Rand, tc conductCase) (events []conductEvent) {
 	return events
 }
 
-// scheduleReplies draws what the store says to a step. The nth reply depends on nothing but the step, so that a run
+// scheduleReplies draws the store's reply to a step. The nth reply depends on nothing but the step, so that a run
 // which asks for the same replies in another order gets them.
 type scheduleReplies struct {
 	seed  uint64

@@ -32,8 +32,8 @@ const (
 	timeSlack      = 100 // ms by which a client's time may differ
 )
 
-// TestSchedules draws schedules, plays each on a session, and writes what it did. The clients compare themselves with
-// that: make client-schedules. A case whose result hangs on a few ms or on chance is dropped: the protocol does not
+// TestSchedules draws schedules, plays each on a session, and writes the trace. The clients compare their own traces
+// with it: make client-schedules. A case whose result hangs on a few ms or on chance is dropped: the protocol does not
 // decide it.
 func TestSchedules(t *testing.T) {
 	withoutChance(t)
@@ -60,7 +60,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// checkVariety reports what no schedule has.
+// checkVariety reports the kinds of entries that no schedule has.
 func checkVariety(t *testing.T, drawn []conductCase) {
 	t.Helper()
 	had := map[string]bool{}

@@ -84,7 +84,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 		l.deliveries, err = ch.Consume(s.source, l.tag, false, false, false, false, nil)
 	}
 	if err != nil {
-		_ = ch.Close() // closed already by what refused
+		_ = ch.Close() // the refusal has closed it already
 		return nil, s.refusedBy(conn, l, asked, err)
 	}
 	return l, nil
@@ -136,7 +136,7 @@ func (s *session) ofLink(ctx context.Context, l *link) error {
 
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not counted
+	stop, halt := context.WithCancel(ctx) // so that an error that a handler returns after it ended ctx is not counted
 	s.link = l
 	defer s.prepare(stop, live)()
 	s.consuming()

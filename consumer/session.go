@@ -31,8 +31,8 @@ const (
 	// closeTimeout bounds the last exchange with a broker that may not answer.
 	closeTimeout = 5 * time.Second
 
-	// settleTimeout bounds the wait for what remains to be done with deliveries once their handlers are cancelled. Only an
-	// ack whose write hangs takes longer; its goroutine ends with the socket.
+	// settleTimeout bounds the wait for the last steps of deliveries once their handlers are cancelled. Only an ack whose
+	// write hangs takes longer; its goroutine ends with the socket.
 	settleTimeout = abandonAfter + 2*stepTimeout + closeTimeout
 
 	// pendingAcks is how many acks a clean close of the channel keeps on a quorum queue.
@@ -60,7 +60,7 @@ type session struct {
 
 	// Set by rooms.
 	waiting func(ctx context.Context, d *delivery, wait time.Duration) waited
-	look    func()                     // asks for what operators want
+	look    func()                     // asks for the wishes of operators
 	unfit   func(context.Context) bool // asked once a second: true ends the session; nil: it is fit
 	patient bool                       // a rejected message waits for the store, too
 	reports bool                       // the store learns of an attempt that the handler says is not counted
@@ -68,7 +68,7 @@ type session struct {
 	more    chan amqp.Delivery         // those that the channel brings besides the session's own
 }
 
-// settings are what a session is told, and does not change but for the Prefetch.
+// settings are the options of a session. It changes none but the Prefetch.
 type settings struct {
 	Consumer        // with every default in place
 	vhost    string // of the connection

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 )
 
-// quietWire is a channel that does what it is asked.
+// quietWire is a channel on which every request succeeds.
 type quietWire struct{ calls *[]string }
 
 func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
@@ -163,7 +163,8 @@ func (w closingWire) Close() error {
 	return nil
 }
 
-// TestTheBrokersCancelComesBeforeWhatWaits: what was decided just before it, and waits for its run, is left.
+// TestTheBrokersCancelComesBeforeWhatWaits: a settlement that was decided just before it, and waits for its run, is
+// not sent.
 func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 	for name, h := range map[string]Handler{
 		"an ack": ok, "a nack": func(context.Context, amqp.Delivery) error { return Reject(errBoom) },

@@ -16,9 +16,9 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Counter takes the steps that count a message, and keeps what operators and other consumers of the queue must know.
-// *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of them. Many
-// goroutines may call the methods at the same time, and again with the same token after an error.
+// Counter takes the steps that count a message, and keeps the state that operators and other consumers of the queue
+// share. *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of
+// them. Many goroutines may call the methods at the same time, and again with the same token after an error.
 type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)

@@ -43,7 +43,7 @@ func (w *simWorld) publish(m simMessagePlan, n int) {
 	})
 }
 
-// next is what the broker would deliver to s now.
+// next is the message that the broker would deliver to s now.
 func (b *simBroker) next(s *simSession) *simMessage {
 	if s.gone() || len(s.unsettled) >= s.world.plan.prefetch || s.world.plan.ordered && s != s.world.active(s.partition) {
 		return nil
@@ -133,7 +133,7 @@ func (w *simWorld) settleUpTo(s *simSession, tag uint64, what string) error {
 	return nil
 }
 
-// settle is what the broker makes of a settlement; it says so only where the protocol does.
+// settle carries out a settlement as the broker does. It replies only where the protocol has a reply.
 func (w *simWorld) settle(s *simSession, tag uint64, what string) error {
 	e := audit.Event{Kind: audit.Settled, Process: s.proc.id, Session: s.id, Tag: tag, Decision: what}
 	switch m := s.unsettled[tag]; {

@@ -99,7 +99,7 @@ func numberOfCopy(copied amqp.Publishing) int64 {
 
 var errSimBucket = errors.New("the bucket did not confirm")
 
-// takeCopy is what the broker makes of a copy.
+// takeCopy puts a copy into its delay queue, as the broker does.
 func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing) error {
 	if s.told || s.closed || s.cut {
 		return amqp.ErrClosed
@@ -133,7 +133,7 @@ func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
 		Seq: int(copied.Headers[CopyHeader].(int64)), Err: bucket})
 }
 
-// expired is what a bucket returns now; nil: nothing.
+// expired is a message that a delay queue returns now; nil: none.
 func (b *simBroker) expired() *simWaiting {
 	for _, m := range b.waiting {
 		if !m.due.After(time.Now()) {

@@ -17,7 +17,7 @@ type simOperated interface {
 	Skip(ctx context.Context, m counter.Message, n counter.Note) error
 }
 
-// followers are the replicas that take what is written.
+// followers are the replicas that take the writes.
 func (s *simStore) followers() (all []simOperated) {
 	for i, replica := range s.replicas {
 		if o, ok := replica.(simOperated); ok && (i == 0 || !s.stalled) {
@@ -99,7 +99,7 @@ func (p *simProc) mayConsume() bool {
 	return !reply.Paused
 }
 
-// simControl is the store as the control of a process sees it: what is sent, or replied, may be lost, late or doubled.
+// simControl is the store as the control of a process sees it: requests and replies may be lost, late or doubled.
 type simControl struct {
 	proc  *simProc
 	reads int64
@@ -130,7 +130,8 @@ func (l *simControl) Control(ctx context.Context, vhost, queue string, r counter
 	return reply, err
 }
 
-// readControl serves a read as simStore.serve does a step. A late request changes only what the process is told to do.
+// readControl serves a read as simStore.serve does a step. A late request changes only the reply that the process
+// gets.
 func (w *simWorld) readControl(p *simProc, vhost, queue string, r counter.Reader) (reply counter.Control, err error) {
 	fate := 0
 	if w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {

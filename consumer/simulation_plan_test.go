@@ -8,7 +8,7 @@ import (
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
-// simPlan is what a seed decides beforehand.
+// simPlan holds the decisions that a seed takes beforehand.
 type simPlan struct {
 	maxRetries  int // as configured: negative means none
 	maxAge      time.Duration
@@ -61,7 +61,7 @@ const (
 	simMostRuns        = 100
 )
 
-// audited is what the audit has to know of the plan.
+// audited is the plan as the audit needs it.
 func (p *simPlan) audited() *audit.Plan {
 	return &audit.Plan{
 		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout,
@@ -158,7 +158,7 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	return p
 }
 
-// endanger has healthy messages beside killers, on a store that loses, delays and doubles what it is sent.
+// endanger has healthy messages beside those that kill a process, on a store that loses, delays and doubles requests.
 func (p *simPlan) endanger(rng *rand.Rand) {
 	p.sour = rng.IntN(95)
 	if !p.ordered {
@@ -201,7 +201,7 @@ func (p *simPlan) lane(id string) string {
 	return ""
 }
 
-// simBehaviour is what the handler makes of a message: of its nth run, from 1.
+// simBehaviour is the behaviour of the handler in the nth attempt at a message, from 1.
 type simBehaviour struct {
 	name string
 	of   func(n int) string

@@ -330,7 +330,7 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 	return simResult(outcome)
 }
 
-// begin waits for the world to begin the run, and asks what the message does.
+// begin waits for the world to begin the attempt, and asks for the behaviour of the message.
 func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery) (name, does string) {
 	w := s.world
 	deadline, _ := ctx.Deadline()

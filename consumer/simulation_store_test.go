@@ -20,7 +20,7 @@ type simCounting interface {
 }
 
 // simStore is the store behind links that lose, delay and repeat. Its replicas take the same steps at the same moment,
-// so that a failover which loses what was written last is a switch to the next one.
+// so that a failover which loses the last writes is a switch to the next one.
 type simStore struct {
 	fresh    func() simCounting
 	replicas []simCounting // the first serves
@@ -54,7 +54,7 @@ func (s *simStore) away(w *simWorld) {
 	w.tell("the store is %s", map[bool]string{true: "down", false: "back"}[s.down])
 }
 
-// lose forgets everything, or what was written since the replicas stalled.
+// lose forgets everything, or the writes since the replicas stalled.
 func (s *simStore) lose(w *simWorld) {
 	if s.stalled && len(s.replicas) > 1 {
 		s.replicas, s.stalled = s.replicas[1:], false
@@ -171,7 +171,7 @@ func (s *simStore) delay(w *simWorld, r *simRequest) {
 	s.late = append(s.late, &late)
 }
 
-// serve decides what becomes of a request: it is served, or it or its reply is lost, or it is late.
+// serve decides the fate of a request: it is served, or it or its reply is lost, or it is late.
 func (s *simStore) serve(w *simWorld, r *simRequest) {
 	fate := 0
 	if s.broken > 0 {
@@ -216,7 +216,7 @@ func (w *simWorld) noteLost(r *simRequest, what string) {
 
 var errSimDown = errors.New("the store did not answer")
 
-// simLink is the Counter of one session. The Counter within is for what the world does not ask.
+// simLink is the Counter of one session. The Counter within takes the calls that the world does not simulate.
 type simLink struct {
 	Counter
 	session *simSession
@@ -254,7 +254,7 @@ func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
 	return err
 }
 
-// call waits for the world to serve r, at most until ctx is done: then it is unknown what becomes of r.
+// call waits for the world to serve r, at most until ctx is done. Then the fate of r is unknown.
 func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error) {
 	r.session = l.session
 	w := l.session.world

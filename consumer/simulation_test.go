@@ -103,7 +103,7 @@ func caught(t *testing.T, n uint64, enough int, of simKind, see func(*simWorld) 
 	}
 }
 
-// repeatable takes what is random out of the code under test.
+// repeatable takes the randomness out of the code under test.
 func repeatable(t *testing.T) {
 	t.Helper()
 	saved := draw
@@ -113,7 +113,7 @@ func repeatable(t *testing.T) {
 }
 
 // TestSimulation plays schedules of several processes, a broker and a store, with faults between any two steps, and
-// holds each history against what is promised. A schedule that breaks a promise is printed, with the seed that repeats
+// checks each history against the promises. A schedule that breaks a promise is printed, with the seed that repeats
 // it.
 func TestSimulation(t *testing.T) {
 	unbegun, isolated, most := 0, 0, 0

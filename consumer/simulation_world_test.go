@@ -15,7 +15,7 @@ import (
 
 // simWorld runs one schedule: a broker, a store and processes that run the code of this package, in virtual time.
 // Whatever a process asks of the world is parked as a simOp, and the seed decides which one is carried out next, and
-// what goes wrong before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
+// which fault comes before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
 type simWorld struct {
 	rng     *rand.Rand
 	plan    simPlan
@@ -101,7 +101,7 @@ func (w *simWorld) take(op *simOp) {
 	}
 }
 
-// waiting returns what is parked, in an order that does not depend on the Go scheduler.
+// waiting returns the parked operations, in an order that does not depend on the Go scheduler.
 func (w *simWorld) waiting() []*simOp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *simWorld) note(e audit.Event) {
 	w.history = append(w.history, e)
 }
 
-// tell notes what only a reader of the history needs to know.
+// tell notes a fact for the reader of the history.
 func (w *simWorld) tell(format string, args ...any) {
 	w.note(audit.Event{Kind: audit.Happened, Err: fmt.Sprintf(format, args...)})
 }
@@ -162,7 +162,7 @@ func (w *simWorld) settled() bool {
 	}) && (!w.plan.hold || w.released()) && (w.plan.partitions == 0 || w.calm && w.isEven())
 }
 
-// end delivers what is late, stops every process, and waits for them to end as they should.
+// end delivers the late requests, stops every process, and waits for them to end as they should.
 func (w *simWorld) end() {
 	w.ending = true
 	for len(w.store.late) > 0 {
@@ -182,7 +182,7 @@ func (w *simWorld) end() {
 			w.kill(p, "the end of the schedule", "")
 		}
 	}
-	time.Sleep(settleTimeout) // what is left of dead processes ends
+	time.Sleep(settleTimeout) // the last goroutines of dead processes end
 	for _, m := range w.broker.waiting {
 		w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " is still in its bucket"})
 	}
@@ -262,7 +262,7 @@ func (w *simWorld) idle() {
 	synctest.Wait()
 }
 
-// possible lists what may happen next if nothing goes wrong.
+// possible lists the events that may happen next if nothing goes wrong.
 func (w *simWorld) possible() []func() {
 	var out []func()
 	for _, op := range w.waiting() {

@@ -18,11 +18,11 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// conductRun is one run of a case: the store, the channel and the handlers, and what they saw.
+// conductRun is one run of a case: the store, the channel and the handlers, and the trace of their calls.
 type conductRun struct {
-	Counter   // for what no case asks
+	Counter   // for the calls that no case scripts
 	of        conductCase
-	draw      func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
+	draw      func(e conductEntry, n int) json.RawMessage // of a schedule: the next reply of a script that has ended
 	shift     func(ms int64) int64                        // of a schedule: moves the waits of replies
 	noise     func() time.Duration                        // of a schedule: how long a reply takes
 	observed  bool                                        // the observer takes as long

@@ -169,7 +169,8 @@ func TestSpecConductRunnerFails(t *testing.T) {
 	}
 }
 
-// checkTrace returns what differs. The entries of each message are in their order, and those of none.
+// checkTrace returns the differences. Entries of one message are compared in their order, and entries without a
+// message too.
 func checkTrace(want, got []conductEntry) (wrong []string) {
 	wanted, seen := byMessage(want), byMessage(got)
 	for id := range maps.Keys(merged(wanted, seen)) {

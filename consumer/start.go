@@ -107,7 +107,7 @@ var (
 		"lost the store")
 )
 
-// mayStart returns stepStart once d has a slot and the gate is open, or what becomes of a delivery that waited for too
+// mayStart returns stepStart once d has a slot and the gate is open, or the step of a delivery that waited for too
 // long. The gate is asked last: the slot may have taken long.
 func (s *session) mayStart(ctx context.Context, d *delivery) step {
 	if s.takeSlot(ctx, &d.grip) && s.gate.passUntil(ctx, s.heldUntil(d)) {
@@ -146,8 +146,7 @@ func (s *session) mayRun(ctx context.Context, d *delivery) step {
 	}
 }
 
-// giveBack returns what becomes of a delivery that got no further: it waited until ctx was done, or for as long as it
-// may.
+// giveBack returns the step of a delivery that got no further: it waited until ctx was done, or for as long as it may.
 func (s *session) giveBack(ctx context.Context, d *delivery) step {
 	s.release(ctx, d)
 	if ctx.Err() != nil {
@@ -164,9 +163,8 @@ func (s *session) orOverdue(d *delivery, next step) step {
 	return s.overdue(d)
 }
 
-// overdue returns what becomes of a delivery that was held for as long as it may be. An attempt that may be open is
-// closed first: the next receiver would take it for a crash. A dead letter gets no other attempt; leave closes its last
-// one.
+// overdue returns the step of a delivery that was held for as long as it may be. An attempt that may be open is closed
+// first: the next receiver would take it for a crash. A dead letter gets no other attempt; leave closes its last one.
 func (s *session) overdue(d *delivery) step {
 	if !d.open {
 		s.decided(&d.grip)

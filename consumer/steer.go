@@ -93,10 +93,10 @@ func fewestRetries(err error) (n int, found bool) {
 }
 
 // NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
-// message. The delivery is held unacked, for the Backoff or what RetryAfter says, and then the handler is called again
-// in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the wait
-// is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout returns to the
-// queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
+// message. The delivery is held unacked, for the Backoff or the delay of RetryAfter, and then the handler is called
+// again in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted;
+// the wait is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout
+// returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
 func NotCounted(err error) error {
 	if err == nil {
 		return nil
@@ -127,7 +127,7 @@ func (c *crashed) Unwrap() error { return c.error }
 
 // PanicError is the error of an attempt whose Handler panicked.
 type PanicError struct {
-	Value any    // what was given to panic
+	Value any    // the argument of panic
 	Stack []byte // of the handler's goroutine
 
 	text   string // of the Value, if it was asked
@@ -150,7 +150,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// origin cuts from a stack what lies between the goroutine's head and the frame that panicked.
+// origin removes the frames between the goroutine's head and the frame that panicked from a stack.
 func origin(stack string) string {
 	if _, frames, ok := strings.Cut(stack, "\npanic("); ok {
 		if lines := strings.SplitN(frames, "\n", 3); len(lines) == 3 {

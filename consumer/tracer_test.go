@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// spans is a Tracer that notes what it gets.
+// spans is a Tracer that notes its calls.
 type spans struct {
 	mu  sync.Mutex
 	got []string
@@ -117,7 +117,7 @@ func TestConsumingTellsAProbe(t *testing.T) {
 	})
 }
 
-// TestConsumerHandsOnItsSettings: what both types have, a session gets from the Consumer.
+// TestConsumerHandsOnItsSettings: a session gets the fields that both types have from the Consumer.
 func TestConsumerHandsOnItsSettings(t *testing.T) {
 	tracer, observer := &spans{}, observe(func(Event) {})
 	c := minimal()

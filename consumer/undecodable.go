@@ -34,7 +34,7 @@ type arrived struct {
 	careful  bool      // an undecodable message may be in the queue
 	began    time.Time // if careful
 
-	undecoded   string // what is wrong with the message that ended it, and where it is; empty: none did
+	undecoded   string // the defect of the message that ended it, and where it is; empty: none did
 	unconverted bool   // the broker could not convert it
 }
 

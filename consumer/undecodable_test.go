@@ -21,7 +21,7 @@ func lostTo(err error) *amqp.Error {
 func TestSessionEndedByAFrame(t *testing.T) {
 	for _, tc := range []struct {
 		says      *amqp.Error
-		tells     string // of what is wrong
+		tells     string // of the defect
 		frameMax  bool   // is advised
 		undecoded bool
 	}{

@@ -227,7 +227,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestNotesAreKept: who, when and why stay with what they changed, cut to a bound, whatever is in them.
+// TestNotesAreKept: who, when and why stay with the change, cut to a bound, whatever is in them.
 func TestNotesAreKept(t *testing.T) {
 	hostile := Note{By: "op\x1b[31m", Why: "because\n\x00\xff" + strings.Repeat("x", 2*MaxReason)}
 	for _, s := range stores(t) {
@@ -282,7 +282,7 @@ func TestNotesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
+// TestUnreadableRecord: a text that something else wrote, or cut short, is a record of nothing.
 func TestUnreadableRecord(t *testing.T) {
 	notes := "skip 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
 	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
@@ -337,7 +337,8 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLimitIsWhatConsumersObey: what Limit reads is what the steps go by, and what they ignore is an error.
+// TestLimitIsWhatConsumersObey: Limit returns the limit that the steps obey, and an error for a value that they
+// ignore.
 func TestLimitIsWhatConsumersObey(t *testing.T) {
 	for _, set := range []string{"0", "7", "-5", "007", "999999999", "", "many", "2.5", "1e3", " 7", "+7", "-", "--1",
 		"9999999999", "1\x00", "1\n"} {

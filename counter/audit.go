@@ -23,10 +23,10 @@ type AuditEntry struct {
 	ID      string    `json:"id"`
 	Time    time.Time `json:"time"`              // by the store's clock; ignored where an entry is given
 	Actor   string    `json:"actor,omitempty"`   // who did it; may be empty
-	Verb    string    `json:"verb"`              // what was done, such as pause, skip or replay; must not be empty
+	Verb    string    `json:"verb"`              // the change, such as pause, skip or replay; must not be empty
 	Subject string    `json:"subject,omitempty"` // the message id or the filter of messages; empty for the whole queue
 	Reason  string    `json:"reason,omitempty"`  // why; may be empty
-	// what came of it, such as done or an error; begun if that is not known yet
+	// done, an error, or the like; begun while the end is not known
 	Result string `json:"result"`
 	Count  int64  `json:"count,omitempty"` // messages changed
 }

@@ -187,7 +187,7 @@ func populate(b *testing.B, c *Counter, n int) {
 	}
 }
 
-// BenchmarkMemory is what the server holds for a counter, its entry in the index included.
+// BenchmarkMemory measures the memory of the server for a counter, its entry in the index included.
 func BenchmarkMemory(b *testing.B) {
 	const counters = 10_000
 	for failures := 1; failures <= 4; failures++ {
@@ -207,7 +207,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemorySuccess is what the server holds for ten minutes for a redelivered message that was handled.
+// BenchmarkMemorySuccess measures the memory that a redelivered message takes for ten minutes after it was handled.
 func BenchmarkMemorySuccess(b *testing.B) {
 	const messages = 100_000
 	c := benchCounter(b)

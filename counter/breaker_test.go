@@ -32,7 +32,7 @@ func TestBreakerModel(t *testing.T) {
 	}
 }
 
-// breakerModel runs the model on a server. forward lets TTLs elapse; nil: the model removes what has expired.
+// breakerModel runs the model on a server. forward lets TTLs elapse; nil: the model removes the expired keys.
 func breakerModel(t *testing.T, on *Counter, forward func(time.Duration)) {
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {

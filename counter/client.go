@@ -28,7 +28,7 @@ var (
 	endLua string
 )
 
-// step is a script that reads, decides and writes for each message. It begins with what all steps share.
+// step is a script that reads, decides and writes for each message. It begins with the functions that all steps share.
 type step struct {
 	name, source, sha1 string
 }

@@ -41,7 +41,7 @@ func (r Reader) state() string {
 	return "consuming"
 }
 
-// Control is what operators want of the consumers of a queue. The zero value wants nothing.
+// Control holds the requests of operators to the consumers of a queue: pauses and skips. The zero value has none.
 type Control struct {
 	Paused bool
 	Note   Note // of the pause, or of the last resume; zero if there was none
@@ -59,9 +59,9 @@ var controlLua string
 
 var readControl = redis.NewScript(controlLua)
 
-// Control reads what operators want of the consumers of a queue, and reports the reader to them. A process sends it
-// once a second for each queue that it consumes. After an error the last Control stays in force. A Token that is
-// refused is a *FieldError.
+// Control reads the requests of operators to the consumers of a queue, and reports the reader to operators. A process
+// sends it once a second for each queue that it consumes. After an error the last Control stays in force. A Token that
+// is refused is a *FieldError.
 func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
 	if c.refuse != nil {
 		return Control{}, c.refuse
@@ -101,7 +101,7 @@ func (c *client) scriptedControl(ctx context.Context, of Queue, r Reader) (Contr
 	return parseControl(words), nil
 }
 
-// storedControl does what scripts/control.lua does, on any Store.
+// storedControl does the same as scripts/control.lua, on any Store.
 func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control Control, err error) {
 	err = c.insist(ctx, of, []string{docPause}, func(now time.Time, docs []Doc) (change Change, err error) {
 		skips, err := c.store.Page(ctx, of, setSkips, Entry{}, skipsAnnounced)

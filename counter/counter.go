@@ -136,9 +136,9 @@ func (c *Counter) Close() error {
 	return c.store.Close()
 }
 
-// Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this
-// process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger
-// one counts as 1001. The Reply's ReplyCode is ReplyRun, ReplyWait, ReplySuspect or ReplyExhausted. After an
+// Start asks whether an attempt at a redelivered message may run, and opens it; mode says which other handlers may run
+// in this process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001,
+// a larger one counts as 1001. The Reply's ReplyCode is ReplyRun, ReplyWait, ReplySuspect or ReplyExhausted. After an
 // error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
 // the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {

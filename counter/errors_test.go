@@ -26,7 +26,7 @@ func causes(ctx context.Context, t *testing.T, c *Counter, want StoreFault) {
 	}
 }
 
-// TestCausesOfReplies: what servers say, word for word; package integration sees most of it said by real ones.
+// TestCausesOfReplies: errors of servers, word for word. Package integration provokes most of them on real servers.
 func TestCausesOfReplies(t *testing.T) {
 	fake := miniredis.RunT(t)
 	c := dialTest(t, "redis://"+fake.Addr())

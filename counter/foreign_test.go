@@ -62,8 +62,8 @@ func TestForeignLimit(t *testing.T) {
 	}
 }
 
-// A value of another type at any key that a step needs: its error says which keys those are and what fixes it, and so
-// do those of who looks.
+// A value of another type may be at any key that a step needs. The errors of steps and of reads say which keys those
+// are and how to fix it.
 func TestForeignKeys(t *testing.T) {
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("a"))

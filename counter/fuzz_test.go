@@ -58,7 +58,7 @@ func FuzzSteps(f *testing.F) {
 	})
 }
 
-// alike compares what both keep of a message.
+// alike compares the records of a message in both.
 func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 	t.Helper()
 	tolerant := cmp.Options{
@@ -101,7 +101,7 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// integers turns whole numbers into what go-redis makes of a reply's.
+// integers turns whole numbers into int64, as go-redis returns them.
 func integers(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -147,7 +147,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// canonical reports whether a script can have written what was read as this record.
+// canonical reports whether a script can have written the text that was read as this record.
 func canonical(r Record) bool {
 	for _, t := range r.Tokens {
 		if !validToken(t.Name) {

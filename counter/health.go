@@ -22,9 +22,9 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
 
-// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence. It
-// does not warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or
-// three round trips per server.
+// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence.
+// It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
+// which takes two or three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	if c.refuse != nil {
 		return nil, c.refuse
@@ -47,7 +47,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)
 		if err != nil {
-			return nil //nolint:nilerr // Check does not warn of what the user may not ask
+			return nil //nolint:nilerr // Check does not warn of settings that the user may not read
 		}
 		for _, f := range info.judge(evictionRule, persistenceRule) {
 			warnings = append(warnings, f.String())

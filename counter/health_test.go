@@ -72,7 +72,7 @@ func TestExamineServer(t *testing.T) {
 	}
 }
 
-// The fix gives a user every command of the scripts, and beyond those only what Counter sends itself.
+// The fix gives a user every command of the scripts, and beyond those only the commands that Counter sends itself.
 func TestNeededCommandsAreTheScripts(t *testing.T) {
 	used := map[string]bool{}
 	for _, name := range []string{"ping", "evalsha", "eval", "zrevrangebyscore", "zcount"} {

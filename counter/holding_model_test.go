@@ -39,7 +39,7 @@ func (d *taken) lookAtPause(t *rapid.T, s store) {
 	}
 }
 
-// wrongHold says what a step must not do to a queue that a message may hold.
+// wrongHold returns the rule that a step broke about a queue that a message may hold, or "".
 func (d *taken) wrongHold() string {
 	holds := d.holding != nil && d.holding.Message == d.Message
 	live := d.after.State == StateLive

@@ -23,8 +23,8 @@ func deadIDs(t *testing.T, c *Counter, after string, limit int) (ids []string, l
 	return ids, last
 }
 
-// TestDead: the newest come first, what lives or was removed is not among them, and a place continues where it ended
-// whatever is added or removed meanwhile.
+// TestDead: the newest come first, without live and removed messages, and a place continues where it ended whatever is
+// added or removed meanwhile.
 func TestDead(t *testing.T) {
 	for _, c := range counters(t) {
 		var want []string
@@ -67,7 +67,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestDeadAtOneTime: places tell apart what died in one millisecond, however many.
+// TestDeadAtOneTime: places tell apart messages that died in one millisecond, however many.
 func TestDeadAtOneTime(t *testing.T) {
 	const n = 3 * page
 	for _, c := range servers(t) {

@@ -27,7 +27,7 @@ type memorySet struct {
 
 func newMemoryStore() *memoryStore { return &memoryStore{queues: map[Queue]*memoryQueue{}} }
 
-// queue returns what is kept of a queue. The caller holds mu.
+// queue returns the documents and sets of a queue. The caller holds mu.
 func (m *memoryStore) queue(of Queue) *memoryQueue {
 	if m.queues[of] == nil {
 		m.queues[of] = &memoryQueue{map[string]Doc{}, map[string]*memorySet{}}

@@ -51,7 +51,7 @@ func (f faultyRules) End(ctx context.Context, a Attempt, succeeded bool) error {
 	return f.Memory.End(ctx, a, succeeded && f.fault != "END forgets the success")
 }
 
-// faultsOfScripts are faults in the scripts: what each is in place of.
+// faultsOfScripts are faults to put into the scripts, each with the text that it replaces.
 var faultsOfScripts = []struct {
 	of       *step
 	was, now string

@@ -20,8 +20,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// TestModel takes the same random steps on every store and compares them with each other and against what a step may
-// change. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
+// TestModel takes the same random steps on every store and compares them with each other and with the changes that a
+// step may make. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
 func TestModel(t *testing.T) {
 	servertest.Long(t)
 	all := storesForLong(t)
@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// actions are the steps, and what else happens between them.
+// actions are the steps, and the other events between them.
 func (w *world) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"start": w.step(drawStart),
@@ -79,7 +79,7 @@ func newWorld(all []store, run int64) *world {
 	}}
 }
 
-// taken is a step and what came of it on one store.
+// taken is a step and its result on one store.
 type taken struct {
 	Attempt
 	step          string
@@ -94,7 +94,7 @@ type taken struct {
 	before, after sight
 }
 
-// draws decides on a step: what is to be taken on each store.
+// draws decides on a step, and returns the function that takes it on each store.
 type draws func(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
 
 var (
@@ -158,7 +158,7 @@ var (
 	bodies      = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
 )
 
-// drawDelay is that of most steps none, because a step without one ends what the record knows of a move.
+// drawDelay is that of most steps none, because after a step without one the body of the move is no longer known.
 func drawDelay(t *rapid.T) Delay {
 	if rapid.IntRange(0, 4).Draw(t, "no delay queues") == 0 {
 		return Delay{}
@@ -268,7 +268,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 	}
 }
 
-// compare takes a step on every store, and compares what became of it.
+// compare takes a step on every store, and compares the results.
 func (w *world) compare(t *rapid.T, did taken, take func(context.Context, steps) (Reply, error)) {
 	did.override, did.back = w.override, w.back
 	var model taken
@@ -396,7 +396,7 @@ func same[T any](t *rapid.T, what string, want, got T) {
 	}
 }
 
-// check holds a step against what it may do, whatever the store.
+// check checks a step against the rules for steps, which are the same for every store.
 func (d *taken) check(t *rapid.T, where string) {
 	t.Helper()
 	b, a := d.before, d.after
@@ -481,7 +481,8 @@ func (d *taken) check(t *rapid.T, where string) {
 	}
 }
 
-// wrongBegun says what is wrong about the mode of the open attempt: only BEGUN makes one isolated, and it opens none.
+// wrongBegun returns an error in the mode of the open attempt, or "". Only BEGUN makes one isolated, and it opens
+// none.
 func (d *taken) wrongBegun() string {
 	b, a := d.before, d.after
 	same := a.OpenToken == b.OpenToken
@@ -497,7 +498,7 @@ func (d *taken) wrongBegun() string {
 	return ""
 }
 
-// wrongMove says what a step must not do to a move.
+// wrongMove returns the rule that a step broke about a move, or "".
 func (d *taken) wrongMove() string {
 	b, a := d.before.Move, d.after.Move
 	switch {
@@ -574,7 +575,7 @@ func kinds(tokens Tokens) map[string]Kind {
 // isolated reports whether no handler runs beside an attempt, apart from abandoned ones.
 func isolated(m Mode) bool { return m == ModeIsolated || m == ModeBesideAbandoned }
 
-// inForce is what the limit must be for a step that was given one.
+// inForce is the right limit for a step that was given one.
 func (d *taken) inForce() int {
 	limit := d.limit
 	if set := d.override.Limit(); set > 0 {
@@ -613,7 +614,7 @@ func (d *taken) becameTooOld() bool {
 	return false
 }
 
-// anew says that the step is the first of a new use of the id, to which what there was is history.
+// anew reports whether the step is the first of a new use of the id. The record before it is history then.
 func (d *taken) anew() bool {
 	switch d.step {
 	case "start":

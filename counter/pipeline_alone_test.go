@@ -131,7 +131,7 @@ func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 	}
 }
 
-// TestLoneCallerIsNotKeptByOthers: what came while its own step was under way is sent by another goroutine.
+// TestLoneCallerIsNotKeptByOthers: steps that came while its own was under way are sent by another goroutine.
 func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 	c, f, _ := aloneOn(t)
 	close(f.release[false])

@@ -285,7 +285,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestOneBadRecordOfMany: what is no record of ours fails its own step, and none of those that go with it.
+// TestOneBadRecordOfMany: a text that is no record fails its own step, and none of the others in the batch.
 func TestOneBadRecordOfMany(t *testing.T) {
 	for _, c := range servers(t) {
 		mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
@@ -311,7 +311,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 	}
 }
 
-// TestEachQueueAndKindOfStepForItself: what is sent together is distinguished by its reply.
+// TestEachQueueAndKindOfStepForItself: each step of a batch gets its own reply.
 func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 	for _, c := range counters(t) {
 		var all sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// TestDeadReasons: it says of each tombstone what Dead says, over several pages, and leaves out what Dead leaves out.
+// TestDeadReasons: it returns the same tombstones as Dead, with the same reasons, over several pages.
 func TestDeadReasons(t *testing.T) {
 	for _, c := range counters(t) {
 		texts := []string{"", "no stock", "a\nb\tc\r\n", "\x00\xff", strings.Repeat("long ", 400)}
@@ -73,7 +73,7 @@ func TestDeadReasonsEnds(t *testing.T) {
 	}
 }
 
-// TestParseDeadReason: what is no tombstone is none. A message that was in a delay queue has one word more.
+// TestParseDeadReason: a text that is no tombstone is refused. A message that was in a delay queue has one word more.
 func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
 	for _, moved := range []string{"", " 1:1:0:.:ab12"} {

@@ -26,7 +26,7 @@ func (a *Admin) NoteReturns(ctx context.Context, vhost, queue string, highest in
 	return nil
 }
 
-// Returns returns what NoteReturns noted last; 0: nothing is known.
+// Returns returns the number that NoteReturns noted last, or 0 if there is none.
 func (a *Admin) Returns(ctx context.Context, vhost, queue string) (int64, error) {
 	_, docs, err := a.load(ctx, Queue{vhost, queue}, docReturns)
 	if err == nil {

@@ -83,7 +83,7 @@ func TestLargestRecord(t *testing.T) {
 	}
 }
 
-// TestOldTokensAreForgotten: what is forgotten first is the oldest attempt, and it stays counted.
+// TestOldTokensAreForgotten: the oldest token is forgotten first, and its attempt stays counted.
 func TestOldTokensAreForgotten(t *testing.T) {
 	servertest.Long(t)
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}

@@ -50,7 +50,7 @@ type leaf struct {
 	set  func(any)
 }
 
-// leavesOf lists the values of replies and of what is kept afterwards.
+// leavesOf lists the values of replies and of the record afterwards.
 func leavesOf(tc map[string]any) (out []leaf) {
 	for i, step := range tc["steps"].([]any) {
 		of := step.(map[string]any)

@@ -142,7 +142,7 @@ type specAfter struct {
 	Breaker    *specBreaker
 }
 
-// specRun is one run of a case: a store of its own, and what was seen of it.
+// specRun is one run of a case: a store of its own, and the differences from the case.
 type specRun struct {
 	*Counter
 	t      *testing.T
@@ -164,7 +164,7 @@ func TestSpecSteps(t *testing.T) {
 	}
 }
 
-// runSteps returns what differs from the case.
+// runSteps returns the differences from the case.
 func runSteps(t *testing.T, on store, tc stepsCase) []string {
 	t.Helper()
 	r := &specRun{t: t, of: tc, clocks: map[Message][]int64{}}
@@ -441,7 +441,7 @@ func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
 	}
 }
 
-// fence returns want if got is what it says: an integer, or the Nth fence that the clock gave the message in this case.
+// fence returns want if got matches it: an integer, or the Nth fence that the clock gave the message in this case.
 func (r *specRun) fence(m Message, want any, got int64) any {
 	if _, isClock := want.(string); !isClock {
 		return float64(got)
@@ -458,7 +458,7 @@ func (r *specRun) differ(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// control compares what operators want.
+// control compares the requests of operators.
 func (r *specRun) control(at int, s specStep) {
 	var want specControl
 	if err := decodeSpec(s.Reply, &want); err != nil {

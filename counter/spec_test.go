@@ -215,7 +215,7 @@ func take(text string, lengths []string) (parts []string, rest string, ok bool) 
 	return parts, text, true
 }
 
-// readSpec reads a record as it is stored. Package counter's own reader omits what operators do not need.
+// readSpec reads a record as it is stored. Package counter's own reader omits fields that operators do not need.
 func readSpec(t *testing.T, text string, begin int64) specRecord {
 	t.Helper()
 	line, rest, _ := strings.Cut(text, "\n")
@@ -309,7 +309,7 @@ func TestSpecRecords(t *testing.T) {
 	}
 }
 
-// record is what operators see.
+// record is the record as operators see it.
 func (r specRecord) record() Record {
 	at := func(ms *int64) time.Time {
 		if ms == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// op is one step of a scenario: it takes the step and says what came back, in short.
+// op is one step of a scenario: it takes the step and returns the reply, shortened.
 type op struct {
 	do   func(t *testing.T, s store, m Message) string
 	want string

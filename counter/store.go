@@ -10,13 +10,14 @@ import (
 )
 
 // Store keeps small documents and ordered sets of names for queues, and knows nothing of their meaning. Package rules
-// decides what they say. A Store is safe for concurrent use. Its errors say nothing about whether a Save was done.
+// decides on their content. A Store is safe for concurrent use. Its errors say nothing about whether a Save was done.
 type Store interface {
 	// Load returns the time by the store's clock, to the microsecond, and the documents with these names, in their
 	// order. A document that does not exist, or has expired, has neither Data nor Version.
 	Load(ctx context.Context, queue Queue, names ...string) (now time.Time, docs []Doc, err error)
 
-	// Read returns the Data of records alone, of very many: Load takes three times as long. What it cannot read is empty.
+	// Read returns the Data of records alone, of very many: Load takes three times as long. A record that it cannot read
+	// is empty.
 	Read(ctx context.Context, queue Queue, names ...string) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
@@ -51,7 +52,7 @@ type Doc struct {
 	Err error // of Load: why this document cannot be read. It wraps ErrForeign
 }
 
-// Change is what Save does together.
+// Change is a set of writes that Save does together or not at all.
 type Change struct {
 	Docs []Doc    // to be written
 	Same []Doc    // must be as they were loaded, and stay

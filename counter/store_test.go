@@ -33,7 +33,7 @@ type attempts interface {
 	Moved(ctx context.Context, a Attempt, copyNumber int64) error
 }
 
-// steps is what a Counter with its Admin and a Memory have in common.
+// steps are the methods that a Counter with its Admin and a Memory have in common.
 type steps interface {
 	attempts
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
@@ -47,7 +47,7 @@ type steps interface {
 	controls
 }
 
-// controls is what a Counter with its Admin and a Memory know of pauses, skips and the audit log.
+// controls are the methods of a Counter with its Admin and of a Memory for pauses, skips and the audit log.
 type controls interface {
 	Control(ctx context.Context, vhost, queue string, r Reader) (Control, error)
 	Deal(ctx context.Context, vhost, queue string, r DealRead) ([]int, error)
@@ -83,7 +83,7 @@ type operator struct{ *Admin }
 
 func wholeOf(c *Counter) whole { return whole{c, operator{c.Admin()}} }
 
-// sight is what is kept of one generation of a message.
+// sight is the stored state of one generation of a message.
 type sight struct {
 	Record
 	exists     bool
@@ -188,7 +188,7 @@ func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
 	var older Change
 	for _, doc := range docs {
 		e, exists := rules.Decode(doc.Data)
-		if !exists { // what expired does not come back
+		if !exists { // an expired record does not come back
 			continue
 		}
 		if e.Fence > 0 {
@@ -251,8 +251,8 @@ func redisUnderTest(t testing.TB, name, url string) store {
 	return store{name, wholeOf(c), c, open, c.age, c.look}
 }
 
-// dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. It is patient: what is tested
-// with it does not depend on how busy the machine is.
+// dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. Its timeouts are long, so
+// that no test depends on how busy the machine is.
 func dialTest(t testing.TB, url string) *Counter {
 	t.Helper()
 	separator := "?"

@@ -25,7 +25,7 @@ const (
 // ForgottenAfter is how long a message may be ready for its next attempt before Summaries counts it as forgotten.
 const ForgottenAfter = 5 * time.Minute
 
-// Summary is what the store knows of a queue. Do not print its strings on a terminal unescaped.
+// Summary is the state of a queue in the store. Do not print its strings on a terminal unescaped.
 type Summary struct {
 	Queue string
 	Time  time.Time // by the store's clock

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// summariseStored does what scripts/summary.lua does, on any Store.
+// summariseStored does the same as scripts/summary.lua, on any Store.
 func (a *Admin) summariseStored(ctx context.Context, vhost string, queues []Summary, recent time.Duration) error {
 	for i := range queues {
 		s, of := &queues[i], Queue{vhost, queues[i].Queue}

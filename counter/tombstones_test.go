@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// TestTaken: what is taken is counted beside what was dead-lettered, in each of a message's generations, once for each,
-// and only while that is counted.
+// TestTaken: a removed dead letter is counted beside the tombstones, once for each generation of a message, and only
+// while its tombstone is counted.
 func TestTaken(t *testing.T) {
 	for _, s := range stores(t) {
 		take := func(ms ...Message) {
@@ -58,7 +58,7 @@ func TestTaken(t *testing.T) {
 }
 
 // TestTakenIsNotListed: a message whose dead letter was replayed is not called dead any more, and its tombstone still
-// binds; what dies again is listed again.
+// binds. A message that dies again is listed again.
 func TestTakenIsNotListed(t *testing.T) {
 	for _, c := range counters(t) {
 		m, other := message("1"), message("2")

@@ -19,7 +19,7 @@ type Waiting struct {
 // waitingTTL is how long the store keeps a report of held messages. A process that holds some repeats it once a second.
 const waitingTTL = 3 * time.Second
 
-// kept returns what the store keeps of h.
+// kept returns h as the store keeps it: in milliseconds, with the reason cut.
 func (h Waiting) kept() Waiting {
 	if h.Messages <= 0 {
 		return Waiting{}
@@ -27,7 +27,7 @@ func (h Waiting) kept() Waiting {
 	return Waiting{h.Messages, max(h.For, 0).Truncate(time.Millisecond), printable.Cut(h.Why, maxWaitingReason)}
 }
 
-// text is what the store keeps: "<messages> <ms> <why>"; empty if nothing is held.
+// text is the form of h in the store: "<messages> <ms> <why>"; empty if nothing is held.
 func (h Waiting) text() string {
 	if h = h.kept(); h.Messages == 0 {
 		return ""
@@ -48,7 +48,7 @@ func (h Waiting) together(other Waiting) Waiting {
 	return h
 }
 
-// parseWaiting returns the zero value for what it cannot read.
+// parseWaiting returns the zero value for a text that it cannot read.
 func parseWaiting(text string) Waiting {
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 3 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestWaiting: what a reader holds is shown with it until it reports something else.
+// TestWaiting: the messages that a reader holds are shown with it until it reports others.
 func TestWaiting(t *testing.T) {
 	why := "out of reach: " + strings.Repeat("x", 600)
 	for _, s := range stores(t) {

@@ -9,8 +9,8 @@
 //
 // AMQP cannot read a message and leave it untouched: a message is delivered and returned. On a classic queue that only
 // sets its redelivered flag. On a quorum queue it counts against the delivery limit, at which the broker deletes the
-// message. Depending on version and limit the message returns to the tail. [Open] finds out what is safe; a Queue
-// refuses the rest with [ErrUnsafe].
+// message. Depending on version and limit the message returns to the tail. [Open] finds out which calls are safe. A
+// Queue refuses the others with [ErrUnsafe].
 //
 // The order of the queue is kept. Everything is delivered to the consumers of one channel and returned by closing it.
 // Of several ways only this one kept the order of quorum queues (10 to 2,500 messages on 3.10.8, 4.0.5 and 4.3.6,

@@ -47,7 +47,7 @@ var (
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
 
-// A FieldError names a refused setting, such as "Window", its value as text without passwords, and what it must be.
+// A FieldError names a refused setting, such as "Window", its value as text without passwords, and the allowed values.
 // errors.As finds it. Nothing was done, and a retry does not help.
 type FieldError = setting.FieldError
 

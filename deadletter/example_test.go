@@ -45,7 +45,7 @@ func Example() {
 	fmt.Println(result.Done, "replayed")
 }
 
-// Browse holds nothing while the caller works on what it yields.
+// Browse holds no message while the caller works on the messages that it yields.
 func ExampleQueue_Browse() {
 	dead := deadletter.Queue{
 		Name:     "orders.dlq", // a classic queue: reading it is harmless

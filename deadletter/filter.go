@@ -72,8 +72,8 @@ func (f Filter) late(m *Message) bool {
 		(f.Reason == "" || contains(m.Reason(), f.Reason)) && (f.Group == "" || f.Group == m.Group())
 }
 
-// contains reports whether a reason contains a text in any case. The text may also be what commands print of the
-// reason: escaped, normalised, or cut, with "…" at its end.
+// contains reports whether a reason contains a text in any case. The text may also be in a form in which commands
+// print the reason: escaped, normalised, or cut, with "…" at its end.
 func contains(why, text string) bool {
 	text = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "…"))
 	return strings.Contains(strings.ToLower(why), text) ||
@@ -81,7 +81,7 @@ func contains(why, text string) bool {
 		strings.Contains(strings.ToLower(printable.Text(normalise(why), "")), text)
 }
 
-// normalisers remember what they normalised, and each serves one caller at a time.
+// normalisers remember the texts that they normalised, and each serves one caller at a time.
 var normalisers = sync.Pool{New: func() any { return new(reason.Normaliser) }}
 
 func normalise(why string) string {

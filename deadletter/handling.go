@@ -6,7 +6,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Handling is what is safe to do with a dead-letter queue. The zero value allows nothing.
+// Handling lists the actions that are safe on a dead-letter queue. The zero value allows none.
 type Handling struct {
 	// Take allows taking messages off, from the first on. After an interruption the held messages return and none is lost.
 	Take bool
@@ -31,7 +31,7 @@ type Handling struct {
 // fewestReturns allow a replay to be interrupted a few times without a loss.
 const fewestReturns = 5
 
-// handlingOf returns what is safe, and names what could not be read where that limits it.
+// handlingOf returns the safe actions. If facts that could not be read limit them, Why names those facts.
 func handlingOf(d broker.Description) Handling {
 	h := safeFor(d.Queue)
 	h.Denied = d.Denied

@@ -74,7 +74,7 @@ func TestPrefetchFor(t *testing.T) {
 		{100_000, 1 << 10, 1, mostWaiting / (1<<10 + besideBody)},
 		{3_000, 1 << 20, 1, 131},          // more would wait than should, but for the number of consumers
 		{1, 1 << 30, 1, 1},                //
-		{1 << 30, 1, 30, largestPrefetch}, // more than can be held: what comes is read
+		{1 << 30, 1, 30, largestPrefetch}, // more than can be held: the largest prefetch
 	} {
 		if got := prefetchFor(tc.left, tc.size, tc.consumers); got != tc.want {
 			t.Errorf("%+v: %d", tc, got)

@@ -13,7 +13,7 @@ const (
 	noteEvery = 100 * time.Millisecond
 	// noteTime is how long a note may take, also after an interruption.
 	noteTime = 2 * time.Second
-	// mostUnnoted bounds what waits for a store that does not answer.
+	// mostUnnoted is the most removals that wait for a store that does not answer.
 	mostUnnoted = 10_000
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// recorder records what was removed, or fails.
+// recorder records the removals, or fails.
 type recorder struct {
 	fakeRecords
 	got  []map[string][]string // generations, by queue
@@ -75,7 +75,7 @@ func TestNotes(t *testing.T) {
 	})
 }
 
-// TestNotesWithoutAStore: what could not be noted is noted in the end, or the first error is kept.
+// TestNotesWithoutAStore: a removal that could not be noted is noted in the end, or the first error is kept.
 func TestNotesWithoutAStore(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

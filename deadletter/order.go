@@ -66,8 +66,8 @@ type step struct {
 // shortSteps is how many steps may use the returns of the last message.
 const shortSteps = 8
 
-// next expects what Browses with one bound leave: each ends one message behind the one before. So behind a message that
-// was returned n times are n-1 that were returned less often. If there are more, the size doubles.
+// next expects the queue as Browses with one bound leave it: each ends one message behind the one before. So behind a
+// message that was returned n times are n-1 that were returned less often. If there are more, the size doubles.
 func (s step) next(returns int64) step {
 	size := int(min(returns, largestPrefetch))
 	if returns == s.returns || s.n >= shortSteps {
@@ -85,16 +85,16 @@ func (s step) prefetch(left, consumers int) int {
 	return min(s.size, left, mostWaiting/besideBody)
 }
 
-// amqp091-go reads all that a consumer is sent, however slowly it is received: only the prefetch bounds what waits in
-// memory. So a queue that is held as a whole is read by one consumer after the other; each is added when the one before
-// is full.
+// amqp091-go reads all that a consumer is sent, however slowly it is received: only the prefetch bounds the messages
+// that wait in memory. So a queue that is held as a whole is read by one consumer after the other; each is added when
+// the one before is full.
 const (
-	// mostConsumers on one channel. A quorum queue returns what up to 32 consumers held in the order of their tags, that
-	// of a small map.
+	// mostConsumers on one channel. A quorum queue returns the messages of up to 32 consumers in the order of their tags,
+	// that of a small map.
 	mostConsumers = 24
-	// mostWaiting is what may wait in memory, in bytes, if the number of consumers allows.
+	// mostWaiting bounds the messages that wait in memory, in bytes, if the number of consumers allows.
 	mostWaiting = 32 << 20
-	// besideBody is what a dead letter takes in memory beside its body, mostly for its headers.
+	// besideBody is the memory that a dead letter takes beside its body, mostly for its headers, in bytes.
 	besideBody = 3 << 10
 	// firstPrefetch is used while the size of the messages is not known.
 	firstPrefetch = 200

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// heldQueue is what a quorum queue does with returned messages: those of a closed channel go behind those that were
+// heldQueue orders returned messages as a quorum queue does: those of a closed channel go behind those that were
 // returned before, and come before those that never were.
 type heldQueue struct{ returned, fresh []int }
 
@@ -25,7 +25,7 @@ func (q *heldQueue) take(n int) (out []int) {
 	return out
 }
 
-// browsePart takes n and then what the steps of keepOrder say, and gives all back.
+// browsePart takes n and then the messages of keepOrder's steps, and gives all back.
 func (q *heldQueue) browsePart(returns []int64, n int) (consumers int) {
 	held := q.take(n)
 	consumers = 1

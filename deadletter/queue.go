@@ -21,11 +21,11 @@ type Queue struct {
 	// Dial returns a new connection each time, with amqp.Config.Recovery nil.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// Handling is what is safe to do with the queue. Open fills it in; the zero value allows nothing.
+	// Handling lists the actions that are safe on the queue. Open fills it in; the zero value allows none.
 	Handling Handling
 
 	// Records are the counter's records. If nil, dead letters have no Record, replayed messages are not watched, and
-	// records do not say what was taken off.
+	// records do not say which dead letters were taken off.
 	Records Records
 
 	// Returns keeps how often messages of the queue were returned, and whether a replay was cut off. If nil, only a read
@@ -146,10 +146,10 @@ type Management struct {
 	Client *http.Client // if nil, one that keeps no connections
 }
 
-// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL
-// is given. If the API does not answer, Open asks AMQP, and the user needs the configure permission on the queue. It
-// changes nothing. It may wait 15 s for the policy of a quorum queue that was just declared. Its error wraps
-// ErrQueueNotFound, is a *FieldError, or is that of the connection.
+// Open returns q with its Handling filled in, which lists the actions that are safe on the queue. It asks the
+// management API, if its URL is given. If the API does not answer, Open asks AMQP, and the user needs the configure
+// permission on the queue. It changes nothing. It may wait 15 s for the policy of a quorum queue that was just
+// declared. Its error wraps ErrQueueNotFound, is a *FieldError, or is that of the connection.
 func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 	if err := q.validate(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // defaultStopAfter is how many replayed messages may fail again.
 const defaultStopAfter = 5
 
-// Replay says what to replay, and how.
+// Replay selects dead letters and says how to replay them.
 type Replay struct {
 	Filter Filter
 	Target *Target // if nil, each message goes to the queue in which it died
@@ -48,13 +48,13 @@ type Replay struct {
 }
 
 // Replay publishes dead letters again and takes each off the queue once the broker has confirmed it: in their order,
-// each with its MessageId and a new value of GenerationHeader. It ignores what is dead-lettered meanwhile.
+// each with its MessageId and a new value of GenerationHeader. It ignores messages that are dead-lettered meanwhile.
 //
 // A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To
 // skip it, a replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where
 // Handling allows no reading, the replay ends with an error that wraps the reason. It also ends if the Target's Key
-// leads nowhere, and after any other error. The Result is what was done until then; the replay may be repeated. Once
-// ctx is done, Replay waits up to 2 s for the confirms of one window.
+// leads nowhere, and after any other error. The Result counts the messages until then, and the replay may be repeated.
+// Once ctx is done, Replay waits up to 2 s for the confirms of one window.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -99,8 +99,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-// Check returns what Replay would refuse on a dead-letter queue of this name: negative numbers, and with ErrTarget a
-// Target that is the queue itself. Call it before you ask a person to confirm.
+// Check returns the error with which Replay would refuse r on a dead-letter queue of this name. It refuses negative
+// numbers, and with ErrTarget a Target that is the queue itself. Call it before you ask a person to confirm.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
 		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue,
@@ -260,7 +260,7 @@ func (w *replaying) explainEnd(err error) error {
 		w.q.Handling.Why)
 }
 
-// count notes what was replayed.
+// count adds the confirmed messages to the result.
 func (w *replaying) count(confirmed []*Message) {
 	for _, m := range confirmed {
 		w.watch.add(m)
@@ -288,11 +288,11 @@ func (w *replaying) goOn(ctx context.Context) error {
 const (
 	// confirmTime is how long a window may take to be confirmed, including an outage or an alarm of the broker.
 	confirmTime = 30 * time.Second
-	// lastConfirms is how long an interrupted replay waits for the confirms of what it sent.
+	// lastConfirms is how long an interrupted replay waits for the confirms of the messages that it sent.
 	lastConfirms = 2 * time.Second
 )
 
-// fate is what became of a published message.
+// fate is the end of an attempt to publish a message.
 type fate int
 
 const (

@@ -48,7 +48,8 @@ func (t *Target) destination(m *Message) (Target, error) {
 
 // ForReplay returns the message as a replay from the dead-letter queue publishes it. Keep it if you publish a dead
 // letter by other means. It is persistent, has an id, begins a new generation in whatever queue it reaches, and has a
-// LineageHeader. It lacks what the broker would act on or refuse, and what counts in one queue only:
+// LineageHeader. It lacks properties that the broker would act on or refuse, and those that are valid in one queue
+// only:
 //
 //   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last
 //     generation;

@@ -11,7 +11,7 @@ import (
 // Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. It also
 // keeps whether a replay of the queue was cut off. A *counter.Admin is one.
 type Returns interface {
-	// Returns returns what was noted last; 0: nothing is known.
+	// Returns returns the number that was noted last, or 0 if there is none.
 	Returns(ctx context.Context, vhost, queue string) (int64, error)
 	// NoteReturns notes the number; 0 forgets it.
 	NoteReturns(ctx context.Context, vhost, queue string, highest int64) error

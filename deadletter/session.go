@@ -38,10 +38,10 @@ type session struct {
 	read, bytes  int   // deliveries until now, and their bodies
 	returns      int64 // of the last delivery, counted by a quorum queue
 	closed       chan *amqp.Error
-	asked        time.Time // when the queue was asked what it has not answered yet; zero: nothing
+	asked        time.Time // when the request was sent that the queue has not answered; zero: there is none
 	acks         int       // sent, and maybe not in the queue yet
 	ready        int       // messages in the queue when it began
-	wear         *wear     // nil: what it reads is not returned
+	wear         *wear     // nil: the messages that it reads are not returned
 	whole        int       // that number, which does not change
 	drained      sync.WaitGroup
 }
@@ -113,8 +113,8 @@ func (s *session) consume() error {
 	return s.add(s.room, s.classic && len(s.consumers) == 0 && s.ready <= s.room)
 }
 
-// add adds a consumer that holds at most prefetch messages. The tags are in order: a quorum queue returns what several
-// consumers of a channel held by their tags.
+// add adds a consumer that holds at most prefetch messages. The tags are in order: a quorum queue returns the messages
+// of several consumers of a channel by their tags.
 func (s *session) add(prefetch int, alone bool) error {
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *session) takeReturned(ctx context.Context, progress func(doing string, 
 	defer s.ignore()
 	s.prefetch, s.room = 0, 0
 	for taken, last := 0, time.Now(); ; {
-		left, err := s.left() // what the first consumer has received since is not for this one
+		left, err := s.left() // the first consumer keeps the messages that it has received since
 		if err != nil || left == 0 || time.Since(last) > patience {
 			return
 		}
@@ -338,13 +338,13 @@ func (s *session) discard(deliveries <-chan amqp.Delivery) {
 	})
 }
 
-// close returns what is not settled, in order.
+// close returns the messages that are not settled, in order.
 func (s *session) close() {
 	if s.acks > passedOn {
 		_ = s.land() // if it fails, the messages may return
 	}
 	done := onTime(s.conn)
-	_ = s.ch.Close() // what is not settled returns in any case
+	_ = s.ch.Close() // unsettled messages return in any case
 	done()
 	broker.HangUp(s.conn)
 	s.drained.Wait()

@@ -11,8 +11,9 @@ import (
 const picked = passedOn / 2
 
 // source hands out dead letters in their order and takes them off the queue. One of everything hands them out as they
-// arrive, and holds two windows at most: the second is on its way while the broker settles the first. One of what a
-// filter picks reads the whole queue first, and holds the other messages until the end, so that they keep their order.
+// arrive, and holds two windows at most: the second is on its way while the broker settles the first. One with a
+// filter that picks reads the whole queue first, and holds the other messages until the end, so that they keep their
+// order.
 type source struct {
 	q     *Queue
 	s     *session
@@ -21,7 +22,7 @@ type source struct {
 	total int // it hands out so many at most
 	gone  int // counted messages that did not arrive
 
-	spool *spool // what was picked; nil: a source of everything
+	spool *spool // the picked messages; nil: a source of everything
 	of    int    // messages of the queue to read
 	page  []*Message
 	bytes int // of bodies in the page
@@ -72,7 +73,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*s
 	return c, nil
 }
 
-// chooseAll reads the whole queue to take off what is picked.
+// chooseAll reads the whole queue to take off the picked messages.
 func (q *Queue) chooseAll(ctx context.Context, f Filter) (*source, error) {
 	c, err := q.choose(ctx, f, -1, Bounds{})
 	if err == nil {
@@ -81,7 +82,7 @@ func (q *Queue) chooseAll(ctx context.Context, f Filter) (*source, error) {
 	return c, err
 }
 
-// collect reads the queue, holds it, and puts what is picked on the spool.
+// collect reads the queue, holds it, and puts the picked messages on the spool.
 func (c *source) collect(ctx context.Context, preview int) error {
 	now := time.Now()
 	for i := range c.of {

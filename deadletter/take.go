@@ -12,9 +12,10 @@ type taking struct {
 	doing  string // for Progress
 	window int
 
-	// store stores a window elsewhere. It returns what may be taken off, and an error if it is the last window.
+	// store stores a window elsewhere. It returns the messages that may be taken off, and an error if it is the last
+	// window.
 	store func(ctx context.Context, window []*Message) (stored []*Message, err error)
-	// settled, if not nil, is told what is off the queue.
+	// settled, if not nil, gets the messages that are off the queue.
 	settled func([]*Message)
 	// after, if not nil, follows each window.
 	after func(context.Context) error

@@ -27,7 +27,7 @@ type UndecodableError struct {
 	Queue    string
 	Position int    // in the queue: 1 is its head
 	AtLeast  bool   // it is at Position or behind it
-	Wrong    string // what is wrong with it
+	Wrong    string // the defect
 
 	// Unconverted says that the broker cannot convert the message, so that the management API cannot read it either.
 	// Only an AMQP 1.0 receiver can.
@@ -134,8 +134,8 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 // keep their order.
 //
 // If several messages of a quorum queue cannot be decoded, the API can show one only as it removes it, so keep
-// receives it after that, and others may change their order: a quorum queue puts what is returned behind messages
-// that were returned before.
+// receives it after that, and others may change their order: a quorum queue puts returned messages behind those that
+// were returned before.
 //
 // It wraps ErrAllDecodable if there is no such message, ErrUnsafe where reading is not harmless, and ErrUndecodable
 // for a message that the API cannot read either.
@@ -167,7 +167,7 @@ func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(m
 		return 0, q.moved()
 	}
 	defer func() {
-		_ = others.Close() // returns what it holds, before the session returns the rest
+		_ = others.Close() // returns its messages, before the session returns the rest
 		s.close()
 	}()
 	if !before.equal(next) {
@@ -181,9 +181,9 @@ func (q *Queue) moved() error {
 		ErrBusy, q.Name)
 }
 
-// recurring passes over the queue until it meets the same again, and returns what the first pass met and what the
-// next one will meet. A quorum queue puts what a pass returned behind messages that were returned before. So if
-// several messages cannot be decoded, the passes may meet them in turn: period says how many.
+// recurring passes over the queue until it meets the same message again. It returns the head that the first pass met
+// and the one that the next will meet. A quorum queue puts the messages of a pass behind those that were returned
+// before. So if several messages cannot be decoded, the passes may meet them in turn. period says how many.
 func (q *Queue) recurring(ctx context.Context) (first, next head, period int, err error) {
 	var met []head
 	for range mostPasses {

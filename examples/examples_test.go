@@ -88,7 +88,7 @@ func (w world) start(t *testing.T, extra ...string) *program {
 	return p
 }
 
-// next reads n lines of what the program prints.
+// next reads n lines that the program prints.
 func (p *program) next(t *testing.T, n int) (lines []string) {
 	t.Helper()
 	for len(lines) < n && p.lines.Scan() {

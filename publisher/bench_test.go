@@ -76,8 +76,8 @@ func BenchmarkPublishAll(b *testing.B) {
 	need(b, p.PublishAll(b.Context(), msgs))
 }
 
-// BenchmarkBarePipelined is what the others are measured by: one goroutine
-// that publishes, one that waits for the confirms, 64 messages in flight.
+// BenchmarkBarePipelined is the yardstick for the others: one goroutine publishes, one waits for the confirms, and 64
+// messages are in flight.
 func BenchmarkBarePipelined(b *testing.B) {
 	url, queue := benchQueue(b)
 	conn, err := amqp.Dial(url)

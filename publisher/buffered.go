@@ -11,10 +11,10 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// BufferedDialer returns a dial function for New. It is consumer.Dialer with a connection that sends together what many
-// goroutines publish concurrently; amqp091-go alone makes a system call per message. It delays no message, but a
-// message that still waits for the socket is lost if the process dies. So use it for publishing with confirms, not for
-// a consumer: it may lose acks.
+// BufferedDialer returns a dial function for New. It is consumer.Dialer with a connection that sends together the
+// messages that many goroutines publish concurrently. amqp091-go alone makes a system call per message. It delays no
+// message, but a message that still waits for the socket is lost if the process dies. So use it for publishing with
+// confirms, not for a consumer: it may lose acks.
 func BufferedDialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		return broker.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return buffered(socket) })
@@ -29,8 +29,8 @@ const (
 	lastWrite = 250 * time.Millisecond
 )
 
-// bufferedConn is a socket that sends together what many goroutines write concurrently. amqp091-go writes each message
-// on its own; a system call here and a wake-up of the broker for each are a good part of the cost.
+// bufferedConn is a socket that sends together the bytes that many goroutines write concurrently. amqp091-go writes
+// each message on its own. A system call here and a wake-up of the broker for each are a good part of the cost.
 //
 // A Write returns before its bytes are sent: they are lost if the process dies, or the connection. A publisher takes
 // nothing for sent that is not confirmed. A consumer's acks would be lost with a process that the next message kills.
@@ -72,7 +72,7 @@ func (c *bufferedConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close sends what is buffered, if the peer takes it, and closes the socket.
+// Close sends the buffered bytes, if the peer takes them, and closes the socket.
 func (c *bufferedConn) Close() error {
 	c.mu.Lock()
 	c.closing = true

@@ -38,7 +38,7 @@ var (
 	ErrClosed = errors.New("publisher: closed")
 )
 
-// Error is what Publish returns. errors.Is finds the sentinel, or the error of the ctx that ended the wait.
+// Error is the error of Publish. errors.Is finds the sentinel, or the error of the ctx that ended the wait.
 type Error struct {
 	ID       string // MessageId: pass it again when you publish again
 	Exchange string
@@ -70,11 +70,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A FieldError names a refused setting, such as "Window", its value as text without passwords, and what it must be.
+// A FieldError names a refused setting, such as "Window", its value as text without passwords, and the allowed values.
 // errors.As finds it. Nothing was done, and a retry does not help.
 type FieldError = setting.FieldError
 
-// verdict is what the end of a session says about a message without confirm.
+// verdict is the conclusion from the end of a session about a message without confirm.
 type verdict struct {
 	refused   bool // the broker closed the channel over it
 	undecided bool

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// FuzzCheck: what is accepted can be encoded; what is not is refused with ErrInvalid, before it could break a
+// FuzzCheck: a message that is accepted can be encoded. Any other is refused with ErrInvalid, before it could break a
 // connection.
 func FuzzCheck(f *testing.F) {
 	f.Add("", "orders", "m1", "", `{"a":[1,{"b":null}]}`, uint8(0))

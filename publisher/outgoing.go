@@ -63,8 +63,8 @@ func (o *outgoing) failCode(undecided bool, cause error, code int, reason string
 	}
 }
 
-// outcome returns the result by the broker's answer, or otherwise if it has not answered. The broker also acks what it
-// returned; the return comes first.
+// outcome returns the result by the broker's answer, or otherwise if it has not answered. The broker also acks a
+// message that it returned; the return comes first.
 func (o *outgoing) outcome(otherwise error) error {
 	switch {
 	case o.returned != nil:

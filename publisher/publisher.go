@@ -189,7 +189,7 @@ type Message struct {
 	amqp.Publishing
 }
 
-// BatchError is what PublishAll returns if any message failed.
+// BatchError is the error of PublishAll if any message failed.
 type BatchError struct {
 	// Errs has an entry for each message of the batch, at the same index: nil if it was confirmed, else its *Error.
 	Errs []error

@@ -116,7 +116,7 @@ type link struct {
 // connection is a connection with its notifications. It outlives its sessions, and a listener cannot be removed.
 type connection struct {
 	*amqp.Connection
-	// has room for what comes between two sessions: a full channel would block the library's reader
+	// has room for the notices between two sessions: a full channel would block the library's reader
 	blocked chan amqp.Blocking
 	closed  chan *amqp.Error
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// frameOverhead is what a frame takes beside its payload, in bytes.
+	// frameOverhead is the size of a frame without its payload, in bytes.
 	frameOverhead = 8
 
 	// addedDelay is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
@@ -188,7 +188,7 @@ func (s *session) gate() <-chan struct{} {
 }
 
 // patience bounds how long a message without confirm holds up those behind it. It is the most by which a slow queue
-// delays what Publish returns for other queues.
+// delays the return of Publish for other queues.
 const patience = 10 * time.Millisecond
 
 // confirm settles written messages as the broker answers, until the session ends.

@@ -24,7 +24,7 @@ var ErrQueueNotFound = broker.ErrNotFound
 // use, and by [Check] if the queue is one partition of another. The error says what to do.
 var ErrRefused = errors.New("refused")
 
-// Need is what consumers need of the queue they retry from.
+// Need lists the requirements of consumers on the queue they retry from.
 type Need struct {
 	Queue string // must not be empty
 
@@ -32,7 +32,7 @@ type Need struct {
 	// queue's delivery limit must allow them.
 	MaxRetries int
 
-	// Ordered asks for what strict order needs: a single active consumer, and nothing at the broker that reorders.
+	// Ordered asks for strict order: a single active consumer, and no setting of the broker that reorders.
 	Ordered bool
 
 	// Partitions is the number of partitions of Queue, see Spec.Partitions; if zero, it is one queue. Check checks each
@@ -114,11 +114,11 @@ func refusePartition(ctx context.Context, conn *amqp.Connection, name string) er
 // back, else nil. After any other error nothing is known. Consumers repeat the check while they run, because a route
 // can break.
 //
-// It judges only what it can see. Without need.Management it sees that the dead-letter exchange does not exist, or, if
-// that is the default exchange, that its queue does not exist or is full. With it, also bindings, policies and other
-// full queues. A quorum queue with at-least-once dead lettering keeps its dead letters through all of that; there only
-// a loop is an error. CheckRoute changes nothing, waits for no policy, and uses channels of its own. With AllowDrop it
-// checks nothing.
+// It judges only the facts that it can see. Without need.Management it sees that the dead-letter exchange does not
+// exist, or, if that is the default exchange, that its queue does not exist or is full. With it, it also sees
+// bindings, policies and other full queues. A quorum queue with at-least-once dead lettering keeps its dead letters
+// through all of that; there only a loop is an error. CheckRoute changes nothing, waits for no policy, and uses
+// channels of its own. With AllowDrop it checks nothing.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
 		return nil
@@ -151,8 +151,8 @@ func (n Need) judge(ctx context.Context, findings []inspect.Finding) error {
 type Finding struct {
 	Code   string // stable, such as "requeue-to-tail"
 	Seen   string // the fact
-	Impact string // what it leads to
-	Fix    string // what to change; Management and AllowDrop are those of Need
+	Impact string // the consequence
+	Fix    string // the change to make; Management and AllowDrop are those of Need
 }
 
 // String returns the finding on one line.
@@ -182,6 +182,6 @@ func (e *RefusedError) Error() string {
 }
 
 // A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "DeliveryLimit".
-// Value is what it was, as text, never with a password. Want is what it must be. errors.As finds it; a retry does not
-// help.
+// Value is the refused value, as text, never with a password. Want says which values are allowed. errors.As finds it;
+// a retry does not help.
 type FieldError = setting.FieldError

@@ -26,7 +26,8 @@ import (
 // The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
 // A queue or exchange that exists with other properties is an error that names each of them with both values; nothing
-// existing is ever changed. The error says what had been declared before it; fix the cause and run Declare again.
+// existing is ever changed. The error lists the objects that had been declared before it. Fix the cause and run
+// Declare again.
 //
 // A call to the broker that has begun is not interrupted by ctx: it ends with its reply or with the connection.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -137,7 +138,8 @@ func bindStep(queue string, b Binding) step {
 	}}
 }
 
-// explain says how an existing queue or exchange differs, or how to make a missing exchange; else what the broker said.
+// explain says how an existing queue or exchange differs, or how to make a missing exchange. Otherwise it returns the
+// broker's reply.
 func explain(ctx context.Context, conn *amqp.Connection, s step, err error) error {
 	var reply *amqp.Error
 	switch {

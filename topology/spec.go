@@ -95,8 +95,8 @@ func (s Spec) withDefaults() Spec {
 
 var exchangeTypes = []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders}
 
-// Validate returns nil for what Declare can ask a broker for, else a [*FieldError] or what is wrong with a name.
-// Declare validates first.
+// Validate returns nil if Declare can ask a broker for s. Otherwise it returns a [*FieldError], or an error about a
+// name. Declare validates first.
 func (s Spec) Validate() error {
 	s = s.withDefaults()
 	if err := s.validate(); err != nil {

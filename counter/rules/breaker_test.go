@@ -29,7 +29,7 @@ func newFleet(t *testing.T) *fleet {
 
 func (f *fleet) later(d time.Duration) { f.now = f.now.Add(d) }
 
-// attempt is one at a message, with what its process says of itself.
+// attempt is one at a message, with the progress that its process reports.
 func (f *fleet) attempt(id string) (*rules.Record, rules.Attempt) {
 	if f.records[id] == nil {
 		f.records[id] = &rules.Record{Message: rules.Message{VHost: "/", Queue: "q", ID: id}}

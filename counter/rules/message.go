@@ -1,4 +1,4 @@
-// Package rules decides what a step of the retry protocol does to the record of a message.
+// Package rules decides how a step of the retry protocol changes the record of a message.
 //
 // Each function takes one step: [Start], [Begun], [Fail], [End] and [Moved] for a consumer; [Limit], [Reset], [Skip]
 // and [Remove] for an operator. It gets the record, the state of the queue, and the time by the store's

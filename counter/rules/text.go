@@ -233,8 +233,8 @@ func Encode(r Record) string {
 var causesByLetter = map[byte]Cause{'f': CauseFailed, 'p': CausePanicked, 't': CauseTimedOut, 'r': CauseRejected,
 	'c': CauseCrashed}
 
-// parseHistory reads a record's history, as scripts/record.lua describes it, the oldest attempt first. It skips what it
-// cannot read.
+// parseHistory reads a record's history, as scripts/record.lua describes it, the oldest attempt first. It skips
+// entries that it cannot read.
 func parseHistory(text, first string, counted int) []AttemptNote {
 	var newest []AttemptNote
 	for entry := range strings.SplitSeq(strings.TrimPrefix(text, "\n"), "\n") {

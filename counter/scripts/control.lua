@@ -1,5 +1,5 @@
--- CONTROL: a process that consumes a queue asks, once a second, what operators want of it, and reports itself. It is a
--- script of its own, without record.lua.
+-- CONTROL: a process that consumes a queue asks once a second for the requests of operators, and reports itself. It is
+-- a script of its own, without record.lua.
 --
 -- KEYS:
 --   1  pause      hash. paused: 1 while the queue is paused, 0 after a resume; by, at, why: who did that, when and why.

@@ -34,14 +34,15 @@ return take(function(r, s, q)
   local most = width > 11 and ARGV[at + 12] ~= '0' and tonumber(ARGV[at + 12]) or 0
   local holds_queue = width > 12 and ARGV[at + 13] == 'hold'
   local progress = width > 12 and string.match(ARGV[at + (holds_queue and width > 13 and 14 or 13)], '^progress .*')
-  if most > 0 and most < s.base and not (known == 'f' and was == '.') then -- else it would judge what was counted since
+  -- A repeated FAIL would judge failures that were counted since.
+  if most > 0 and most < s.base and not (known == 'f' and was == '.') then
     s.base, s.limit = most, r.own ~= '0' and r.own + 0 or most
   end
   local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
   if copy then
     rarely().copies(r, s, copy, above, lease, body)
   elseif r.top then
-    r.body, s.changed = 'x', true -- what this consumer has is not known
+    r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
 
   if not known and (was == 'exhausted' or was == 'done') and s.age >= 0 and r.binds - BINDS <= now - s.age then

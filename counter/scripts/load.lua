@@ -4,8 +4,8 @@
 -- ARGV:
 --   1  strings  how many of the keys are strings
 --
--- Reply: the time in s, the µs of it, and for each key what it holds and its TTL in ms, as PTTL has it. What it holds
--- is a string, the list of HGETALL, null, or the error of a key of another type.
+-- Reply: the time in s, the µs of it, and for each key its value and its TTL in ms, as PTTL has it. The value is a
+-- string, the list of HGETALL, null, or the error of a key of another type.
 
 local strings, time = tonumber(ARGV[1]), redis.call('TIME')
 local reply = { time[1], time[2] }

@@ -3,7 +3,7 @@
 --   cat record.lua fail.lua | redis-cli -x SCRIPT LOAD
 -- take reads the record of each step and decodes it, lets the step decide, writes the record and replies. One call
 -- takes several steps of one kind on one queue, because starting a script costs half as much as a step.
--- docs/protocol.md says when a consumer sends which step, and what it does then. The rules are those of package
+-- docs/protocol.md says when a consumer sends which step, and how it acts on the reply. The rules are those of package
 -- counter/rules, which has a function of the same name for each step.
 --
 -- One record is one generation of one message in one queue. It is a string, and exists only while something about the
@@ -158,7 +158,7 @@ local call = redis.call
 -- decode reads a record; nil: the text is none. Without a text it returns the record of a message that has none. Each
 -- field is text as it is stored, also a number, because most fields are written as they were read: add 0 to compare
 -- one, and format one that changes. Only copy, top and lease, of a moved message, are numbers. last is the ms from
--- first; was is the state that is stored; noted is what a step puts in front of the history.
+-- first; was is the state that is stored; noted is the entry that a step puts in front of the history.
 local function decode(text)
   if not text then
     return {
@@ -224,8 +224,8 @@ local function count(r, q, cause, reason, lasted, consumer, note)
   end
 end
 
--- save bounds the record, puts it in the set where it belongs, and writes it. The index has what an operator may want
--- to see, dead the tombstones whose dead letters were not removed.
+-- save bounds the record, puts it in the set where it belongs, and writes it. The index has the records that an
+-- operator may want to see, and dead the tombstones whose dead letters were not removed.
 local function save(r, s, q, keep)
   if s.given ~= '0' and r.state ~= 'exhausted' then r.limit = s.given end
   if string.find(r.tokens, '=e', 1, true) then -- forget the oldest uncounted attempts
@@ -285,7 +285,7 @@ local function rarely()
     if r.top then r.body = 'x' end
   end
 
-  -- turn changes what became of a known attempt. A crash that was none leaves the history.
+  -- turn changes the kind of a known attempt. A crash that was none leaves the history.
   function f.turn(r, s, kind)
     r.tokens = string.sub(r.tokens, 1, s.known_at) .. kind .. string.sub(r.tokens, s.known_at + 2)
     if s.known == 'c' then
@@ -335,7 +335,7 @@ local function rarely()
     return 'HELD'
   end
 
-  -- free ends what hold began, if the message holds the queue.
+  -- free ends the pause that hold began, if the message holds the queue.
   function f.free(s, q, by, why)
     if not f.holds(s, q) then return end
     if call('HGET', pause, 'only') == '1' then call('HSET', pause, 'paused', '0', 'by', by, 'at', q.now, 'why', why) end
@@ -485,7 +485,7 @@ end
 local function take(decide)
   local time, set = call('TIME'), call('HMGET', KEYS[2], 'max_retries', 'max_age')
   local now, retries, age = time[1] * 1000 + math.floor(time[2] / 1000), set[1] or '', set[2] or ''
-  local q = { -- what the steps share. at is now as text; outlives will be the set that is known to outlive its records
+  local q = { -- shared by the steps. at is now as text; outlives will be the set that is known to outlive its records
     now = now, at = string.format('%d', now), time = time, ttl = tonumber(ARGV[1]),
     index = KEYS[1], tombstones = KEYS[3], dead = KEYS[4],
     limit = #retries < 10 and string.match(retries, '^%-?%d+$') and math.min(MOST, math.max(1, retries + 1)),
@@ -500,7 +500,7 @@ local function take(decide)
       local base = given ~= '0' and q.limit or given + 0
       local limit = r.own ~= '0' and r.own + 0 or math.min(MOST, base)
       local _, known_at = string.find(r.tokens, ';' .. token .. '=', 1, true)
-      local s = { -- limit is in force, and base without the message's own; known is what became of the attempt
+      local s = { -- limit is in force, and base without the message's own; known is the kind of the attempt
         key = KEYS[n], at = at, width = width, token = token, consumer = ARGV[at + 4], given = given, base = base,
         limit = given ~= '0' and limit or 0, age = ARGV[at + 6] + 0,
         known_at = known_at, known = known_at and string.sub(r.tokens, known_at + 1, known_at + 1),

@@ -42,7 +42,7 @@ local function start(r, s, q)
   if copy then
     rarely().copies(r, s, copy, above, lease, body)
   elseif r.top then
-    r.body, s.changed = 'x', true -- what this consumer has is not known
+    r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
 
   local earlier = s.age >= 0 and r.binds - BINDS <= now - s.age -- the tombstone or the success, than this delivery

@@ -1,4 +1,4 @@
--- SUMMARY reads what an operator sees of one queue. It writes nothing.
+-- SUMMARY reads the summary of one queue for an operator. It writes nothing.
 --
 -- KEYS: index, override and tombstones, as record.lua describes them; the note of an undecodable message; dead of
 -- record.lua; the key of pause and consumers of control.lua; lanes, the set of blocked lanes.

@@ -83,7 +83,7 @@ func takeOut(ctx context.Context, rawURL, queue string, answers io.Reader, out i
 	return nil
 }
 
-// show prints what the message holds, quoted: it comes from elsewhere.
+// show prints the properties and the body of the message, quoted because they come from elsewhere.
 func show(out io.Writer, m *amqp.Message) {
 	if p := m.Properties; p != nil {
 		fmt.Fprintf(out, "id:           %q\n", fmt.Sprint(p.MessageID))

@@ -25,7 +25,7 @@ type Transaction interface {
 	Rollback(ctx context.Context) error
 }
 
-// Inbox is the inbox of a queue. Tx is what the work gets.
+// Inbox is the inbox of a queue. Tx is the transaction in which the work runs.
 type Inbox[Tx Transaction] struct {
 	Queue string
 	Key   func(amqp.Delivery) string // of the message; if nil, the id that its consumer counts it under

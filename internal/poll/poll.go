@@ -12,7 +12,7 @@ import (
 // every is how long Until waits between two checks.
 const every = 50 * time.Millisecond
 
-// Until calls check, 20 times a second, until it has no error or the time is over; what is awaited is for the error.
+// Until calls check, 20 times a second, until it returns nil or the time is over. The error names what.
 func Until(ctx context.Context, within time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

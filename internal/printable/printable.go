@@ -1,4 +1,5 @@
-// Package printable writes text for people: it escapes what a terminal or a page might obey, and counts things.
+// Package printable writes text for people: it escapes characters that a terminal or a page might obey, and counts
+// things.
 package printable
 
 import (
@@ -9,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes what does not print: control characters, marks that turn the direction of text, bytes that are no UTF-8.
-// The characters in keep stay as they are.
+// Text escapes the characters that do not print: control characters, marks that turn the direction of text, bytes that
+// are no UTF-8. The characters in keep stay as they are.
 func Text(s, keep string) string {
 	var b strings.Builder
 	for len(s) > 0 {

@@ -26,7 +26,7 @@ const (
 		`milliseconds?|seconds?|minutes?|hours?|days?)`
 )
 
-// phrases are what consists of several words, and what is quoted.
+// phrases are the rules for quoted text and for values of several words.
 var phrases = []rule{
 	{"-", regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[T ]` + clock + zone + `)?\b`), "<time>"},
 	{"/", regexp.MustCompile(`(^|[\s(\[=,])\d{4}/\d{2}/\d{2}(?: ` + clock + zone + `)?\b`), "${1}<time>"},

@@ -14,9 +14,9 @@ const (
 	rounds = 8    // until nothing changes; two are enough for most texts
 )
 
-// Normalise returns the first line of an error with placeholders for what differs from one error of its group to the
-// next: <n>, <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and SQLSTATEs, stay.
-// The result has 300 bytes at most, and normalising it again changes nothing.
+// Normalise returns the first line of an error with placeholders for the parts that differ from one error of its group
+// to the next: <n>, <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and
+// SQLSTATEs, stay. The result has 300 bytes at most, and normalising it again changes nothing.
 func Normalise(text string) string {
 	return settle(next(firstLine(text)))
 }
@@ -35,7 +35,7 @@ func firstLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// settle normalises what next returned until nothing changes.
+// settle normalises the result of next until it no longer changes.
 func settle(text string) string {
 	for range rounds - 1 {
 		again := next(text)
@@ -66,12 +66,12 @@ type Normaliser struct {
 	alike  map[string]string // by text with other digits; empty if the digits matter
 }
 
-// remembered bounds what a Normaliser keeps of each.
+// remembered is the most entries that a Normaliser keeps in each of its maps.
 const remembered = 4000
 
-// Normalise returns what the function Normalise does. The regular expressions take 10 µs, which is long in a queue of
-// 100,000 order numbers. But they do not tell one digit from another. So texts that differ in digits alone are of one
-// group, if its name is the same whatever the digits are.
+// Normalise returns the same as the function Normalise. The regular expressions take 10 µs, which is long in a queue
+// of 100,000 order numbers. But they do not tell one digit from another. So texts that differ in digits alone are of
+// one group, if its name is the same whatever the digits are.
 func (n *Normaliser) Normalise(text string) string {
 	text = firstLine(text)
 	group, ok := n.groups[text]

@@ -71,7 +71,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// check holds a result against what is true of every one.
+// check checks a result against the rules that hold for every one.
 func check(t interface {
 	Helper()
 	Fatalf(string, ...any)

@@ -3,7 +3,7 @@ package setting
 
 import "fmt"
 
-// A FieldError names the refused setting, its value and what it must be. The public packages export it.
+// A FieldError names the refused setting, its value and the allowed values. The public packages export it.
 type FieldError struct {
 	Field string // such as "Prefetch"
 	Value string // as text; never a password

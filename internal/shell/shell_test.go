@@ -27,7 +27,7 @@ func pasted(t *testing.T, sh, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// TestPasted gives words to the shells that there are: what comes out is what went in.
+// TestPasted gives words to the installed shells, and expects the same words back.
 func TestPasted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("a", nil, 0o600); err != nil { // which a pattern would find

@@ -46,7 +46,7 @@ type Options struct {
 	Parent bool
 }
 
-// telemetry is what the instrumentations share.
+// telemetry is the tracer and the metrics that the instrumentations share.
 type telemetry struct {
 	tracer   trace.Tracer
 	parent   bool
@@ -124,8 +124,8 @@ func links(contexts ...trace.SpanContext) []trace.Link {
 	return out
 }
 
-// operation are the attributes of spans and metrics: what is done, and where. The name of an operation is strikes' own,
-// the kind that of the conventions.
+// operation are the attributes of spans and metrics that name an operation and its destination. The name of an
+// operation is strikes' own, the kind that of the conventions.
 func operation(name, kind, destination string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "rabbitmq"), attribute.String("messaging.operation.name", name),

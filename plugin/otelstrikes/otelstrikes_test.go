@@ -167,7 +167,7 @@ func TestContextStays(t *testing.T) {
 	}
 }
 
-// TestHostileContext: what a publisher writes into the headers ends no attempt.
+// TestHostileContext: no header that a publisher writes ends an attempt.
 func TestHostileContext(t *testing.T) {
 	for _, value := range []any{"", "00-xyz", int64(7), []byte("\xff"), nil,
 		"00-00000000000000000000000000000000-0000000000000000-01"} {

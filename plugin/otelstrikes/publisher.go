@@ -21,8 +21,8 @@ type Publisher struct {
 	telemetry *telemetry
 }
 
-// NewPublisher returns a Publisher that traces what p publishes; its Close closes p. A nil opts means all defaults. The
-// error is that of a metric which the MeterProvider refuses.
+// NewPublisher returns a Publisher that traces the messages that p publishes. Its Close closes p. A nil opts means all
+// defaults. The error is that of a metric which the MeterProvider refuses.
 func NewPublisher(p *publisher.Publisher, opts *Options) (*Publisher, error) {
 	t, err := opts.telemetry()
 	return &Publisher{p, t}, err

@@ -106,10 +106,8 @@ export class Breaker {
   }
 
   /**
-   * Holds a delivery while no attempt may begin. It returns what becomes of it; undefined if its attempt may begin.
-   * @param {Deliveries} s
-   * @param {Delivery} d
-   * @returns {Promise<import('./decide.js').Step | undefined>}
+   * Holds a delivery while no attempt may begin. It returns undefined once its attempt may begin, else the step
+   * instead. @param {Deliveries} s @param {Delivery} d @returns {Promise<import('./decide.js').Step | undefined>}
    */
   async begin(s, d) {
     if (!this.shut) return undefined

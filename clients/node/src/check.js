@@ -116,11 +116,8 @@ async function refusePartitions(model, queue, found) {
 }
 
 /**
- * What is wrong with a queue, and what to do; empty if nothing is known to be.
- * @param {QueueFacts} facts
- * @param {number} version major * 100 + minor; 0: not known
- * @param {{ maxRetries: number, allowDrop: boolean }} need
- * @returns {string}
+ * The defect of a queue and its repair; empty if none is known. @param {QueueFacts} facts @param {number} version
+ * major * 100 + minor; 0: not known @param {{ maxRetries: number, allowDrop: boolean }} need @returns {string}
  */
 export function judge({ type, args }, version, { maxRetries, allowDrop }) {
   const limit = args['x-delivery-limit']

@@ -87,9 +87,7 @@ export class Deliveries {
   }
 
   /**
-   * Makes attempts until one decides what becomes of d.
-   * @param {Delivery} d
-   * @returns {Promise<Step>}
+   * Makes attempts until one decides how d is settled. @param {Delivery} d @returns {Promise<Step>}
    */
   async attempts(d) {
     for (;;) {
@@ -152,8 +150,7 @@ export class Deliveries {
   }
 
   /**
-   * Gives back what an attempt holds.
-   * @param {Delivery} d
+   * Gives back the isolation lock, the slot and the worker of an attempt. @param {Delivery} d
    */
   release(d) {
     unlock(this, d)

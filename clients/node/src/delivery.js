@@ -85,7 +85,7 @@ export class Delivery {
     this.cause = ''
     this.reason = ''
     /** @type {unknown} */
-    this.failure = undefined // what the handler threw, or why it was not called
+    this.failure = undefined // the error that the handler threw, or why it was not called
     /** @type {number | undefined} */
     this.asked = undefined // ms that the handler asked to wait
     this.atMost = 0 // failed attempts that it allows; 0: it did not say

@@ -45,7 +45,7 @@ export class Session {
     this.model = model
     this.options = options
     this.queue = JSON.stringify(options.settings.queue)
-    this.ended = new Stop() // by what is not the caller's stop
+    this.ended = new Stop() // by anything but the caller's stop
     this.received = 0
     /** @type {Buffer} */
     this.last = Buffer.alloc(0)
@@ -61,8 +61,7 @@ export class Session {
   }
 
   /**
-   * Consumes until stop ends or the session does. It throws what ended the session.
-   * @param {Stop} stop
+   * Consumes until stop ends or the session does. It throws the error that ended the session. @param {Stop} stop
    */
   async run(stop) {
     const off = this.listen()

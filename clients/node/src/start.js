@@ -283,12 +283,8 @@ export async function closing(s, d, step) {
 }
 
 /**
- * Holds a delivery for a wait. It returns the step that follows, or what comes instead.
- * @param {Deliveries} s
- * @param {Delivery} d
- * @param {number} ms
- * @param {Step} after
- * @returns {Promise<Step>}
+ * Holds a delivery for a wait. It returns the step that follows, or the one that replaces it. @param {Deliveries} s
+ * @param {Delivery} d @param {number} ms @param {Step} after @returns {Promise<Step>}
  */
 export async function holdFor(s, d, ms, after) {
   const { wait, next } = decideWait(ms, d.heldUntil - performance.now(), after)

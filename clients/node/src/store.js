@@ -38,7 +38,7 @@ export function dialStore(url, options = {}) {
   const all = {
     connectTimeout: 2000, retryStrategy: reconnectDelay, keepAlive: 10_000, noDelay: true,
     disableClientInfo: true, maxLoadingRetryTime: 500,
-    // After a failover the connection leads to what is a replica now.
+    // After a failover the connection leads to a server that is a replica now.
     reconnectOnError: (/** @type {Error} */ err) => err.message.startsWith('READONLY'),
     ...options, ...SAFE,
   }

@@ -31,7 +31,7 @@ export class Clock {
     for (let n = 0; n < 3; n++) await new Promise((resolve) => { real.setImmediate(resolve) })
   }
 
-  /** Advances to a time, and calls what is due on the way. */
+  /** Advances to a time, and calls the timers that are due on the way. */
   async advance(until) {
     await this.settle()
     for (;;) {

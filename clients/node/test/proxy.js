@@ -6,7 +6,7 @@ import { once } from 'node:events'
 export async function listen(url) {
   const target = new URL(url)
   const sockets = new Set()
-  const deaf = new Set() // connections that lost a reply: what follows would be taken for it
+  const deaf = new Set() // connections that lost a reply: the next one would be taken for it
   const requests = []
   const replaced = []
   const state = { swallow: false, refuse: false, freeze: false, delay: 0 }

@@ -17,7 +17,7 @@ export function unique(name = 'node') {
   return `${name}-${randomBytes(6).toString('hex')}`
 }
 
-/** A plain client, for what a test looks at. */
+/** A plain client, with which a test looks at the store. */
 export function plainRedis() {
   return new Redis(redisURL)
 }

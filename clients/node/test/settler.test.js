@@ -1,4 +1,4 @@
-// The settler on a fake channel and a fake store: what is sent, and what is settled.
+// The settler on a fake channel and a fake store: which steps it sends, and how it settles.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Consumer } from '../src/consumer.js'

@@ -322,7 +322,7 @@ export class World {
   }
 }
 
-/** Events that are not in the trace, and what ASK reports then. */
+/** Events that are not in the trace, each with the reply of ASK after it. */
 const BREAKER = {
   doubt: { doubt: true }, opened: { open: true }, closed: { doubt: false, open: false }, others: { success: true },
   permit: {}

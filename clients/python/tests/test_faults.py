@@ -95,7 +95,7 @@ def with_asyncio(stub, delivery, handler, **settings):
         except Exception as error:
             return error
         finally:
-            await asyncio.sleep(0.2)  # for what is sent late
+            await asyncio.sleep(0.2)  # for requests that are sent late
 
     return asyncio.run(main())
 

@@ -66,10 +66,10 @@ type Options[D any] struct {
 	Settled func(D, error)
 }
 
-// Batcher holds the unsettled deliveries of a channel, oldest first. What has a method and comes after a delivery
-// without one is settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full
-// and a worker is idle. A method that differs from its neighbours does not end a run. Requeues that go together come
-// back together, next to one another, so the next run of them is one again.
+// Batcher holds the unsettled deliveries of a channel, oldest first. A delivery with a method that comes after one
+// without is settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full and a
+// worker is idle. A method that differs from its neighbours does not end a run. Requeues that go together come back
+// together, next to one another, so the next run of them is one again.
 type Batcher[D any] struct {
 	Options[D]
 	timer *time.Timer // of the next tick
@@ -196,10 +196,10 @@ func (b *Batcher[D]) Wake() {
 	}
 }
 
-// starving reports whether a worker waits for what the broker may not send before something is settled.
+// starving reports whether a worker waits for a delivery that the broker may not send before something is settled.
 func (b *Batcher[D]) starving() bool { return b.unsettled >= b.Prefetch && b.Idle() }
 
-// Hurry ends a pause, settles what has a method, and from now on each delivery as soon as it has one.
+// Hurry ends a pause and settles all deliveries with a method. From then on each is settled as soon as it has one.
 func (b *Batcher[D]) Hurry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,8 +214,8 @@ func (b *Batcher[D]) Pause() {
 	b.paused = true
 }
 
-// send settles what is due, without the mutex meanwhile. If another goroutine sends, that one looks once more. Nothing
-// else settles.
+// send settles the deliveries that are due, and unlocks the mutex meanwhile. If another goroutine sends, that one
+// looks once more. No other function settles.
 func (b *Batcher[D]) send() {
 	b.again = true
 	if b.sending {

@@ -84,7 +84,7 @@ func (f *fixture) expect(t *testing.T, what, want string) {
 	}
 }
 
-// split takes apart what a recorder notes.
+// split takes apart a note of a recorder.
 func split(settlement string) (tag int, multiple bool, kind string) {
 	digits, multiple := strings.CutPrefix(settlement, "..")
 	kind = strings.TrimLeft(digits, "0123456789")
@@ -138,8 +138,8 @@ func TestBatcherSettlesInRuns(t *testing.T) {
 	}
 }
 
-// TestBatcherCoversOnlyWhatIsDecided compares any order of methods and pauses with what a broker would make of it:
-// each delivery with a method is settled once, by that method, and no other is.
+// TestBatcherCoversOnlyWhatIsDecided plays any order of methods and pauses against the rules of a broker: each
+// delivery with a method is settled once, by that method, and no other is.
 func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "deliveries")
@@ -273,7 +273,7 @@ func TestBatcherSettlesEach(t *testing.T) {
 	})
 }
 
-// TestBatcherPausesInTheMiddle: of what was taken out already, too, nothing is settled after Pause.
+// TestBatcherPausesInTheMiddle: after Pause nothing is settled, not even a delivery that was taken out before.
 func TestBatcherPausesInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := opened(2, 6)

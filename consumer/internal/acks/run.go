@@ -49,14 +49,15 @@ func (b *Batcher[D]) singly(entries []*Entry[D]) {
 	}
 }
 
-// firstRun divides entries into the run that begins with the oldest, those between its own, and what follows it.
+// firstRun divides entries into the run that begins with the oldest, the entries between those of the run, and the
+// rest.
 func firstRun[D any](oldest []*Entry[D]) (run, between, rest []*Entry[D]) {
 	alike := func(i int) bool { return i < len(oldest) && oldest[i].Method == oldest[0].Method }
 	n := 1
 	for alike(n) {
 		n++
 	}
-	run = oldest[:n:n] // what follows is copied
+	run = oldest[:n:n] // append copies it
 	for ; alike(n) || alike(n+1); n++ {
 		if alike(n) {
 			run = append(run, oldest[n])

@@ -35,7 +35,7 @@ func (k *Control) LetGo(delivery any) {
 	delete(k.held, delivery)
 }
 
-// holds sums up what is held. The caller has locked k.mu.
+// holds sums up the waiting deliveries. The caller has locked k.mu.
 func (k *Control) holds(now time.Time) (h counter.Waiting) {
 	var newest time.Time
 	for _, u := range k.held {

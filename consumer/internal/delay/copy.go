@@ -31,9 +31,10 @@ type Fields struct {
 	Fence      int64 // 0: none
 }
 
-// Copy returns the message that waits instead of d. It keeps the properties and headers of d, except for what the
-// broker would act on or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was
-// routed; the expiration, which began with the first publishing; and the user, which must be that of the connection.
+// Copy returns the message that waits instead of d. It keeps the properties and headers of d, except for those that
+// the broker would act on or refuse. They are x-death and the like, because RabbitMQ 3.10 would count on; CC and BCC,
+// by which d was routed; the expiration, which began with the first publishing; and the user, which must be that of
+// the connection.
 func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 	headers := ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return broker.OfTheBroker(name) })

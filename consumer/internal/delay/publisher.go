@@ -28,7 +28,7 @@ const (
 type Publisher struct {
 	conn    *amqp.Connection
 	idle    chan *copyChannel // nil: to be opened
-	blocked *atomic.Bool      // the broker takes no publishing: what is written now, it only reads after the alarm
+	blocked *atomic.Bool      // the broker takes no publishing, and reads a copy that is written now only after the alarm
 }
 
 type copyChannel struct {

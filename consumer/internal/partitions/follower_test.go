@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scripted deals what it is told to.
+// scripted deals the partitions that the test sets.
 type scripted struct {
 	mu    sync.Mutex
 	mine  []int

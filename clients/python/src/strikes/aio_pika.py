@@ -164,7 +164,7 @@ class Consumer:
             while not self._stopping:
                 await self._check(connection, control, sequence)
                 if not await self._await_resume(connection, control):
-                    continue  # what was checked may have changed meanwhile
+                    continue  # the topology may have changed since the check
                 control.stopped = False
                 try:
                     await _Session(self, connection, sequence, late, control, breaker).run()

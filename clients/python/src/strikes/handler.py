@@ -78,7 +78,7 @@ class Attempt:
     last: int  # the number after whose failure the message is dead-lettered, as far as it is known
     token: str  # unique to this attempt in all processes
     fence: int  # orders the deliveries of a message: a system behind the handler may refuse lower ones than it has seen
-    id: str | bytes = ""  # what identifies the message: the result of `key`, or its message id
+    id: str | bytes = ""  # identifies the message: the result of `key`, or its message id
     generation: str = "0"  # distinguishes one use of the id from the next: a retry keeps it, and a replay changes it
     _cancelled: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
 

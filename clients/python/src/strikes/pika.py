@@ -111,7 +111,7 @@ class Consumer:
             while not self._stopping:
                 self._check(wire, control, sequence)
                 if not self._await_resume(wire, control):
-                    continue  # what was checked may have changed meanwhile
+                    continue  # the topology may have changed since the check
                 control.stopped = False
                 try:
                     _Session(self, wire, sequence, late, control, breaker).run()

@@ -107,7 +107,7 @@ class Settings:
     handler_timeout: float | None = 300.0  # of one attempt, at most half the consumer timeout; None: no timeout
     # The broker's delivery acknowledgement timeout; no delivery is held for more than half of it.
     consumer_timeout: float = 1800.0
-    key: Callable[[Delivery], str | bytes] | None = None  # what identifies a message; None: its message id
+    key: Callable[[Delivery], str | bytes] | None = None  # identifies a message; None: its message id
     name: str = ""  # names this process to operators; empty: host and process id
     observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))

@@ -46,7 +46,7 @@ class _One:
 
     def flushed(self) -> Signal:
         signal = Signal()
-        signal.fire()  # what was settled before is the caller's
+        signal.fire()  # earlier settlements are the caller's
         return signal
 
 
@@ -145,7 +145,7 @@ class AsyncSettler:
         except asyncio.CancelledError:
             session.stop.fire()
             session.live.fire()
-            await asyncio.wait({driving})  # it gives back what it holds, even if this is cancelled too
+            await asyncio.wait({driving})  # it gives back its locks, even if this is cancelled too
             raise
         if d.error:
             raise d.error

@@ -95,7 +95,7 @@ class Attempt:
     # an override replaces it; 0: none.
     max_age: float = 0.0
     progress: str = ""  # of a process with a breaker: the result of `progress`
-    delay: str = ""  # of a copy that waited in a delay queue: what `delay` returns
+    delay: str = ""  # of a copy that waited in a delay queue: the result of `delay`
 
 
 @dataclass(frozen=True)
