@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 const (
@@ -136,9 +137,10 @@ func (f *Fleet) Close() {
 	f.signal(syscall.SIGKILL)
 	f.keepers.Wait()
 	for _, s := range f.Seats {
-		s.Broker.Close()
-		if s.Store != nil {
-			s.Store.Close()
+		for _, p := range []*proxy.Proxy{s.Broker, s.Store} {
+			if p != nil { // an endpoint has none
+				p.Close()
+			}
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // Seat is the place of one consumer process at a time, with proxies of its own.
 type Seat struct {
-	Broker *proxy.Proxy
-	Store  *proxy.Proxy // nil: it is a Cluster
+	Broker *proxy.Proxy // nil: the process has none
+	Store  *proxy.Proxy // nil: it has none, or the store is a Cluster
 	AMQP   string       // URL of the broker, through its proxy
 	Redis  string       // URL of the store, through its proxy
 
