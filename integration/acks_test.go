@@ -11,9 +11,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestSingleAcksOfALostConnection is what consumer and deadletter rest on when they end: a quorum queue may lose single
-// acks that its channel keeps back, and has them all once a second consumer was begun and ended there. With -v it says
-// how many it lost.
+// TestSingleAcksOfALostConnection shows a fact on which consumer and deadletter rely when they end. A quorum queue may
+// lose single acks that its channel keeps back, and has them all once a second consumer was begun and ended there.
+// With -v it says how many it lost.
 func TestSingleAcksOfALostConnection(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -66,7 +66,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 	<-closed
 }
 
-// returned empties a queue that has no consumer any more, and counts what was in it.
+// returned empties a queue that has no consumer any more, and counts its messages.
 func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
 	proctest.Eventually(t, time.Minute, "the consumer gone", func() bool {

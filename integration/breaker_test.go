@@ -49,8 +49,9 @@ func (x *dependency) done() int {
 	return len(x.succeeded)
 }
 
-// TestOutage: what three consumers need is away, and 40 messages that always fail fill all they have prefetched. No
-// good message is dead-lettered, every other one after exactly four counted attempts, and all goes on once it is back.
+// TestOutage: a service that three consumers need is away, and 40 messages that always fail fill all they have
+// prefetched. No good message is dead-lettered, every other one after exactly four counted attempts, and all goes on
+// once the service is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	const poison, good, away = 40, 500, 7 * time.Second

@@ -76,7 +76,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		runs, late := map[string][]told{}, map[int]bool{}
 		for _, l := range spec.told(t) {
 			runs[l.id] = append(runs[l.id], l)
-			if l.number > 4 { // beyond what the processes are configured with
+			if l.number > 4 { // beyond the limit of the processes
 				late[l.pid] = true
 			}
 		}
@@ -105,14 +105,14 @@ func recorded(t *testing.T, c *counter.Counter, queue, id string) bool {
 	return len(records) == 1 && records[0].Counted() > 0
 }
 
-// checkObeyed holds the runs of a message against what the operator did to it.
+// checkObeyed checks the attempts at a message against the changes that the operator made to it.
 func checkObeyed(t *testing.T, id string, runs []told) {
 	t.Helper()
 	want := []int{1, 2, 3, 4, 5, 6}
 	switch id {
 	case "m0":
 		want = append(want, 7, 8)
-	case "m1": // what ran before the reset, then all of it again; an attempt that ran through the reset was the first
+	case "m1": // the attempts before the reset, then all again; one that ran through the reset was the first
 		again := 1
 		for again < len(runs) && runs[again].number > runs[again-1].number {
 			again++

@@ -112,7 +112,7 @@ func TestReplayOfAReader(t *testing.T) {
 	}
 }
 
-// dialerOf dials as a new user with no permission but to read what the pattern says.
+// dialerOf dials as a new user with no permission but to read from queues that match the pattern.
 func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection, error) {
 	t.Helper()
 	user := uniqueName(t, "reader")

@@ -24,7 +24,7 @@ var (
 	killKills   = flag.Int("dead.kills", 4, "kills of TestReplayKilled")
 )
 
-// replayer is what such a process does.
+// replayer is the configuration of such a process.
 type replayer struct {
 	AMQP, Queue string
 	Window      int
@@ -128,7 +128,8 @@ func settledTotal(t *testing.T, queue string) (total int) {
 	return total
 }
 
-// checkReplayed looks at what came back: each message, in order if those that came again are left out, and no stranger.
+// checkReplayed checks the messages that came back: each of them, in order if repeated ones are left out, and no
+// others.
 func checkReplayed(t *testing.T, queue string, n, extra int) {
 	t.Helper()
 	if left := queueDepth(t, queue+".dlq"); left != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestOpen finds out what is safe to do with a queue, with the management API and without, and heeds a policy that can
-// be seen.
+// TestOpen finds the actions that are safe on a queue, with the management API and without, and heeds a policy that
+// can be seen.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	major, _ := brokerVersion(t)

@@ -12,8 +12,9 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. What is asked for must
-// come, and the queue must stay in its order: a quorum queue puts what it gets back behind what it got back before.
+// TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. The right part must
+// come, and the queue must stay in its order. A quorum queue puts returned messages behind those that were returned
+// before.
 func TestBrowsePart(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {

@@ -86,7 +86,7 @@ func idsOf(letters []*deadletter.Message) []string {
 	return out
 }
 
-// TestBrowseChangesNothing looks at a queue many times; what is there, and in which order, must stay.
+// TestBrowseChangesNothing looks at a queue many times. Its messages and their order must stay.
 func TestBrowseChangesNothing(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestReplayAll(t *testing.T) {
 				const n = 250
 				q := withDeadLetters(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
-				// 4.0 shows what a quorum queue dead-letters as delivered before
+				// 4.0 shows the dead letters of a quorum queue as delivered before
 				again := r.PossibleDuplicateCount > 0
 				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Undecided) != 0 || again &&
 					(major != 4 || minor != 0) {
@@ -305,7 +305,7 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 	})
 }
 
-// TestReplayPassesOver replays everything around what cannot go, which stays in its order.
+// TestReplayPassesOver replays everything around messages that cannot be published, which stay in their order.
 func TestReplayPassesOver(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct {

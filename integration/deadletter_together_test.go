@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestReplaysTogether begins replays of one queue at the same moment. One has it; the others find it taken, or what
-// that one left.
+// TestReplaysTogether begins replays of one queue at the same moment. One has it. The others find it taken, or the
+// messages that the first left.
 func TestReplaysTogether(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {

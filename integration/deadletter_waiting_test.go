@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDeadLettersThatWait: a quorum queue whose dead-letter exchange is gone keeps what is rejected. AMQP does not
-// count it, and the management API does.
+// TestDeadLettersThatWait: a quorum queue whose dead-letter exchange is gone keeps rejected messages. AMQP does not
+// count them, and the management API does.
 func TestDeadLettersThatWait(t *testing.T) {
 	t.Parallel()
 	const n = 5

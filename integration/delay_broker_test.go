@@ -40,7 +40,7 @@ func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 		"/strikes-delay-short", body)
 }
 
-// fates counts what became of messages.
+// fates counts the attempts, successes and moves of messages.
 type fates struct {
 	mu             sync.Mutex
 	due            map[string]bool

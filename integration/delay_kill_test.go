@@ -30,7 +30,7 @@ var (
 // delayLimit is how many counted attempts a message gets.
 const delayLimit = 4
 
-// delayLog is what the processes did with a message.
+// delayLog is the work of the processes on a message.
 type delayLog struct {
 	attempts       int             // all
 	failed, copies map[string]bool // the tokens of those that were counted, and of those at copies

@@ -20,8 +20,7 @@ import (
 // delayPoints are where such a process kills itself.
 var delayPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
 
-// delayWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see
-// readDelayLog.
+// delayWorker fails the first attempt at each message. It writes a log with one line for each event: see readDelayLog.
 type delayWorker struct {
 	AMQP, Redis, Prefix, Queue, Log string
 	Delay, Above                    time.Duration // of a failed message, and the wait that moves it, by the store's clock

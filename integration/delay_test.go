@@ -47,7 +47,7 @@ func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 	return q
 }
 
-// hasten declares the buckets again, so that they return what comes from now on soon.
+// hasten declares the delay queues again, so that messages that arrive from now on return soon.
 func (q *delayQueue) hasten() {
 	for _, bucket := range broker.Buckets {
 		q.must(func(ch *amqp.Channel) error {
@@ -81,8 +81,8 @@ func (s *seen) Observe(_ context.Context, e consumer.Event) {
 	}
 }
 
-// run consumes until the test ends, with a handler that wants each message again after what delay returns; zero: it
-// succeeds.
+// run consumes until the test ends, with a handler that asks for each message again after the result of delay; zero:
+// it succeeds.
 func (q *delayQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
 	s := &seen{changed: make(chan struct{}, 1)}
 	ready := make(chan bool, 1)
@@ -125,7 +125,7 @@ func (q *delayQueue) run(above time.Duration, delay func(number int) time.Durati
 	return s
 }
 
-// wait returns once f is true of what was seen.
+// wait returns once f is true of the events in s.
 func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for over := time.After(time.Minute); ; {
@@ -144,8 +144,8 @@ func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is
-// moved again.
+// TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count, and a message that is due
+// far off is moved again.
 func TestDelayMoves(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
@@ -237,7 +237,7 @@ func (q *delayQueue) wantEmpty() {
 	}
 }
 
-// TestDelayBuckets shows what a session makes of buckets that are missing, wrong or unbound.
+// TestDelayBuckets runs sessions with delay queues that are missing, wrong or unbound.
 func TestDelayBuckets(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
@@ -302,7 +302,7 @@ func TestDelayRefuses(t *testing.T) {
 	q.must(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
 		return err
-	}) // with what was in it
+	}) // with its messages
 	q.declare(topology.Spec{Queue: q.name, DelayQueues: true})
 	s.wait(t, "moved after all", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 6 })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDelayTopology declares the buckets, and finds what is wrong with them.
+// TestDelayTopology declares the delay queues, and finds their defects.
 func TestDelayTopology(t *testing.T) {
 	t.Parallel()
 	b := topoDial(t, servertest.VirtualHost(t))

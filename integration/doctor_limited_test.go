@@ -62,7 +62,7 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 				}
 				rest := 2 * time.Second
 				if source == "quorum at least once" {
-					rest = 15 * time.Second // the API shows late what waits
+					rest = 15 * time.Second // the API shows waiting dead letters late
 				}
 				kept, steady := -1, time.Now()
 				proctest.Eventually(t, time.Minute, "the dead letters are at rest", func() bool {

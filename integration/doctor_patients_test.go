@@ -205,7 +205,7 @@ func lost() []patient {
 	}
 }
 
-// ended: dead-letter queues that do not keep what reaches them.
+// ended returns queues with dead-letter queues that do not keep the messages that reach them.
 func ended() []patient {
 	end := func(name, want string, pairs ...any) patient {
 		return patient{name, func(b topo, q string) { b.ends(q, lettersTo(pairs...)) }, inspect.Need{}, want}

@@ -85,7 +85,7 @@ func (b topo) deadLetters(queue string) (landed bool) {
 	return landed
 }
 
-// policyShown says whether the API shows what policy applies to the queue, if only that none does.
+// policyShown says whether the API shows which policy applies to the queue, if only that none does.
 func policyShown(t *testing.T, queue string) bool {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

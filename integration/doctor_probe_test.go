@@ -26,7 +26,7 @@ func (b topo) probe(needed inspect.Need) (proven int, codes string, findings []i
 	return len(proof.Proven), strings.Join(all, ", "), proof.Findings
 }
 
-// What the probe says of the place must be what the rules say.
+// The probe and the rules must agree on the position of a requeued message.
 func TestDoctorProbesThePlace(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)
@@ -164,8 +164,7 @@ func (b topo) nothingLeft() {
 	})
 }
 
-// Without the API it is not known where dead letters go; but what a routing key
-// names is.
+// Without the API it is not known where dead letters go, but the queue that a routing key names is known.
 func TestDoctorProbesOverAMQP(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

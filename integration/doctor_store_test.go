@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// saving are the arguments of a store that keeps what it is told.
+// saving are the arguments of a store that keeps its data on disk.
 var saving = []string{"--appendonly", "yes"}
 
 // ask sends one command line.

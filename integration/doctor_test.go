@@ -89,7 +89,7 @@ func TestDoctorRaisesNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// The commands that findings come with must fix what they report.
+// The commands that findings come with must fix the defects.
 func TestDoctorCommandsMend(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -158,7 +158,7 @@ func (b topo) forgetPolicy(name string) {
 	}
 }
 
-// What raises a limit that a policy sets raises it on the broker, and keeps what else the policy says.
+// The command that raises a limit of a policy raises it on the broker, and keeps the other settings of the policy.
 func TestDoctorMakesRoom(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

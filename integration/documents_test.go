@@ -63,8 +63,8 @@ func stepsOf(t *testing.T, name string) (all []step) {
 // notRun are commands that other tests cover: release installs the modules, .ci/run calls make.
 var notRun = regexp.MustCompile(`^(make|go) `)
 
-// TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they
-// print.
+// TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares their
+// output.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Dir(servertest.Program(t, "cmd/strikes"))
@@ -115,7 +115,7 @@ func play(t *testing.T, all []step, env []string) {
 	}
 }
 
-// without removes the lines that are on stderr from what a document shows: what is left is on stdout.
+// without removes the lines that are on stderr from the output in a document. The rest is on stdout.
 func without(output, stderr string) (stdout string) {
 	for line := range strings.Lines(output) {
 		if line == "…\n" || !slices.ContainsFunc(slices.Collect(strings.Lines(stderr)), func(got string) bool {
@@ -127,7 +127,7 @@ func without(output, stderr string) (stdout string) {
 	return stdout
 }
 
-// What differs from run to run, and what stands for it.
+// varying are the texts that differ from run to run, each with its placeholder.
 var varying = []struct {
 	was *regexp.Regexp
 	is  string
@@ -147,7 +147,7 @@ func plain(s string) string {
 	return s
 }
 
-// shown matches what a document shows: a line … stands for any number of lines, and … within a line for any text.
+// shown matches the output in a document: a line … stands for any number of lines, and … within a line for any text.
 func shown(text string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`\A`)

@@ -177,7 +177,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			go func() { done <- consume.Run(ctx, dial) }()
 			proctest.Eventually(t, time.Minute, "a quarter of the work", func() bool { return runs.Load() > n/4 })
 			need(t, broker.Kill())
-			killed := time.Now().Add(time.Second) // of what was sent before, the last may be told of only now
+			killed := time.Now().Add(time.Second) // the last messages that were sent before may be reported only now
 			need(t, broker.Start(t.Context()))
 			depth := func(queue string) (messages int) {
 				err := onChannel(dial, func(ch *amqp.Channel) error {
@@ -199,7 +199,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				return len(rejected.since(time.Time{})) == n/20 && depth("orders") == 0
 			})
 			// a quorum queue keeps a dead letter until it has arrived, and may send it twice; a classic one does not know
-			// whether what it had sent when it was killed has
+			// whether the dead letters that it had sent when it was killed have
 			must := rejected.since(time.Time{})
 			if typ == topology.Classic {
 				must = rejected.since(killed)

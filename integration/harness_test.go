@@ -43,7 +43,7 @@ func private[S interface{ Close() error }](t testing.TB, start func(context.Cont
 	return servertest.Own(t, func(ctx context.Context, _ struct{}) (S, error) { return start(ctx) }, struct{}{})
 }
 
-// dialer is what Run and publisher.New take; the caller closes what it dials.
+// dialer returns a dial function for Run and publisher.New. The caller closes the connections.
 func dialer(t testing.TB) func(context.Context) (*amqp.Connection, error) {
 	t.Helper()
 	return consumer.Dialer(brokerURL(t), amqp.Config{})

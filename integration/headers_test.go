@@ -21,7 +21,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// followUp is what a handler publishes that passes on the headers of the message it received, as programs do for
+// followUp is the message of a handler that passes on the headers of the message it received, as programs do for
 // traces.
 func followUp(queue, id string, d amqp.Delivery) publisher.Message {
 	return publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Headers: d.Headers, Body: d.Body}}

@@ -19,8 +19,8 @@ var (
 	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
 )
 
-// arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages
-// below it.
+// arrows lists the packages of the project that each of its packages may import. A name that ends in /... stands for
+// all packages below it.
 var arrows = map[string][]string{
 	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
 	"publisher": {"internal/broker", "internal/pause", "internal/setting"},
@@ -111,7 +111,7 @@ var arrows = map[string][]string{
 	"integration/lab":             {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
 	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/broker", "internal/printable",
 		"integration/internal/...", "integration/lab/ways")...),
-	"internal/audit": nil, // shares nothing with what it judges
+	"internal/audit": nil, // shares nothing with the code that it judges
 }
 
 func join(a []string, b ...string) []string { return slices.Concat(a, b) }
@@ -181,7 +181,7 @@ func room(p string) string {
 	return p
 }
 
-// importsOf lists what the packages of all modules import of each other, tests aside.
+// importsOf lists the imports among the packages of all modules, tests aside.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,

@@ -56,8 +56,9 @@ func send(t *testing.T, conn net.Conn, lines *bufio.Reader, command string) {
 	}
 }
 
-// commandTouchesRecords is true of all that is not said once when a connection or a session begins, nor once a second
-// of a queue: what operators want of it (counter/scripts/control.lua). A session asks once whether lanes are blocked.
+// commandTouchesRecords is false for commands that are sent once when a connection or a session begins, or once a
+// second for a queue, for the requests of operators (counter/scripts/control.lua). A session asks once whether lanes
+// are blocked.
 func commandTouchesRecords(line string) bool {
 	line = strings.ToLower(line)
 	for _, greeting := range []string{`"hello"`, `"client"`, `"ping"`, `"info"`, `"config" "get"`, `"auth"`} {

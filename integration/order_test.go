@@ -114,7 +114,7 @@ func fails(i int) int {
 	return 0
 }
 
-// checkDead holds that what fails too often is dead-lettered once, and nothing else is.
+// checkDead checks that a message that fails too often is dead-lettered once, and no other is.
 func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 	t.Helper()
 	dead, want := map[string]int{}, 0

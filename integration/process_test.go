@@ -21,7 +21,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// child is what a consumer process does. It writes a line to Ledger, with one write(2), before each run of the handler.
+// child is the configuration of a consumer process. It writes a line to Ledger, with one write(2), before each run of
+// the handler.
 type child struct {
 	AMQP, Store, Prefix, Queue string
 	Ledger                     string
@@ -234,7 +235,7 @@ func TestTerminatedProcessCountsNothing(t *testing.T) {
 			spec.Slow = append(spec.Slow, fmt.Sprint("m", i))
 		}
 		publish(t, queue, "m", 9)
-		for round := 1; round <= 3; round++ { // from the second on, what is stopped is redelivered and marked
+		for round := 1; round <= 3; round++ { // from the second on, the stopped messages are redelivered and marked
 			cmd := spec.spawn(t)
 			proctest.Eventually(t, time.Minute, "three handlers in the middle", func() bool {
 				byID, _ := spec.runs(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// pubStormPlan says who publishes how much, and what goes wrong meanwhile.
+// pubStormPlan says who publishes how many messages, and which faults strike meanwhile.
 type pubStormPlan struct {
 	ch               *amqp.Channel
 	queue            string
@@ -29,8 +29,8 @@ type pubStormPlan struct {
 }
 
 // pubStorm publishes from many goroutines while fault strikes now and then,
-// publishes what is undecided again with its id, and checks that each id is in
-// the queue, once more only for each undecided error.
+// publishes undecided messages again with their ids, and checks that each id is in the queue, once more only for each
+// undecided error.
 func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
 	t.Helper()
 	ctx := pubContext(t)
@@ -140,8 +140,8 @@ func TestPublishWithoutBroker(t *testing.T) {
 }
 
 // A connection that stops dead without closing, with little and with too much to
-// write for the buffers in between: what hangs there keeps the message behind it
-// unsent, for the next connection. Whichever finds out first must do.
+// write for the buffers in between: a message that hangs there keeps the one behind it unsent, for the next
+// connection. Whichever timeout finds out first must do.
 func TestPublishOnADeadConnection(t *testing.T) {
 	t.Parallel()
 	const small, large = 10, 15 << 20

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pubProxy stands between a client and the broker, and can do what networks
-// and brokers do: cut, stop answering, block publishers.
+// pubProxy stands between a client and the broker, and can fail as networks and brokers do: cut, stop answering, block
+// publishers.
 type pubProxy struct {
 	broker string
 	listen net.Listener

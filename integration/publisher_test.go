@@ -293,7 +293,8 @@ func TestPublishInvalidHurtsNobody(t *testing.T) {
 	}
 }
 
-// pubRoom is the longest header "h" of a message "m" beside which a frame has room for what the broker adds.
+// pubRoom is the longest header "h" of a message "m" beside which a frame has room for the headers that the broker
+// adds.
 const pubRoom = 131064 - (14 + 1 + 2) - (4 + 2 + 5) - 8192
 
 // TestPublishLargeHeaderComesBack: it can still be returned, dead-lettered and received.

@@ -75,8 +75,8 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that has what it
-// uses.
+// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that declares
+// the names that it uses.
 func TestFragmentsCompile(t *testing.T) {
 	t.Parallel()
 	for document, function := range map[string]string{

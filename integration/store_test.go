@@ -34,7 +34,7 @@ func attemptOf(id, token string) counter.Attempt {
 	return counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: token, Consumer: "test"}
 }
 
-// client is for what a Counter does not do.
+// client returns a client for commands that a Counter does not send.
 func client(t *testing.T, store *servers.Redis) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(store.URL)
@@ -114,7 +114,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 
 func TestStoreSteps(t *testing.T) { takeSteps(t, dialStore(t, patientURL(t))) }
 
-// TestStoreCauses: what makes a store fail is told apart, on real servers.
+// TestStoreCauses: the causes of a store's failure are told apart, on real servers.
 func TestStoreCauses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -167,7 +167,7 @@ func TestStoreCauses(t *testing.T) {
 				if !errors.As(err, &failed) {
 					t.Fatalf("%v, want a store error", err)
 				}
-				if took := time.Since(begin); took > 20*time.Second { // with what go-redis repeats by itself it is a minute
+				if took := time.Since(begin); took > 20*time.Second { // with go-redis's own repetitions it is a minute
 					t.Errorf("reported after %v", took)
 				}
 				if failed.Fault != counter.FaultSlow { // a store short of CPU may say that it is busy only after the timeout
@@ -282,7 +282,7 @@ func TestStoreCluster(t *testing.T) {
 
 	rdb := client(t, cluster.Nodes[0])
 	slots := map[int64]bool{}
-	for i := range 50 { // beyond what one master would serve
+	for i := range 50 { // more queues than one master would serve
 		tag := fmt.Sprintf("{%%2F/queue%d}", i)
 		slot := rdb.ClusterKeySlot(t.Context(), "strikes:1:"+tag+":index").Val()
 		if other := rdb.ClusterKeySlot(t.Context(), "strikes:1:"+tag+":r:00:0").Val(); other != slot {

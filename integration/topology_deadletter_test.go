@@ -64,7 +64,7 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 					}
 					return look(ch, d)
 				})
-				// what a closed channel held comes back a moment after it
+				// the messages of a closed channel come back a moment after it
 				proctest.Eventually(t, time.Minute, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
 			}
 		}

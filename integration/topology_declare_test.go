@@ -71,8 +71,8 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	}
 }
 
-// Declare declares the exchanges of the bindings if their type is given, again without a change, and names what
-// differs.
+// Declare declares the exchanges of the bindings if their type is given, again without a change, and names the
+// differences.
 func TestTopologyDeclareExchange(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// topo is a connection with what the tests of package topology do on it.
+// topo is a connection with helpers for the tests of package topology.
 type topo struct {
 	t    *testing.T
 	conn *amqp.Connection

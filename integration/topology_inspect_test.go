@@ -145,7 +145,7 @@ func TestTopologyPermissions(t *testing.T) {
 	reader.want("with the management API", topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
 }
 
-// The API may be away, or that of another broker; AMQP then tells what it can.
+// The API may be away, or that of another broker. AMQP then finds as much as it can.
 func TestTopologyManagementTrouble(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

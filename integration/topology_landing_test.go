@@ -19,7 +19,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 	tests := []struct {
 		name         string
 		set          func(b topo, q string)
-		amqp, manage []string // without and with the management API: queues after q, then what is said of them
+		amqp, manage []string // without and with the management API: queues after q, then the words about them
 	}{
 		{"as declared", func(b topo, q string) { b.declare(topology.Spec{Queue: q}) },
 			[]string{"unseen the bindings of"}, []string{dlq}},
@@ -86,7 +86,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 	}
 }
 
-// landed says what was found in the words of the table: as much of each sentence as is wanted.
+// landed returns the findings in the words of the table: as much of each sentence as is wanted.
 func landed(l doctor.Landing, q string, want []string) []string {
 	var out []string
 	for _, x := range l.Queues {

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// The rules must say of a queue what the broker does with it.
+// The rules must predict the position to which the broker requeues a message.
 func TestTopologyRequeuePosition(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

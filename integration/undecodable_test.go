@@ -144,7 +144,7 @@ func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 	}
 }
 
-// rejectHead does what "Get messages" with "Reject requeue false" does in the management UI.
+// rejectHead rejects a message as "Get messages" with "Reject requeue false" does in the management UI.
 func rejectHead(t *testing.T, queue, id string) {
 	t.Helper()
 	api := managementURL(t) + "/api/queues/%2F/" + queue + "/get"

@@ -113,7 +113,7 @@ func confirmed(ch *amqp.Channel, queue string, msgs ...amqp.Publishing) error {
 	return nil
 }
 
-// running is a consumer under test, and what its handler was called for.
+// running is a consumer under test, and the messages for which its handler was called.
 type running struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -124,7 +124,7 @@ type running struct {
 	runs []string // message ids, in the order in which the handler was called
 }
 
-// start runs c until the test ends or stop is called. It fills in what a test does not care for.
+// start runs c until the test ends or stop is called. It fills in the fields that a test does not care for.
 func start(t *testing.T, c consumer.Consumer) *running {
 	t.Helper()
 	r := &running{t: t, done: make(chan struct{})}
@@ -372,8 +372,8 @@ func TestReplayedThenMovedBack(t *testing.T) {
 	})
 }
 
-// moveBack is what a shovel does: it keeps the headers. It does so after the second of the death, for x-death has whole
-// ones.
+// moveBack publishes a dead letter to its queue again as a shovel does, with its headers. It waits until the second of
+// the death is over, because x-death has whole seconds.
 func moveBack(t *testing.T, queue string) {
 	t.Helper()
 	time.Sleep(1100 * time.Millisecond)
@@ -463,7 +463,7 @@ func drainLosesNoAck(t *testing.T, queue string, c consumer.Consumer) {
 	}
 }
 
-// purged empties a queue, of which basic.get may not be allowed, and counts what was in it.
+// purged empties a queue, of which basic.get may not be allowed, and counts its messages.
 func purged(t *testing.T, queue string) (n int) {
 	t.Helper()
 	err := onChannel(dialer(t), func(ch *amqp.Channel) (err error) {

@@ -17,7 +17,7 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(script), err
 })
 
-// violation is what axe-core says of one rule, as far as the tests print it.
+// violation is a broken rule in the report of axe-core, with the fields that the tests print.
 type violation struct {
 	ID, Impact, Help string
 	Nodes            []struct{ HTML, FailureSummary string }

@@ -76,7 +76,7 @@ func (b *browser) start() {
 	b.err = chromedp.Do(ctx)
 }
 
-// tab is one page with cookies of its own. It records what a page must not cause.
+// tab is one page with cookies of its own. It records the errors and requests that a page must not cause.
 type tab struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp keeps a tab in it
@@ -155,14 +155,15 @@ func (b *tab) recorded() []string {
 	return slices.Clone(b.faults)
 }
 
-// forget drops what was recorded.
+// forget drops the recorded faults.
 func (b *tab) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faults = nil
 }
 
-// run takes one action in a tab. It repeats what the browser refused because it replaced the document meanwhile.
+// run takes one action in a tab. It repeats an action that the browser refused because it replaced the document
+// meanwhile.
 func run[T any](b *tab, action chromedp.Action[T]) T {
 	b.t.Helper()
 	result, err := try(b, patience, action)
@@ -213,20 +214,20 @@ const click = `(() => {
 	return '';
 })()`
 
-// follow clicks what sel selects and waits for the page that comes of it.
+// follow clicks the element that sel selects and waits for the next page.
 func (b *tab) follow(sel string) int {
 	b.t.Helper()
 	return b.followElement(fmt.Sprintf("document.querySelector(%q)", sel))
 }
 
-// followText follows the first link whose text begins with what a visitor reads.
+// followText follows the first link whose visible text begins with text.
 func (b *tab) followText(text string) int {
 	b.t.Helper()
 	return b.followElement(fmt.Sprintf("[...document.querySelectorAll('nav a, main a')].find(e => "+
 		"e.textContent.trim().startsWith(%q))", text))
 }
 
-// followElement clicks what an expression finds and waits for the page that comes of it.
+// followElement clicks the element that an expression finds and waits for the next page.
 func (b *tab) followElement(found string) int {
 	b.t.Helper()
 	return b.load(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -269,7 +270,7 @@ func (b *tab) fill(sel, text string) {
 	}
 }
 
-// typeKeys types into what has the focus.
+// typeKeys types into the element that has the focus.
 func typeKeys(b *tab, text string) bool {
 	b.t.Helper()
 	run(b, chromedp.KeyEvent(text))
@@ -281,7 +282,7 @@ func (b *tab) url() string {
 	return url
 }
 
-// text is what a reader sees of the elements that sel selects.
+// text is the visible text of the elements that sel selects.
 func (b *tab) text(sel string) string {
 	script := fmt.Sprintf("[...document.querySelectorAll(%q)].map(e => e.innerText).join('\\n')", sel)
 	text, _ := try(b, patience, chromedp.Evaluate[string](script))

@@ -27,7 +27,8 @@ func take(between *proxy.Proxy, away bool) {
 	}
 }
 
-// TestServersAway takes broker and store away while a page is open: the page says so, keeps what it knew, and recovers.
+// TestServersAway takes broker and store away while a page is open: the page says so, keeps its last facts, and
+// recovers.
 func TestServersAway(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -136,7 +137,8 @@ func TestSlowReader(t *testing.T) {
 	b.sees("5 dead letters")
 }
 
-// TestStreamIsSent reads the stream as a program: events come at least every few seconds, and name what changed.
+// TestStreamIsSent reads the stream as a program: events come at least every few seconds, and name the parts that
+// changed.
 func TestStreamIsSent(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -162,8 +164,8 @@ func TestStreamIsSent(t *testing.T) {
 	t.Error("the stream ended without an event")
 }
 
-// TestTwoOperators has two people change one message: the second sees what the first did, and each page says what
-// really changed.
+// TestTwoOperators has two people change one message. The second sees the change of the first, and each page shows the
+// real changes.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// TestRecorder has pages do what the recorder and axe-core must notice: without them no other test here can fail.
+// TestRecorder has pages commit the faults that the recorder and axe-core must notice. If they did not, no other test
+// here could fail.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -100,7 +100,7 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("%s: marks that turn text, or control characters, are on the page", b.url())
 		}
 	}
-	for _, at := range pages { // what a program outside the browser is sent
+	for _, at := range pages { // as a program outside the browser gets them
 		res := s.ask(http.MethodGet, at, nil, nil)
 		if len(res.Cookies()) > 0 || res.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("%s: %v", at, res.Header)

@@ -48,7 +48,7 @@ func TestIncident(t *testing.T) {
 	})
 	b := newTab(t)
 
-	// The first page says what is wrong, the worst first.
+	// The first page lists the faults, the worst first.
 	b.visit(s.url)
 	b.sees("1 of 5 queues with an error, 3 blocked")
 	if first := b.text("tbody tr:first-child"); !strings.Contains(first, "emails") || !strings.Contains(first,
@@ -145,7 +145,7 @@ func (b *tab) gone(part string) {
 	}
 }
 
-// earlier writes what operators did before the incident.
+// earlier writes the changes that operators made before the incident.
 func (p *plant) earlier(queue string) {
 	p.t.Helper()
 	for _, e := range []counter.AuditEntry{

@@ -116,7 +116,7 @@ func (p *plant) declare(specs ...topology.Spec) {
 	}
 }
 
-// order is a message whose handler does what its headers say.
+// order is a message with headers that tell its handler how to end.
 func order(id string, cause counter.Cause, why, body string) publisher.Message {
 	headers := amqp.Table{"fate": string(cause), "why": why,
 		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
@@ -124,7 +124,7 @@ func order(id string, cause counter.Cause, why, body string) publisher.Message {
 		Body: []byte(body)}}
 }
 
-// handle does what the headers of an order say.
+// handle ends as the headers of an order tell it.
 func handle(ctx context.Context, d amqp.Delivery) error {
 	why, _ := d.Headers["why"].(string)
 	fate, _ := d.Headers["fate"].(string)

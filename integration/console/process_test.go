@@ -62,8 +62,8 @@ func (p *plant) serveCommand(args ...string) *served {
 	return s
 }
 
-// TestCommand serves the console with the command: it asks for its token, changes only what it allows, and stops when
-// told.
+// TestCommand serves the console with the command: it asks for its token, makes only the changes that it allows, and
+// stops when told.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -32,7 +32,8 @@ var (
 // crowded is the queue with many dead letters.
 const crowded = "invoices"
 
-// reasons are what died of in the crowded queue, the most frequent first; each %d is another number in each message.
+// reasons are the causes of death in the crowded queue, the most frequent first; each %d is another number in each
+// message.
 var reasons = []struct {
 	cause counter.Cause
 	text  string
@@ -94,7 +95,7 @@ func (p *plant) crowd(n int) {
 }
 
 // TestScale measures the first three screens, and the commands that list dead letters, with many queues and dead
-// letters. It checks what they show; make console-bench prints the times and compares them with the goals.
+// letters. It checks their content; make console-bench prints the times and compares them with the goals.
 func TestScale(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -69,7 +69,7 @@ func TestForbiddenVerbs(t *testing.T) {
 	}
 }
 
-// TestForbiddenJobs posts what begins or stops a replay or a drop, and asks for a file of dropped messages.
+// TestForbiddenJobs posts the requests that begin or stop a replay or a drop, and asks for a file of dropped messages.
 func TestForbiddenJobs(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -140,7 +140,7 @@ func TestForeignRequests(t *testing.T) {
 	}
 }
 
-// TestHeaders looks at what every answer carries, whatever its status.
+// TestHeaders checks the headers that every response carries, whatever its status.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -24,7 +24,7 @@ type site struct {
 	log *logged
 }
 
-// logged keeps what the console logs.
+// logged keeps the log of the console.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestBackAndReload filters, follows a link, goes back and reloads: each page shows what it showed.
+// TestBackAndReload filters, follows a link, goes back and reloads. Each page shows the same as before.
 func TestBackAndReload(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

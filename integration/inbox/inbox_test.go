@@ -128,7 +128,7 @@ func (b *bench) exec(t testing.TB, query string) {
 	b.must(t, b.db.Exec(t.Context(), query))
 }
 
-// want compares the effects, the marks and the calls of the work with what they should be.
+// want compares the effects, the marks and the calls of the work with the expected numbers.
 func (b *bench) want(t *testing.T, effects, marks, worked int) {
 	t.Helper()
 	gotEffects, err := b.db.Int(t.Context(), "SELECT count(*) FROM effects")
