@@ -24,7 +24,7 @@ func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry)
 	return err
 }
 
-// auditView is what the audit page shows.
+// auditView is the content of the audit page.
 type auditView struct {
 	Entries []counter.AuditEntry
 	More    string // URL of the older ones
@@ -37,7 +37,7 @@ const (
 	auditAll = 1000
 )
 
-// auditPage shows who changed what in a queue, the newest first.
+// auditPage shows the changes in a queue and their authors, the newest first.
 func (c *Console) auditPage(r *http.Request) (page, error) {
 	queue, err := queueOf(r)
 	if err != nil {

@@ -21,7 +21,7 @@ type patience struct {
 var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond,
 	answer: 2500 * time.Millisecond, asked: 12 * time.Second}
 
-// answer is the newest answer to a question, and what is wrong with it.
+// answer is the newest answer to a question, and the error since then.
 type answer[T any] struct {
 	Value T
 	Known bool      // there was an answer
@@ -53,7 +53,7 @@ func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[
 	return &cached[T]{base: c.base, ask: guarded, wait: &c.running, patience: c.patience, used: time.Now()}
 }
 
-// get returns an answer that is not older than age, or what there is when ctx is done.
+// get returns an answer that is not older than age, or the newest one when ctx is done.
 func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 	c.mu.Lock()
 	c.used = time.Now()

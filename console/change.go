@@ -150,7 +150,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v
 	return nil
 }
 
-// subject is what one change is about.
+// subject is the message or the queue that a change is about.
 func (ch change) subject() string {
 	if ch.ID != "" {
 		return shown(ch.ID) + " of " + shown(ch.Queue)
@@ -217,7 +217,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// carryOut makes a change and says what it changed.
+// carryOut makes a change and returns its result as text.
 func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor string) (string, error) {
 	ask := ops.Ask{ID: ch.ID, Note: counter.Note{By: actor, Why: ch.Reason}}
 	if ch.SetsLimit() {
@@ -242,7 +242,7 @@ func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor s
 
 func (ch change) SetsLimit() bool { return ch.Verb == ops.VerbSetLimit }
 
-// check returns what is wrong with a form.
+// check returns the error in a form, or "".
 func (ch change) check() string {
 	if ch.Reason == "" {
 		return noReason

@@ -1,5 +1,6 @@
-// Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. With
-// permission they replay, drop, reset, skip, limit and pause. Each change has a reason, which an audit keeps.
+// Package console shows operators, on web pages, which messages block a queue, why messages died, and where they are
+// now. With permission they replay, drop, reset, skip, limit and pause. Each change has a reason, which an audit
+// keeps.
 //
 // A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they update
 // themselves. All state of a page is in its URL. `strikes console` serves one.
@@ -76,8 +77,8 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	return c
 }
 
-// Close stops what the Console does in the background, and waits for it. A running replay or drop ends after its
-// message, and the next Console offers to resume it. Requests must have ended.
+// Close stops the background work of the Console, and waits for it. A running replay or drop ends after its message,
+// and the next Console offers to resume it. Requests must have ended.
 func (c *Console) Close() error {
 	c.stop()
 	c.running.Wait()

@@ -62,7 +62,7 @@ func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Alarms: b.alarms, Broker: b.err()}, nil
 }
 
-// seen is read while the console takes its samples, and so is what change changes.
+// seen is read while the console takes its samples, and change writes it, so both lock the mutex.
 func (b *fakeBroker) seen() ops.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep f
 
 const (
 	host = "http://localhost"
-	// hostile is what an attacker may put into every string of a message.
+	// hostile is a text that an attacker may put into every string of a message.
 	hostile = "<script>alert(1)</script>\"'&\x00\x1b[31m\u202e\xff"
 )
 

@@ -29,7 +29,7 @@ const (
 	mostGroupings = 200
 )
 
-// deadView is what the page of dead letters shows. It comes from the store alone.
+// deadView is the content of the page of dead letters. It comes from the store alone.
 type deadView struct {
 	Queue  string
 	Filter filter

@@ -27,7 +27,7 @@ func TestAuditNamesTheChange(t *testing.T) {
 	}
 }
 
-// counted counts what is read of it.
+// counted counts the bytes that are read from it.
 type counted struct {
 	io.Reader
 	read int64

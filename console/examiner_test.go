@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// TestExamination: the first page says that nothing is examined yet. Then it says what an examination found, and only
-// one without an error, of everything, lets it say that nothing is wrong.
+// TestExamination: the first page says that nothing is examined yet. Then it shows the findings of an examination.
+// Only one of everything, without an error, lets it say that nothing is wrong.
 func TestExamination(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.broker.change(func(s *ops.Status) {

@@ -20,7 +20,7 @@ var filterNames = []string{"id", "group", "error", "kind", "older", "newer", "la
 // filter picks dead letters, as an address says it.
 type filter struct {
 	deadletter.Filter
-	values url.Values // what was given, of filterNames
+	values url.Values // the conditions that were given, of filterNames
 }
 
 // filterOf reads the filter of an address.
@@ -76,7 +76,7 @@ func ageOf(text string) (time.Duration, error) {
 // Get returns a condition as it was given.
 func (f filter) Get(name string) string { return f.values.Get(name) }
 
-// Field is a condition for a field of a form, which shows what a browser might obey as an escape.
+// Field is a condition for a field of a form. Characters that a browser might obey are escaped.
 func (f filter) Field(name string) string { return printable.Text(f.values.Get(name), "") }
 
 // Link is the address of a page with the filter.

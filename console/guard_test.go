@@ -44,7 +44,7 @@ func (p *panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// journal keeps what is logged.
+// journal keeps the log.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -23,7 +23,7 @@ type job struct {
 	Verb   Verb // that a visitor needs to stop it
 	Queue  string
 	Filter filter
-	Lane   *laneChange // nil: what Filter picks
+	Lane   *laneChange // nil: the dead letters that Filter picks
 	Of     int         // dead letters at the preview; no more are taken, except of a Lane
 	Reason string
 	Actor  string
@@ -53,7 +53,7 @@ func (j *job) State() jobState {
 	return j.now
 }
 
-// What says what the job does.
+// What describes the work of the job.
 func (j *job) What() string {
 	if j.Lane != nil {
 		return j.Lane.Verb + " the lane " + shown(j.Lane.Name)
@@ -133,7 +133,7 @@ const (
 	interrupted = "interrupted"
 )
 
-// outcome is what a job did.
+// outcome is the result of a job.
 type outcome struct {
 	Done  int
 	Again []string // ids of those that failed again
@@ -183,7 +183,7 @@ func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 	c.changed(j.Queue)
 }
 
-// result adds to what a job did why it ended.
+// result adds the reason for the end of a job to its outcome.
 func (j *job) result(parts []string, err error) string {
 	switch {
 	case j.State().Stopped && errors.Is(err, context.Canceled):
@@ -194,7 +194,7 @@ func (j *job) result(parts []string, err error) string {
 	return strings.Join(parts, ", ")
 }
 
-// outcomeOf is the outcome of a job with what a filter picks.
+// outcomeOf is the outcome of a job with the dead letters that a filter picks.
 func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
 	parts := []string{fmt.Sprintf("%d of %d %s", done.Done, j.Of, map[Verb]string{VerbReplay: "replayed",
 		VerbDrop: "dropped"}[j.Verb])}
@@ -217,8 +217,8 @@ func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
 var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set " +
 	"Options.DropDir and Options.Encode"}
 
-// keeper writes what a job drops to a file of the console. It opens the file with the first dead letter, because none
-// may match, or the audit may refuse the job.
+// keeper writes the dead letters that a job drops to a file of the console. It opens the file with the first dead
+// letter, because none may match, or the audit may refuse the job.
 type keeper struct {
 	c    *Console
 	j    *job

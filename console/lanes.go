@@ -31,7 +31,7 @@ type laneList struct {
 	Now   time.Time
 }
 
-// lanesView is what the page of blocked lanes shows.
+// lanesView is the content of the page of blocked lanes.
 type lanesView struct {
 	laneList
 	From int

@@ -34,7 +34,7 @@ func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	}
 }
 
-// plan is what the form of a change carries.
+// plan has the fields of the form of a change.
 func (f *fixture) plan(t *testing.T, lane string) url.Values {
 	t.Helper()
 	state, err := f.store.Lane(t.Context(), "/", "orders", lane)
@@ -197,7 +197,7 @@ func TestOutcomeOfLane(t *testing.T) {
 	}
 }
 
-// TestLaneDropNeedsAFile: without a position for what is dropped nothing is.
+// TestLaneDropNeedsAFile: without a file for the dropped dead letters none is dropped.
 func TestLaneDropNeedsAFile(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.hold(t, "a1", "m-1")

@@ -15,11 +15,11 @@ const (
 	// slowBrowser is how long a browser may take to receive an update. Then the stream ends, and the browser begins a new
 	// one with the newest page: nothing queues up for it.
 	slowBrowser = 10 * time.Second
-	// mostStreams bounds what open pages cost.
+	// mostStreams is the most streams of open pages at the same time, because each costs memory.
 	mostStreams = 200
 )
 
-// update is what a stream sends: the newest content of the page.
+// update is an event of a stream: the newest content of the page.
 type update struct {
 	Title string `json:"title"`
 	HTML  string `json:"html"`

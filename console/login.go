@@ -26,7 +26,7 @@ const (
 	longestName = 80
 )
 
-// visitor is who sends a request, and what they may do.
+// visitor is the sender of a request, and their permissions.
 type visitor struct {
 	Actor   string
 	Allowed Verbs

@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// messageView is what the page of a message shows.
+// messageView is the content of the page of a message.
 type messageView struct {
 	Queue, ID   string
 	Generations []ops.Record // the newest first; the newest attempt of each comes first
@@ -52,7 +52,7 @@ const (
 	mostRead = 64 << 20
 )
 
-// messagePage shows what the store knows of a message.
+// messagePage shows the records of a message.
 func (c *Console) messagePage(r *http.Request) (page, error) {
 	queue, err := queueOf(r)
 	if err != nil {

@@ -18,11 +18,12 @@ import (
 )
 
 // A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefix". Value is
-// what it was, as text, never with a password. Want is what it must be. errors.As finds it; a retry does not help.
+// the refused value, as text, never with a password. Want says which values are allowed. errors.As finds it; a retry
+// does not help.
 type FieldError = setting.FieldError
 
-// Options say what a Console shows and who may use it. Store and Dial must be set. The functions must be safe for
-// concurrent use.
+// Options name the servers and queues that a Console shows, and who may use it. Store and Dial must be set. The
+// functions must be safe for concurrent use.
 type Options struct {
 	// Store has the counts; the caller closes it. A reply that takes longer than its read timeout is an error of the
 	// page: let it be longer than a consumer's, such as counter.Dial("redis://localhost?read_timeout=2s", nil).

@@ -88,7 +88,7 @@ func link(page string, query ...string) string {
 	return page + "?" + q.Encode()
 }
 
-// page is what the layout needs.
+// page has the data of the layout.
 type page struct {
 	Screen string // the template of its content
 	Title  string // the fact
@@ -96,7 +96,7 @@ type page struct {
 	Live   string // URL of its stream; empty: it does not change by itself
 	View   any    // of the template
 
-	Trouble []trouble // what could not be asked
+	Trouble []trouble // servers that could not be asked
 	Asking  bool      // the first paint did not wait for the answer
 	Result  *result   // of the change that led here
 	Code    int       // of HTTP; zero: 200
@@ -105,12 +105,12 @@ type page struct {
 	VHost   string
 }
 
-// trouble is what a page could not ask.
+// trouble is a server that a page could not ask.
 type trouble struct {
 	What  string    // "the broker"
 	Err   string    //
 	Since time.Time // zero: this request
-	Old   time.Time // of what the page shows instead; zero: nothing
+	Old   time.Time // of the older answer that the page shows instead; zero: none
 	Now   time.Time
 }
 
@@ -150,7 +150,7 @@ func (c *Console) complete(r *http.Request, p page) page {
 	return p
 }
 
-// content renders what is between the navigation and the end of a page.
+// content renders the part of a page after the navigation.
 func (c *Console) content(r *http.Request, p page) (string, error) {
 	var out strings.Builder
 	err := templates.ExecuteTemplate(&out, "main", c.complete(r, p))
@@ -172,7 +172,7 @@ func (p page) May(verb Verb) bool { return p.Visitor.Allowed.Has(verb) }
 // isLive reports whether a request is of an open page that is brought up to date, and not its first paint.
 func isLive(r *http.Request) bool { return r.URL.Path == "/live" }
 
-// fault says what is wrong with an answer; nil if nothing is.
+// fault returns the trouble with an answer, or nil.
 func fault[T any](a answer[T]) []trouble {
 	switch {
 	case a.Err != nil:

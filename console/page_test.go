@@ -42,7 +42,7 @@ func TestHostileStrings(t *testing.T) {
 	}
 }
 
-// checkPage looks for what a browser or a reader might obey.
+// checkPage looks for text that a browser or a reader might obey.
 func checkPage(t *testing.T, f *fixture, path string) string {
 	t.Helper()
 	w := f.get(path)
@@ -115,8 +115,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestSeveral: what a visitor selects is shown, changed and kept in the audit one by one, with the reason; nothing else
-// is.
+// TestSeveral: the messages that a visitor selects are shown, changed and kept in the audit one by one, with the
+// reason. No other message is.
 func TestSeveral(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.fail(t, hostile)
@@ -286,7 +286,8 @@ func TestAuditFile(t *testing.T) {
 	}
 }
 
-// TestHeldQueue: the page names the message that holds its queue, and what ends that, as far as it is allowed.
+// TestHeldQueue: the page names the message that holds its queue, and links the changes that end this, as far as they
+// are allowed.
 func TestHeldQueue(t *testing.T) {
 	for _, tc := range []struct {
 		allow []Verb

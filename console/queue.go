@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// queueView is what the page of a queue shows.
+// queueView is the content of the page of a queue.
 type queueView struct {
 	ops.Status
 	Curves  []curve
@@ -123,7 +123,7 @@ func (c *Console) changed(queue string) {
 	c.all.stale()
 }
 
-// queuePage shows what blocks a queue, and what became of its dead letters.
+// queuePage shows the messages that block a queue, and where its dead letters are.
 func (c *Console) queuePage(r *http.Request) (page, error) {
 	name, err := queueOf(r)
 	if err != nil {
@@ -252,7 +252,7 @@ func (v queueView) Going() (out []ops.Consumer) {
 	return out
 }
 
-// Doing is what a blocking message does now.
+// Doing is the present activity of a blocking message.
 func (v queueView) Doing(m ops.Message) string { return m.Doing(v.Time) }
 
 // Bar draws how many of the dead letters are in a group.

@@ -29,7 +29,7 @@ type line struct {
 // fact is something that is wrong with a queue.
 type fact struct{ Text, Class string }
 
-// Facts are what is wrong with a queue, the worst first.
+// Facts are the defects of a queue, the worst first.
 func (l line) Facts() (all []fact) {
 	add := func(is bool, class, format string, args ...any) {
 		if is {
@@ -82,7 +82,7 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	return all, nil
 }
 
-// queuesView is what the first page shows.
+// queuesView is the content of the first page.
 type queuesView struct {
 	answer[ops.Overview]
 	Shown    []line

@@ -26,7 +26,7 @@ const (
 	watchFor = 2 * time.Second
 )
 
-// replayView is the page of a replay or a drop: what it would do, or how far it is.
+// replayView is the page of a replay or a drop: its preview, or its progress.
 type replayView struct {
 	Verb   Verb
 	Queue  string
@@ -101,7 +101,8 @@ func headlineOfJob(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), name, v.State.Done, v.Job.Of, done(v.Job.Verb))
 }
 
-// preview counts what the filter picks, from the store's records, or from the queue if only its messages tell.
+// preview counts the dead letters that the filter picks, from the store's records, or from the queue if only its
+// messages tell.
 func (c *Console) preview(r *http.Request, v *replayView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
@@ -235,8 +236,8 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 	return err
 }
 
-// recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the
-// whole queue once more; the job does that itself.
+// recount lowers the number of the form, which the visitor saw, to the present number. A filter by header would read
+// the whole queue once more; the job does that itself.
 func (c *Console) recount(r *http.Request, j *job) error {
 	if j.Filter.Lane != "" {
 		return nil

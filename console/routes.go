@@ -73,13 +73,13 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 const (
-	// largestForm bounds what a form may send, in bytes.
+	// largestForm is the largest form that is accepted, in bytes.
 	largestForm = 64 << 10
 	// slowestForm bounds how long it may take to arrive. Requests with a form are answered within it.
 	slowestForm = time.Minute
 )
 
-// brieflyAsked bounds what a page asks within its request.
+// brieflyAsked bounds the time of a page's requests to the servers.
 func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.Context(), c.patience.asked)
 }

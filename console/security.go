@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// policy lets a page load and call what the console serves, and nothing else.
+// policy lets a page load and call only addresses of the console.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"

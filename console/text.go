@@ -8,9 +8,9 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Every string of a message, a handler or a person is shown by one of these: html/template escapes what HTML might
-// obey, and they escape what a screen might: control characters, marks that turn the direction of text, bytes that are
-// no UTF-8.
+// Every string of a message, a handler or a person is shown by one of these. html/template escapes the characters that
+// HTML might obey. These escape those that a screen might obey: control characters, marks that turn the direction of
+// text, bytes that are no UTF-8.
 
 // shown is a name, an id or a header on one line.
 func shown(s string) string {

@@ -21,7 +21,7 @@ const (
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
 )
 
-// Verbs are what a visitor may change; nil: nothing.
+// Verbs are the changes that a visitor may make; nil: none.
 type Verbs []Verb
 
 // AllVerbs returns every verb.

@@ -21,13 +21,13 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Checkup examines queues, what the store keeps of them, and their broker.
+// Checkup examines queues, their data in the store, and their broker.
 type Checkup struct {
 	Conn  *amqp.Connection
 	Need  inspect.Need   // without a Queue
 	Store *counter.Admin // nil: it is not asked about the queues
 	Named bool           // an operator named the queues; else they were listed
-	Probe bool           // prove what can be proven
+	Probe bool           // prove facts on scratch queues where that is possible
 
 	Together int // queues examined at the same time; 0: one
 
@@ -36,12 +36,12 @@ type Checkup struct {
 	listing *Listing    // nil: not listed yet
 }
 
-// Report is what was found of a queue, of the broker or of the store.
+// Report has the findings about a queue, the broker or the store.
 type Report struct {
 	Subject  string // queue, broker or store
 	Name     string
 	VHost    string            // of a queue
-	Proven   []string          // what a probe showed to work
+	Proven   []string          // the abilities that a probe showed, a sentence each
 	Findings []inspect.Finding // errors first
 	Err      error             // why it was not examined; nil: it was
 }
@@ -109,7 +109,7 @@ func (c *Checkup) Broker(ctx context.Context) (Report, error) {
 	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found}.sorted(), err
 }
 
-// StoreReport is what was found of the store at an address.
+// StoreReport reports the findings about the store at an address.
 func StoreReport(at string, found []counter.Finding, more ...inspect.Finding) Report {
 	r := Report{Subject: "store", Name: at}
 	for _, f := range found {
@@ -238,8 +238,8 @@ const (
 	maxJudged = 1000
 )
 
-// kept judges what the store keeps of a queue. A store that does not reply is not asked about the next queue: that is a
-// finding about the store.
+// kept judges the data of a queue in the store. A store that does not reply is not asked about the next queue. That is
+// a finding about the store.
 func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Finding {
 	if c.Store == nil || c.mute.Load() {
 		return nil
@@ -353,8 +353,8 @@ func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) 
 	return all, nil
 }
 
-// changedByPolicy returns the keys of a policy that change what a bucket does. Other keys do nothing, because the
-// bucket's arguments have precedence. Of two TTLs the shorter one applies.
+// changedByPolicy returns the keys of a policy that change how a delay queue works. Other keys do nothing, because the
+// delay queue's arguments have precedence. Of two TTLs the shorter one applies.
 func changedByPolicy(b broker.Bucket, policy amqp.Table) (keys []string) {
 	for _, argument := range []string{
 		broker.ArgDeadLetterKey, broker.ArgExpires, broker.ArgMaxLength, broker.ArgMaxLengthBytes,

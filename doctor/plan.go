@@ -16,8 +16,8 @@ import (
 )
 
 // Plan has the steps that fix the findings of a queue. They declare missing parts of its dead-letter route, and set
-// policies. The only thing that they delete is a binding that leads dead letters back. They do not declare again what
-// exists, because RabbitMQ refuses other arguments.
+// policies. The only thing that they delete is a binding that leads dead letters back. They do not declare existing
+// queues and exchanges again, because RabbitMQ refuses other arguments.
 type Plan struct {
 	Fixes []Fix // of all findings, in their order
 	queue string
@@ -86,7 +86,7 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string
 	return plan
 }
 
-// fix plans what fixes a finding that the policy of the queue does not fix.
+// fix plans the steps for a finding that the policy of the queue does not fix.
 func (p patient) fix(fix *Fix, kind string) {
 	exchange, _ := p.DeadLetterExchange()
 	key, fixed := p.DeadLetterKey()
@@ -286,13 +286,13 @@ type Step struct {
 	request broker.Request
 }
 
-// String says what the step does, such as `declare the quorum queue "orders.dlq"`.
+// String describes the step, such as `declare the quorum queue "orders.dlq"`.
 func (s Step) String() string { return s.text }
 
 // Curl is the step as a line for a shell; empty if the management API is not known.
 func (s Step) Curl() string { return s.api.Curl(s.request) }
 
-// Do takes the step: over AMQP, or through the management API what AMQP cannot.
+// Do takes the step: over AMQP, or through the management API if AMQP cannot.
 func (s Step) Do(ctx context.Context, conn *amqp.Connection) error {
 	var err error
 	if s.declare != nil {

@@ -195,7 +195,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	}
 }
 
-// A command is on one line of what a terminal shows, whatever the names in it.
+// A command is on one line of a terminal, whatever the names in it.
 func TestCommandIsPrintable(t *testing.T) {
 	f := examined(t)
 	for _, change := range changes(with(broker.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
@@ -207,7 +207,7 @@ func TestCommandIsPrintable(t *testing.T) {
 	}
 }
 
-// A policy that takes the place of another says what that said.
+// A policy that takes the place of another keeps its settings.
 func TestSetPolicyKeepsTheRest(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{broker.ArgType: "classic"}
@@ -269,7 +269,7 @@ func TestUnbind(t *testing.T) {
 }
 
 // A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it
-// lose or move dead letters, and what exists with other arguments is not declared again.
+// lose or move dead letters, and a queue that exists with other arguments is not declared again.
 func TestPlanKeepsDeadLetters(t *testing.T) {
 	matching := func(definition amqp.Table) func(*inspect.Facts) {
 		return func(f *inspect.Facts) {

@@ -23,10 +23,10 @@ const (
 	probeWait = 5 * time.Second
 )
 
-// Proof is what a probe showed of a queue.
+// Proof is the result of a probe of a queue.
 type Proof struct {
-	Proven   []string          // what works, a sentence each
-	Findings []inspect.Finding // what does not, and what could not be tried
+	Proven   []string          // the abilities that were shown, a sentence each
+	Findings []inspect.Finding // the failures, and the abilities that could not be tried
 }
 
 // Probe shows where a requeued message goes, and that a rejected one lands in every dead-letter queue. It does not

@@ -44,7 +44,7 @@ type Message struct {
 // a copy in a delay queue comes back.
 func (m Message) left(now time.Time) bool { return !m.Moved && now.Sub(m.last) > Arriving }
 
-// Doing says what the message does now.
+// Doing returns the present activity of the message.
 func (m Message) Doing(now time.Time) string {
 	switch {
 	case m.Holds:

@@ -130,7 +130,7 @@ func accessRefused(err error) bool {
 
 // declarePassively asks for a queue, if there is one of that name.
 func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if broker.CheckName(queue) != nil { // what is derived from a long name may be too long
+	if broker.CheckName(queue) != nil { // a name that is derived from a long one may be too long
 		return q, false, nil //nolint:nilerr // no queue has such a name
 	}
 	answer, q, err := broker.FindQueue(ctx, conn, queue)

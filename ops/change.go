@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// The verbs of the audit log. Changes says what the first ones do.
+// The verbs of the audit log. Changes describes the first ones.
 const (
 	VerbPause      = "pause"
 	VerbResume     = "resume"
@@ -29,16 +29,16 @@ const (
 type Change struct {
 	Verb  string // in the audit log
 	Right string // the verb that a visitor of the console must be allowed
-	Undo  bool   // it takes back what another change with this Right did
-	Title string // what it does, in a heading
+	Undo  bool   // it takes back another change with this Right
+	Title string // the heading of its form
 
-	OfQueue, OfMessage bool // what it can be made of: of a message if Ask.ID is given
+	OfQueue, OfMessage bool // whether it applies to a queue, and to a message, which Ask.ID names
 
-	// Plan finds out what the change would do, and changes nothing. Its error wraps ErrNone if there is nothing to
+	// Plan finds out the effect of the change, and changes nothing. Its error wraps ErrNone if there is nothing to
 	// change, and counter.ErrOver if the generation of the message is over.
 	Plan func(context.Context, *Queue, Ask) (Plan, error)
 
-	// Now says what is so before anything is asked for; nil: the text of a Plan does.
+	// Now describes the present state, before the change is asked for. If nil, the text of a Plan does.
 	Now func(ctx context.Context, q *Queue, id string) (string, error)
 }
 
@@ -67,7 +67,7 @@ func ChangeOf(verb string) Change {
 	return Change{}
 }
 
-// Ask is what an operator asks for.
+// Ask is an operator's request for a change.
 type Ask struct {
 	ID         string         // of the message; empty: the queue
 	MaxRetries *int           // of a limit; nil: as it is
@@ -77,17 +77,18 @@ type Ask struct {
 	Note       counter.Note
 }
 
-// Plan is a change that was planned, and then maybe made. It marshals to what --json prints. Its texts are escaped.
+// Plan is a change that was planned, and then maybe made. It marshals to the JSON that --json prints. Its texts are
+// escaped.
 type Plan interface {
 	// Question is asked before so many like this one are made; empty: it destroys nothing, so none is asked.
 	Question(plans int) string
 	// Do makes the change and writes it to the audit log. What another operator has done meanwhile is done.
 	Do(context.Context, *Queue) error
-	// Text says what would be done or, after Do, what was done.
+	// Text describes the change before Do, and its result after Do.
 	Text() string
 }
 
-// Describe says what is so now: what a change of the queue, or of its message id, would change.
+// Describe describes the present state that a change of the queue, or of its message id, would change.
 func (ch Change) Describe(ctx context.Context, q *Queue, id string) (string, error) {
 	if ch.Now != nil {
 		return ch.Now(ctx, q, id)
@@ -101,7 +102,7 @@ func (ch Change) Describe(ctx context.Context, q *Queue, id string) (string, err
 
 // The results of a change in the audit log, if it is no error.
 const (
-	ResultBegun = "begun" // a later entry says what came of it
+	ResultBegun = "begun" // a later entry has the result
 	ResultDone  = "done"
 )
 

@@ -63,9 +63,8 @@ type Reason struct {
 
 const (
 	// Arriving is how long a dead letter may be on its way to where it is
-	// counted: a consumer holds it after a restart of the broker, and what a
-	// quorum queue keeps for its dead-letter route is up to 10 s old (measured:
-	// 9 s on 4.3.6, 6 s on 3.10.8).
+	// counted: a consumer holds it after a restart of the broker, and a dead letter that a quorum queue keeps for its
+	// route is up to 10 s old (measured: 9 s on 4.3.6, 6 s on 3.10.8).
 	Arriving = 12 * time.Second
 	// maxReasons is how many reasons are listed; the rest is summed up.
 	maxReasons = 20
@@ -105,8 +104,8 @@ func (d *DeadLetters) explain() {
 	d.Unknown = max(d.Unknown, 0)
 }
 
-// compare adds what the management API said of Queue. It is behind AMQP, or
-// the queue is in use, if the two differ.
+// compare adds the facts of the management API about Queue. It is behind AMQP, or the queue is in use, if the two
+// differ.
 func (d *DeadLetters) compare(load broker.Load) {
 	if d.consumers > 0 {
 		d.Out = load.Unacked
@@ -114,7 +113,7 @@ func (d *DeadLetters) compare(load broker.Load) {
 	d.Taken, d.moving = &load.Taken, load.Ready != *d.Holds || load.Unacked > 0
 }
 
-// judge compares what was dead-lettered with what the dead-letter queue has.
+// judge compares the number of dead-lettered messages with the messages in the dead-letter queue.
 func (d *DeadLetters) judge() {
 	if d.Holds == nil {
 		return
@@ -130,16 +129,15 @@ func (d *DeadLetters) judge() {
 	d.Missing = open - d.Unclear
 }
 
-// countUnrecorded counts what the dead-letter queue has and the store does not know.
+// countUnrecorded counts the messages of the dead-letter queue that the store does not know.
 func (d *DeadLetters) countUnrecorded() {
 	if d.Holds != nil && d.consumers == 0 && !d.moving && !d.blockedUnseen {
 		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
 	}
 }
 
-// suppose takes what consumers of the source queue have unacked for dead
-// letters while the route is broken: they hold them until it is whole. unacked
-// is nil if it is not known.
+// suppose takes the unacked messages of the source queue for dead letters while the route is broken, because consumers
+// hold those until it is whole. unacked is nil if it is not known.
 func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *int) {
 	if consumers == 0 || !slices.ContainsFunc(route, losesDeadLetters) {
 		return
@@ -229,8 +227,8 @@ func losesDeadLetters(f inspect.Finding) bool {
 	return f.Severity == inspect.Error && f.OfRoute()
 }
 
-// shows reports whether a status shows a finding: every error, a member that is down, and what may be why dead
-// letters are missing.
+// shows reports whether a status shows a finding: every error, a member that is down, and a possible cause of missing
+// dead letters.
 func shows(f inspect.Finding, missing bool) bool {
 	return f.Severity == inspect.Error || f.Code == inspect.CodeMemberDown || missing && f.OfRoute()
 }

@@ -141,7 +141,8 @@ func TestGroups(t *testing.T) {
 // The full run: REDIS_URL=… go test ./ops -run TestDeadOfMany -v -dead.letters 100000
 var manyDead = flag.Int("dead.letters", 3000, "dead letters of TestDeadOfMany")
 
-// TestDeadOfMany prints what a page and the groups of many dead letters cost. It needs a Redis: REDIS_URL.
+// TestDeadOfMany prints the time and memory of a page and of the groups of many dead letters. It needs a Redis:
+// REDIS_URL.
 func TestDeadOfMany(t *testing.T) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
-// mostGroups bounds what is kept of a queue in which every reason differs.
+// mostGroups bounds the groups of a queue in which every reason differs.
 const mostGroups = 1000
 
 // Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
@@ -53,7 +53,7 @@ func (t *Tally) addReasons(all []counter.DeadReason) {
 	}
 }
 
-// addReason is Add for what the store knows of a dead letter.
+// addReason is Add for a dead letter of which only the store's record is known.
 func (t *Tally) addReason(r *counter.DeadReason) {
 	if t.recorded == nil {
 		t.recorded = deadletter.OfRecord(&counter.Record{})
@@ -89,7 +89,7 @@ func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 	return g
 }
 
-// merge adds what another has counted.
+// merge adds the groups of another Tally.
 func (t *Tally) merge(other *Tally) {
 	for _, from := range other.Groups() {
 		t.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
@@ -155,7 +155,7 @@ func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out
 	return nil
 }
 
-// groupsOfReasons groups what the store knows of all dead letters.
+// groupsOfReasons groups the store's records of all dead letters.
 func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
 	out *Groups) error {
 	began := time.Now()

@@ -30,7 +30,7 @@ type Limit struct {
 	why     counter.Note
 }
 
-// Limit returns what is set for the queue, or an error that wraps ErrNone.
+// Limit returns the limit that is set for the queue, or an error that wraps ErrNone.
 func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 	set, err := q.Store.Limit(ctx, q.VHost, q.Name)
 	if err != nil {
@@ -118,7 +118,7 @@ func joined(old, why string) string {
 	return old + "; " + why
 }
 
-// planClear finds what would change without the limit. A limit that cannot be read can be cleared.
+// planClear finds the change that clearing the limit makes. A limit that cannot be read can be cleared.
 func planClear(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if a.ID != "" {
 		return q.planOwn(ctx, a.ID, 0, a.Note)
@@ -215,7 +215,7 @@ func (l *Limit) Do(ctx context.Context, q *Queue) (err error) {
 	return q.audited(ctx, verb, subject, l.why, messages, err)
 }
 
-// Text says what becomes of the limit.
+// Text describes the change of the limit.
 func (l *Limit) Text() string {
 	text := printable.Name(cmp.Or(l.ID, l.Queue)) + ": "
 	if !*l.Done {

@@ -68,7 +68,7 @@ type Summary struct {
 	Err       error `json:"-"`                 // why the store's half is not known, of this queue alone
 }
 
-// Trouble is what is wrong with a queue.
+// Trouble is a kind of defect of a queue.
 type Trouble string
 
 // The troubles, the worst first.
@@ -169,7 +169,7 @@ func (o *Overview) judge(seen sight) {
 	slices.SortFunc(o.Queues, worse)
 }
 
-// account compares what queues dead-lettered with what their common dead-letter queue has.
+// account compares the messages that queues dead-lettered with those in their common dead-letter queue.
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
@@ -235,5 +235,5 @@ func worse(a, b Summary) int {
 		cmp.Compare(since(a), since(b)), cmp.Compare(ready(b), ready(a)), cmp.Compare(a.Queue, b.Queue))
 }
 
-// Failed returns what could not be asked, nil if all could.
+// Failed returns the errors of the servers that could not be asked, or nil.
 func (o Overview) Failed() error { return errors.Join(o.Broker, o.Store) }

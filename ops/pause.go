@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Pause is the pause of a queue, or what an operator is about to change of it.
+// Pause is the pause of a queue, or a change of it that an operator is about to make.
 type Pause struct {
 	VHost string `json:"vhost"`
 	Queue string `json:"queue"`
@@ -71,7 +71,7 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	return p, nil
 }
 
-// pauseNow says what consumes the queue, and whether it is paused.
+// pauseNow says which consumers the queue has, and whether it is paused.
 func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
 	if err != nil {

@@ -25,7 +25,8 @@ const (
 	// is that time while an error is found, or the API does not show the policy of a queue yet.
 	routesEvery = 30 * time.Second
 	brokenEvery = 5 * time.Second
-	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
+	// brokerTimeout and storeTimeout bound the requests of All to each of them, so that one that hangs leaves time for
+	// the other.
 	brokerTimeout = 4 * time.Second
 	storeTimeout  = 3 * time.Second
 	// asked is how many queues AMQP is asked about at the same time.
@@ -85,7 +86,7 @@ func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Sum
 	return c.Store.Summaries(ctx, c.VHost, names, Arriving)
 }
 
-// sight is what the broker said.
+// sight has the replies of the broker.
 type sight struct {
 	listed map[string]broker.Listed
 	depths map[string]broker.Load // by AMQP, of queues that are not listed

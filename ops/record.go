@@ -6,7 +6,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// State is what a message does, or what became of it.
+// State is the present or last state of a message, such as retrying or dead-lettered.
 type State string
 
 // The states of a record.
@@ -42,8 +42,8 @@ func StateOf(r counter.Record) State {
 	return Retrying
 }
 
-// Record is what an operator sees of one generation of a message. Its strings
-// come from messages and handlers: they may hold control characters.
+// Record is one generation of a message as an operator sees it. Its strings come from messages and handlers: they may
+// hold control characters.
 type Record struct {
 	VHost      string        `json:"vhost"`
 	Queue      string        `json:"queue"`

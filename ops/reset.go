@@ -23,7 +23,7 @@ type Reset struct {
 	why      counter.Note
 }
 
-// planReset finds what a reset would forget.
+// planReset finds the failed attempts that a reset would forget.
 func planReset(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	all, err := q.generations(ctx, a.ID)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Reset) Do(ctx context.Context, q *Queue) (err error) {
 	return q.audited(ctx, VerbReset, r.ID, r.why, 1, err)
 }
 
-// Text says what is forgotten, and what stays.
+// Text says how many failed attempts are forgotten, and that a dead-lettered message stays dead-lettered.
 func (r *Reset) Text() string {
 	done := "would be forgotten"
 	if r.Done {

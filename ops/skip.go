@@ -27,7 +27,7 @@ type Skip struct {
 	why     counter.Note
 }
 
-// planSkip finds what a skip would change.
+// planSkip finds the change that a skip would make.
 func planSkip(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	all, err := q.Message(ctx, a.ID)
 	if err != nil {

@@ -58,7 +58,7 @@ type Rates struct {
 	Acked float64 `json:"acked"`
 }
 
-// facts are what the store said of a queue.
+// facts are the store's data about a queue.
 type facts struct {
 	now        time.Time
 	override   *counter.Override
@@ -68,7 +68,7 @@ type facts struct {
 	reasons    tally // of the dead letters
 }
 
-// judge fills in what follows from the store's facts.
+// judge fills in the conclusions from the store's facts.
 func (s *Status) judge(f facts) {
 	for _, r := range f.records {
 		switch {

@@ -124,11 +124,11 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{five(DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}), 0, 0},
 		{five(DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2}), 1, 0},
 		{five(DeadLetters{Holds: n(3), Removed: 4}), 0, 0}, // copies of one
-		// what the source keeps for the dead-letter route is there
+		// a dead letter that the source keeps for its route is there
 		{five(DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}), 0, 0},
 		{five(DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1}), 1, 0},
 		{five(DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}), 0, 0}, // they have just arrived
-		// what is not at rest is not judged
+		// a queue that is not at rest is not judged
 		{five(DeadLetters{Holds: n(1), Out: 2, consumers: 1}), 0, 4},
 		{five(DeadLetters{Holds: n(1), Taken: taken(1), moving: true}), 0, 3},
 		{five(DeadLetters{Holds: n(1), recent: 1}), 3, 1},
@@ -139,7 +139,7 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{five(DeadLetters{Holds: n(0), Expired: 5}), 0, 0},
 		{five(DeadLetters{Holds: n(1), Expired: 2, Taken: taken(3)}), 1, 0},
 		{five(DeadLetters{Holds: n(1), Expired: 2, Removed: 1, Taken: taken(2)}), 1, 0},
-		// what is in blocked lanes hides nothing, and may be missing too
+		// dead letters of blocked lanes hide no others, and may be missing too
 		{five(DeadLetters{Holds: n(9), Blocked: 4}), 0, 0},
 		{five(DeadLetters{Holds: n(8), Blocked: 4, Taken: taken(0)}), 1, 0},
 		{five(DeadLetters{Holds: n(5), Blocked: 4, recent: 4}), 0, 4},
@@ -205,7 +205,8 @@ func TestUnrecordedDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReasonsAddUp: what the reasons do not explain is said, and what was replayed or dropped is not dead any more.
+// TestReasonsAddUp: the dead letters that the reasons do not explain are counted, and replayed or dropped ones are not
+// dead any more.
 func TestReasonsAddUp(t *testing.T) {
 	for _, tc := range []struct {
 		d              DeadLetters

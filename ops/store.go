@@ -17,7 +17,7 @@ const (
 	// maxScanned is how many records are read of messages that are retried, and how many of dead letters for their
 	// reasons: those that were written last.
 	maxScanned = 10_000
-	// frontScanned is what the store lists in one round trip.
+	// frontScanned is the number of records that the store lists in one round trip.
 	frontScanned = 200
 )
 
@@ -98,9 +98,9 @@ func (c *question) askPause(ctx context.Context, s *Status) error {
 	return err
 }
 
-// records reads what was written last. A record that is written while the
-// others are read moves to the front and is missed there, so the front is read
-// again. A message may die meanwhile, so the dead letters are read last.
+// records reads the records that were written last. A record that is written while the others are read moves to the
+// front and is missed there, so the front is read again. A message may die meanwhile, so the dead letters are read
+// last.
 func (c *question) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
 	all := map[counter.Message]counter.Record{}
 	for _, most := range []int{maxScanned, frontScanned} {
@@ -163,7 +163,8 @@ func (c *question) reasons(ctx context.Context, s *Status) (tally, error) {
 	return counted, nil
 }
 
-// renewed is how many old tombstones may be before a recent one: what cannot leave its queue is renewed.
+// renewed is how many old tombstones may be before a recent one: the tombstone of a message that cannot leave its
+// queue is renewed.
 const renewed = 10
 
 // WaitingMessages are messages that a process, or all of a queue, hold because the attempts at them are not counted.

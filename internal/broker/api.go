@@ -28,8 +28,8 @@ var (
 	// ErrNoObject says that the API replied 404.
 	ErrNoObject = errors.New("not found")
 
-	// ErrDenied says that the API rejects its user, or hides what was asked: give the user the tag management and access
-	// to the virtual host.
+	// ErrDenied says that the API rejects its user, or hides the object of the request: give the user the tag management
+	// and access to the virtual host.
 	ErrDenied = errors.New("the user needs the tag management and access to the virtual host")
 )
 
@@ -43,7 +43,7 @@ func (loginError) Error() string {
 }
 func (loginError) Unwrap() error { return ErrDenied }
 
-// API reads the HTTP API of a broker's management plugin. It knows what AMQP cannot report: policies, bindings,
+// API reads the HTTP API of a broker's management plugin. It reports facts that AMQP cannot: policies, bindings,
 // consumers, and rates. It is safe for concurrent use.
 type API struct {
 	base           string // without user, password and trailing slash

@@ -163,7 +163,7 @@ type Load struct {
 	In, Out, Acked float64
 
 	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its
-	// start, and again some time after the queue was last used. It excludes what expired or was purged.
+	// start, and again some time after the queue was last used. It excludes messages that expired or were purged.
 	Taken int64
 }
 

@@ -68,8 +68,8 @@ func IsDelayQueue(queue string) bool {
 }
 
 // BucketsOf says whether the virtual host of a connection has the buckets. Wrong lists each that is missing, is bound
-// to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists what the broker did not
-// show.
+// to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the broker
+// did not show.
 func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	found = No
 	look := func(kind, name string, find func() (Answer, error)) (Answer, error) {

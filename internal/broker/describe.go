@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Description is what is known of a queue, and of where it is known from.
+// Description has the known facts about a queue, and about the sources of those facts.
 type Description struct {
 	Queue
 	Policies Policies // of the virtual host
@@ -75,7 +75,7 @@ const (
 	settlePoll = 500 * time.Millisecond
 )
 
-// Settled looks again while look does not know enough, for 15 s at most, and returns what it last saw.
+// Settled calls look again while it does not know enough, for 15 s at most, and returns the last result.
 func Settled[T any](ctx context.Context, look func(context.Context) (seen T, enough bool, err error)) (T, error) {
 	begun := time.Now()
 	poll := time.NewTicker(settlePoll)

@@ -89,8 +89,8 @@ const closeTimeout = time.Second
 // errURL refuses a URL that cannot be parsed. It quotes no part of the URL, which may hold a password.
 var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed", Want: urlForm}
 
-// Connect calls a caller's dial function and checks what it returns. The error is a *setting.FieldError for a function
-// or URL that will fail again. It contains no URL.
+// Connect calls a caller's dial function and checks the connection that it returns. The error is a *setting.FieldError
+// for a function or URL that will fail again. It contains no URL.
 func Connect(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
 	began := time.Now()
 	conn, err := dial(ctx)

@@ -89,7 +89,7 @@ func TestUnusableConfig(t *testing.T) {
 	}
 }
 
-// TestConfigStaysTheCallers holds that concurrent dials do not write to what they share.
+// TestConfigStaysTheCallers checks that concurrent dials do not write to the config that they share.
 func TestConfigStaysTheCallers(t *testing.T) {
 	config := amqp.Config{Properties: amqp.Table{"product": "x"},
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13}, Recovery: &amqp.Recovery{}}

@@ -104,9 +104,9 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 // maxName is the length of an AMQP short string, in bytes.
 const maxName = 255
 
-// CheckName returns nil for a name that a queue or an exchange can be declared with, else what is wrong with it. Check
-// a name before the broker is asked about it: a name that is not UTF-8 ends the connection (501), and a line break is
-// removed, so that the answer is about another queue. Measured on 3.10.8 and 4.3.6.
+// CheckName returns nil for a name that a queue or an exchange can be declared with, else an error about its defect.
+// Check a name before the broker is asked about it: a name that is not UTF-8 ends the connection (501), and a line
+// break is removed, so that the answer is about another queue. Measured on 3.10.8 and 4.3.6.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -121,7 +121,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Undecodable returns what is wrong with a message that ended a connection, and how to remove it from its queue;
+// Undecodable returns the defect of a message that ended a connection, and how to remove it from its queue. Both are
 // empty if no message did. Either amqp091-go cannot decode the message, or the broker cannot convert it: see
 // Unconverted. The library's reader reports ErrSyntax and ErrFrameTooLarge only by their texts, as the reason of a
 // frame error. The management API decodes such messages (tried on 4.3).

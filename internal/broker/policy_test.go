@@ -66,7 +66,7 @@ func TestPolicyInForce(t *testing.T) {
 	}
 }
 
-// An operator's policy lowers what it limits, and wins else: measured.
+// An operator's policy lowers the limits of a user's policy, and overrides its other keys: measured.
 func TestPoliciesJoin(t *testing.T) {
 	user := amqp.Table{"overflow": "drop-head", "delivery-limit": int64(-1), "max-length": int64(5),
 		"dead-letter-exchange": "x"}

@@ -1,7 +1,7 @@
-// Package broker connects to RabbitMQ, and says what a queue is: its type and arguments, its limits, where a requeued
-// message goes, its depth; and what the headers of a message say about its deaths and its generation. It asks AMQP, and
-// the management API what only that knows. Facts about RabbitMQ were measured on single nodes of 3.10.8, 4.0.5 and
-// 4.3.6.
+// Package broker connects to RabbitMQ and describes queues: their types, arguments, limits and depths, and where a
+// requeued message goes. It also reads the deaths and the generation of a message from its headers. It asks AMQP, and
+// the management API for facts that only that knows. Facts about RabbitMQ were measured on single nodes of 3.10.8,
+// 4.0.5 and 4.3.6.
 package broker
 
 import (
@@ -27,7 +27,7 @@ type Declared struct {
 	Args       amqp.Table
 }
 
-// Queue is what is known of a queue.
+// Queue has the known facts about a queue.
 type Queue struct {
 	Name    string
 	VHost   string
@@ -88,7 +88,8 @@ func (q Queue) KeepsDeadLetters() bool {
 	return set && q.Type == Quorum && q.DeadLetterStrategy() == "at-least-once" && q.Overflow() == "reject-publish"
 }
 
-// Overflow is what a full queue does. It is the only one of these settings for which a policy beats the argument.
+// Overflow is the behaviour of a full queue, such as "reject-publish". It is the only one of these settings for which
+// a policy beats the argument.
 func (q Queue) Overflow() string {
 	if s, ok := q.Policy["overflow"].(string); ok {
 		return s
@@ -243,8 +244,8 @@ const (
 // ArgPriority is an argument of a consumer: its priority; absent, 0.
 const ArgPriority = "x-priority"
 
-// DefaultDeliveryLimit is what a queue is declared with. It is far above any number of retries. It still ends the loop
-// of a message that no client can decode, each delivery of which costs the connection.
+// DefaultDeliveryLimit is the delivery limit with which a queue is declared. It is far above any number of retries. It
+// still ends the loop of a message that no client can decode, each delivery of which costs the connection.
 const DefaultDeliveryLimit = 1000
 
 // DeadLetterLimit is the delivery limit of a dead-letter queue: dead letters may be read any number of times. A quorum

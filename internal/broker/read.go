@@ -31,8 +31,8 @@ const probeArg = "x-max-age"
 // The broker compares few arguments. Each costs one channel at most, or one for each guess.
 const maxProbes = 64
 
-// Read sets what AMQP says about the declaration of the queue, which must exist, else it returns ErrNotFound. The user
-// needs the configure permission on it, else the result is Unread. Policies stay unknown.
+// Read sets the facts that AMQP knows about the declaration of the queue, which must exist, else it returns
+// ErrNotFound. The user needs the configure permission on it, else the result is Unread. Policies stay unknown.
 func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 	d, err := ReadDeclared(ctx, conn, q.Name)
 	var unread unreadableError
@@ -147,7 +147,7 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return unreadableError{Reason: fmt.Sprintf("the broker refuses %s = %v, although it reports that value", d.name, old)}
 	}
 	if d.value == nil && d.name == ArgType {
-		d.value = Classic // what a queue without the argument is
+		d.value = Classic // the type of a queue without the argument
 	}
 	r.Args[d.name] = d.value
 	return nil
@@ -159,8 +159,8 @@ func (r *reading) result() Declared {
 	return r.Declared
 }
 
-// difference is what the broker replies to a declaration that does not match: the first property that differs and the
-// value it has.
+// difference is the broker's reply to a declaration that does not match: the first property that differs and the value
+// it has.
 type difference struct {
 	name  string // an argument, or "durable", "auto_delete"
 	value any    // nil: the argument is not set

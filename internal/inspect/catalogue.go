@@ -28,7 +28,7 @@ const (
 	CodeNotStore             = "store-other-protocol"
 )
 
-// text is what a finding says: the fact, its impact, and the fix. The rules fill in the {names}.
+// text is the text of a finding: the fact, its impact, and the fix. The rules fill in the {names}.
 type text struct {
 	severity          Severity
 	seen, impact, fix string

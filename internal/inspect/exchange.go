@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Exchange is what is known of an exchange.
+// Exchange has the known facts about an exchange.
 type Exchange struct {
 	Exists    broker.Answer
 	Kind      string // "fanout", "direct", …; empty: not known
@@ -107,7 +107,7 @@ func (x Exchange) Picks() bool {
 	return (x.Kind == "direct" || x.Kind == "topic") && !x.takesEvery(anyKey())
 }
 
-// keySet is what is known of the routing key of a dead letter.
+// keySet is the set of possible routing keys of a dead letter.
 type keySet struct {
 	asked bool // false: not looked up yet
 	any   bool

@@ -12,14 +12,14 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Need is what consumers need of the queue they retry from.
+// Need lists the requirements of consumers on the queue they retry from.
 type Need struct {
 	Queue      string // must not be empty
 	MaxRetries int    // retries after the first failed attempt; if negative, none
 	Ordered    bool   // strict order
 	AllowDrop  bool   // dead letters may be lost
 
-	// Closely also looks at what goes on in the queue, and at the dead-letter queues.
+	// Closely also looks at the messages and consumers of the queue, and at the dead-letter queues.
 	Closely bool
 
 	// MaxBackoff is the longest wait before a retry; if zero, 30 s. Only a close look uses it.
@@ -37,7 +37,7 @@ func (n Need) API() (*broker.API, error) {
 	return broker.NewAPI(n.Management, n.HTTPClient)
 }
 
-// Facts are what is known of a queue. The rules judge nothing else.
+// Facts are the known facts about a queue. The rules judge only these.
 type Facts struct {
 	broker.Description
 	Product string      // "RabbitMQ"
@@ -45,13 +45,13 @@ type Facts struct {
 
 	Exchange Exchange // the dead-letter exchange, if the queue has one
 	Route    Route    // of the dead letters
-	Known    Graph    // what was looked up for Route
+	Known    Graph    // the exchanges and queues that were looked up for Route
 	astray   bool     // the dead letters reach exchanges but no queue
 
 	Vitals *Vitals // nil: not looked for, or not known
 }
 
-// Vitals are what only a close look sees.
+// Vitals are the facts that only a close look sees.
 type Vitals struct {
 	broker.State
 	Targets []broker.Queue // queues that the dead letters reach
@@ -68,7 +68,7 @@ func (f Facts) targets() []broker.Queue {
 	return out
 }
 
-// conclude sets what follows from the route, when all that can be known is known.
+// conclude sets the conclusions from the route, once every fact that can be known is known.
 func (f *Facts) conclude() {
 	exchange, set := f.DeadLetterExchange()
 	switch x, found := f.Known.Exchanges[exchange]; {
@@ -175,7 +175,7 @@ func (f Finding) as(s Severity) Finding {
 	return f
 }
 
-// about returns the finding with what it is about.
+// about returns the finding with the name of its subject.
 func (f Finding) about(name string) Finding {
 	f.About = name
 	return f

@@ -106,7 +106,7 @@ func (g gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x 
 	return x, ctx.Err()
 }
 
-// vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.
+// vitals reads the facts of a close look. Without the API these are only the dead-letter queues that AMQP can name.
 func (g gatherer) vitals(ctx context.Context, f *Facts) {
 	v := &Vitals{Targets: f.targets()}
 	if f.asks() {
@@ -154,7 +154,7 @@ func (g gatherer) explore(ctx context.Context, f *Facts) error {
 	return err
 }
 
-// follow looks up what a trace wants to know, until it wants no more or too much is looked up.
+// follow looks up the exchanges and queues that a trace asks for, until it asks for no more or too many are looked up.
 func (g gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Route, error) {
 	for {
 		r := trace()
@@ -174,7 +174,7 @@ func (g gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Rou
 	}
 }
 
-// lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.
+// lookUp adds a node to the known graph. Without the API it asks AMQP, which knows less.
 func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) (err error) {
 	switch {
 	case n == (Node{}):

@@ -10,8 +10,9 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait
-// 15 s for the policy of a queue that was just declared. It returns broker.ErrNotFound, or an error of the connection.
+// Inspect returns the defects of the queue, and the facts that cannot be seen. It returns none if all is well. With
+// Management it may wait 15 s for the policy of a queue that was just declared. It returns broker.ErrNotFound, or an
+// error of the connection.
 func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
 	f, err := Gather(ctx, conn, need, All)
 	if err != nil {
@@ -39,7 +40,8 @@ func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Findin
 }
 
 // fullQueues finds the dead-letter queues that refuse a message now. A passive declare counts the messages that count
-// against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
+// against x-max-length. Quorum queues do not refuse messages that are dead-lettered at most once (measured on 3.10,
+// 4.0 and 4.3).
 func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Finding, err error) {
 	for _, q := range f.targets() {
 		limit, set := q.MaxLength()

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Graph is what is known of the exchanges and queues of a dead-letter route. What is not in it has not been looked up.
+// Graph has the known exchanges and queues of a dead-letter route. The others have not been looked up.
 type Graph struct {
 	Exchanges map[string]Exchange
 	Queues    map[string]*broker.Queue // nil: there is no such queue

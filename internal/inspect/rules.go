@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Rule judges one matter. It must not judge what the facts leave open as if it were known.
+// Rule judges one matter. It must not judge an unknown fact as if it were known.
 type Rule func(f Facts, need Need, report func(Finding))
 
 // All rules, in the order of their findings.
@@ -78,7 +78,7 @@ func lifetimeRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// limitsRule looks for what removes messages before their retries are over.
+// limitsRule looks for limits that remove messages before their retries are over.
 func limitsRule(f Facts, _ Need, report func(Finding)) {
 	if f.Type != broker.Classic && f.Type != broker.Quorum {
 		return
@@ -94,7 +94,7 @@ func limitsRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// orderRule looks for what would break strict order.
+// orderRule looks for settings that would break strict order.
 func orderRule(f Facts, need Need, report func(Finding)) {
 	if kind, _ := f.Text(broker.ArgDelayedRetry); kind != "" && kind != "disabled" {
 		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, broker.ArgDelayedRetry)})

@@ -9,8 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to
-// it, or a queue that keeps what it gets.
+// traced follows the dead letters of f through the known graph. An unknown node counts as an exchange with nothing
+// bound to it, or as a queue that keeps its messages.
 func traced(f Facts) Facts {
 	known := Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}, own: f.Known.own}
 	if x, set := f.DeadLetterExchange(); set {
@@ -209,7 +209,7 @@ func TestLoopRule(t *testing.T) {
 	}
 }
 
-// What AMQP cannot show is no loop; what is not looked up is said.
+// A route that AMQP cannot show is no loop, and a node that is not looked up is reported.
 func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 	f := sound()
 	overAMQP(&f)

@@ -54,8 +54,8 @@ func Temporary(q broker.Queue) (why []string) {
 	return why
 }
 
-// fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as
-// at-least-once dead lettering makes them. Measured on 3.10.8 and 4.3.6.
+// fullEffect says how a full dead-letter queue treats dead letters. A quorum queue refuses only publishes with
+// confirms, as at-least-once dead lettering makes them. Measured on 3.10.8 and 4.3.6.
 func fullEffect(f Facts, q broker.Queue) (Severity, string) {
 	_, on := q.DeadLetterExchange()
 	switch {
@@ -181,7 +181,7 @@ func (n Need) SpareLimit() int64 {
 	return max(broker.DefaultDeliveryLimit, n.retries()+spareReturns)
 }
 
-// limitText says which delivery limit is in force, and what sets it.
+// limitText says which delivery limit is in force, and by which argument or policy.
 func (f Facts) limitText(limit int64) string {
 	_, set := f.DeliveryLimit()
 	arg, byArgument := f.Args[broker.ArgDeliveryLimit].(int64)

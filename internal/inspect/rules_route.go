@@ -196,8 +196,8 @@ func (l Loop) text(f Facts) string {
 	return text
 }
 
-// breakLoop says what to change so that dead letters do not come back. If messages are published to the exchange too,
-// its binding must stay.
+// breakLoop returns the change after which dead letters do not come back. If messages are published to the exchange
+// too, its binding must stay.
 func (f Facts) breakLoop(l Loop) string {
 	exchange := l.Exchange()
 	switch q := l.LastQueue(); {
