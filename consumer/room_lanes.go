@@ -30,6 +30,8 @@ type laneRoom struct {
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
 	watch   *lanes.Watch   // if it does not, and the Counter can tell
+
+	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }
 
 func newLaneRoom(s *session, before rooms) room {
@@ -49,8 +51,9 @@ func newLaneRoom(s *session, before rooms) room {
 
 // check refuses a queue with blocked lanes to a session that would not block them. If the store is away, its last
 // number stands; without one it is no reason to refuse.
-func (r *laneRoom) check(ctx context.Context, _ *amqp.Connection) error {
+func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	if r.watch == nil {
+		r.keepsDeaths = broker.VersionOf(conn).Before(4, 0)
 		return nil
 	}
 	held, err := r.watch.Ask(ctx)
@@ -164,22 +167,25 @@ func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (s
 	if in.step == nil || in.step.Act != act {
 		of := d.message
 		of.Queue = r.s.source // each partition has its own owner
-		in.step = &counter.LaneStep{Message: of, Lane: d.lane, Act: act, Position: *in.carried,
-			Redelivered: d.Redelivered}
+		in.step = &counter.LaneStep{Message: of, Lane: d.lane, First: d.ours.FirstGeneration(), Act: act,
+			Position: *in.carried, Redelivered: d.Redelivered}
 		if d.message.ID == "" {
 			key := d.RoutingKey
-			if died, ok := d.ours.NewestDeath(); ok {
+			if died, ok := d.ours.NewestDeath(); ok && r.keepsDeaths {
 				key = died.Key // at the next death the broker keeps this one in x-death
 			}
+			mark := broker.LaneMark(d.Headers, key)
 			in.step.ID = broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body)
-			in.step.Generation += broker.LaneMark(d.Headers, key)
+			in.step.First, in.step.Generation = in.step.First+mark, in.step.Generation+mark
 		}
 	}
 	reply, err := r.blocked.Step(ctx, in.step)
 	if err != nil {
 		return 0, err
 	}
-	in.step, in.position = nil, reply.Position
+	if in.step, in.position = nil, reply.Position; in.position != (counter.Position{}) {
+		in.carried = &in.position // a dead letter that was moved back has its own again
+	}
 	next := decideLane(act, reply.Code)
 	if next == stepLeave {
 		d.result.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Code], r.s.Queue, d.lane)

@@ -128,7 +128,48 @@ func checkLanes(t *testing.T, s *session) error {
 	if r == nil {
 		return nil
 	}
-	return r.check(t.Context(), nil)
+	return r.check(t.Context(), &amqp.Connection{})
+}
+
+// A dead letter that another program has moved back has its position again, so it runs if it is the first of its lane.
+// One without an id is known by the routing key of its first death where the broker keeps that, and else by its own.
+func TestADeadLetterThatWasMovedBackHasItsPosition(t *testing.T) {
+	const first, moved = "first", "moved"
+	for _, tc := range []struct {
+		id, version, key string
+		want             step
+	}{
+		{"m1", "3.10.8", moved, stepReceived}, {"m1", "4.3.6", moved, stepReceived}, {"", "3.10.8", moved, stepReceived},
+		{"", "4.3.6", first, stepReceived}, {"", "4.3.6", moved, stepDeadLetter},
+	} {
+		s := sessionOn(counter.NewMemory(nil), Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
+		defer s.prepare(t.Context(), t.Context())()
+		r := find[*laneRoom](s.rooms)
+		need(t, r.check(t.Context(), &amqp.Connection{Properties: amqp.Table{"version": tc.version}}))
+		need(t, r.blocked.Own(t.Context(), func(context.Context) error { return nil }))
+		take := func(key string, headers amqp.Table) *delivery {
+			d := &delivery{lane: "a", ours: broker.ReadHeaders(headers, "orders", tc.id, nil)}
+			d.RoutingKey, d.Headers = key, headers
+			d.message = counter.Message{VHost: "/", Queue: "orders", ID: tc.id, Generation: d.ours.Generation()}
+			return d
+		}
+		d := take(first, nil)
+		need(t, errOf(r.beforeAttempt(t.Context(), d)))
+		if next, err := r.beforeSettlement(t.Context(), d, stepDeadLetter); err != nil || next != stepDeadLetter {
+			t.Fatalf("%+v: step %v, %v", tc, next, err)
+		}
+		d = take(tc.key, amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": "rejected",
+			"count": int64(1), "time": time.Unix(1_700_000_000, 0), "routing-keys": []any{first}}}})
+		if next, err := r.beforeAttempt(t.Context(), d); err != nil || next != tc.want {
+			t.Errorf("%+v: step %v, %v", tc, next, err)
+		} else if next != stepReceived {
+			continue
+		}
+		if next, err := r.beforeSettlement(t.Context(), d, stepAck); err != nil || next != stepAck ||
+			!r.blocked.IsFree("a") {
+			t.Errorf("%+v: step %v, %v after a success; the lane is free: %v", tc, next, err, r.blocked.IsFree("a"))
+		}
+	}
 }
 
 // A session learns which lanes are blocked before its first attempt, from the session that owned them before. One that

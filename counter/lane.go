@@ -184,9 +184,9 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 	if err := checkLaneStep(s); err != nil {
 		return LaneReply{}, err
 	}
-	of, letter, hash := Queue{s.VHost, s.Queue}, member(s.ID, s.Generation), hashID(s.Lane)
+	of, letter, hash := Queue{s.VHost, s.Queue}, member(s.ID, s.First), hashID(s.Lane)
 	s.Lane = printable.Cut(s.Lane, maxLane)
-	names := []string{docLane + hash, docLanesOwner, docRecord(letter)}
+	names := []string{docLane + hash, docLanesOwner, docRecord(member(s.ID, s.Generation))}
 	err = c.insist(ctx, of, names, func(now time.Time, docs []Doc) (Change, error) {
 		lane, err := c.decodeLane(of, docs[0])
 		if err != nil || docs[1].Err != nil {
@@ -195,15 +195,21 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		record, _ := rules.Decode(docs[2].Data)
 		v := rules.LaneView{Owner: docs[1].Data, Letter: letter, Died: record.State == StateDeadLetter &&
 			record.Removed.IsZero()}
-		at, before := lane.Needs(s)
-		if at > 0 {
-			v.Places, err = c.places(ctx, of, hash, lane, []int64{at})
+		var at []int64
+		number, same := lane.Needs(s)
+		if number > 0 {
+			at = append(at, number)
 		}
-		if before {
-			var first []rules.Place
-			if first, err = c.placesOfLetter(ctx, of, placesOf(hash, lane.Since), letter, 1); len(first) > 0 {
-				v.Before = first[0].Owner
+		if same {
+			v.Same, err = c.placesOfLetter(ctx, of, placesOf(hash, lane.Since), letter, namesRead)
+			for _, p := range v.Same {
+				if s.HasDied() {
+					at = append(at, p.Number)
+				}
 			}
+		}
+		if err == nil {
+			v.Places, err = c.places(ctx, of, hash, lane, at)
 		}
 		if err != nil {
 			return Change{}, err

@@ -322,7 +322,8 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 	w.found, w.named = nil, nil
 	letters := []counter.LaneDeadLetter{}
 	for _, m := range taken {
-		if name, ok := w.name(m); ok {
+		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: laneGeneration(m)}
+		if _, ok := w.state.PositionOf(name); ok {
 			w.found, w.named = append(w.found, m), append(w.named, name)
 			letters = append(letters, counter.LaneDeadLetter{Message: name, Replays: m.Replays})
 		}
@@ -345,11 +346,9 @@ func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[lane
 		w.size, w.found = 0, nil
 	}
 	laneOf := func(m *Message) int {
-		for _, g := range laneGenerations(m) {
-			name := counter.LetterName(counter.Message{ID: m.Name(), Generation: g})
-			if i, ok := expects[laneLetter{m.Origin.Queue, name}]; ok {
-				return i
-			}
+		name := counter.LetterName(counter.Message{ID: m.Name(), Generation: laneGeneration(m)})
+		if i, ok := expects[laneLetter{m.Origin.Queue, name}]; ok {
+			return i
 		}
 		return -1
 	}
@@ -382,26 +381,14 @@ func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[lane
 	}
 }
 
-// laneGenerations returns the generations by which a lane may expect a dead letter.
-func laneGenerations(m *Message) []string {
-	all := generationsOf(m)
-	for i := range all {
-		if m.ID == "" {
-			all[i] += broker.LaneMark(m.Publishing.Headers, m.Origin.Key)
-		}
+// laneGeneration returns the generation by which a lane expects a dead letter. Deaths are no part of it: a dead letter
+// does not tell before which death it was moved back.
+func laneGeneration(m *Message) string {
+	first := m.ours().FirstGeneration()
+	if m.ID == "" {
+		first += broker.LaneMark(m.Publishing.Headers, m.Origin.Key)
 	}
-	return all
-}
-
-// name returns the generation of a dead letter that the lane expects.
-func (w *laneWork) name(m *Message) (counter.Message, bool) {
-	for _, g := range laneGenerations(m) {
-		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
-		if _, ok := w.state.PositionOf(name); ok {
-			return name, true
-		}
-	}
-	return counter.Message{}, false
+	return first
 }
 
 // finish returns what is left to the dead-letter queue.

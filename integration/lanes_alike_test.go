@@ -54,7 +54,7 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 				late, reads := l.takeLast(t, 4), 0
 				second.Store = &busyLane{second.Store, func() {
 					if reads++; reads == tc.reads {
-						l.putBack(t, late)
+						l.putBack(t, l.name+".dlq", late)
 					}
 				}}
 			}
@@ -136,9 +136,9 @@ func (l *laneQueue) takeLast(t *testing.T, n int) (last amqp.Delivery) {
 	return last
 }
 
-// putBack publishes a dead letter that takeLast has taken off.
-func (l *laneQueue) putBack(t *testing.T, d amqp.Delivery) {
+// putBack publishes a dead letter that takeLast has taken off, to a queue.
+func (l *laneQueue) putBack(t *testing.T, queue string, d amqp.Delivery) {
 	t.Helper()
-	publishBare(t, l.name+".dlq", amqp.Publishing{MessageId: d.MessageId, AppId: d.AppId, Headers: d.Headers,
+	publishBare(t, queue, amqp.Publishing{MessageId: d.MessageId, AppId: d.AppId, Headers: d.Headers,
 		Body: d.Body, DeliveryMode: amqp.Persistent})
 }

@@ -253,7 +253,7 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 		if reads++; reads != 2 { // it has taken the dead letters once, and found two
 			return
 		}
-		l.putBack(t, last)
+		l.putBack(t, l.name+".dlq", last)
 	}}
 	kept := 0
 	lane.Keep = func(some []*deadletter.Message) error {

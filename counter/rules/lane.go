@@ -33,8 +33,9 @@ const (
 // LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one
 // of the lane was sent.
 type LaneStep struct {
-	Message     // the ID of one without an id is its fingerprint
+	Message     // names the record; the ID of one without an id is its fingerprint
 	Lane        string
+	First       string // the generation without its deaths in the queue. It names the dead letter
 	Act         LaneAct
 	Owner       string   // given to OwnLanes
 	Number      int64    // of the step, from 1: greater than those of the owner's earlier steps in the lane
@@ -69,7 +70,7 @@ type LaneReply struct {
 //
 // A message without a position gets a new one, behind all others. So a second message of the same id never takes the
 // position of the first. A message whose nack never arrived gets two: a replay finds one dead letter for both, and
-// gives up the older.
+// gives up the older. A dead letter that another program has moved back keeps its position.
 //
 // The store keeps a Lane after its release, so that late duplicates are recognised.
 type Lane struct {
@@ -135,17 +136,38 @@ type LaneView struct {
 	Letter string  // the name of the message's record
 	Died   bool    // the message has a tombstone
 	Places []Place // those at Lane.Needs, and up to the next open position
-	Before string  // the session that blocked the message at its first position; empty: none
+	Same   []Place // of the letter, if Needs says so, by position
 }
 
-// Needs returns the number of the position whose places a step reads, 0 for none, and whether it reads Before.
-func (l *Lane) Needs(s LaneStep) (number int64, before bool) {
+// Needs returns the number of the position whose places a step reads, 0 for none, and whether it reads Same. If the
+// message has died before, the step then also reads the places at the positions of Same.
+func (l *Lane) Needs(s LaneStep) (number int64, same bool) {
 	number = l.carried(s)
 	isNew := number == 0 && s.Act == LaneEnter && (l.IsBlocked() || s.Position.Number > 0)
 	if !l.IsBlocked() || number < l.First || number == l.First && s.Act == LaneEnter {
 		number = 0
 	}
-	return number, isNew && s.Redelivered
+	return number, isNew && (s.Redelivered || s.HasDied())
+}
+
+// HasDied reports whether the message was a dead letter of the queue before.
+func (s LaneStep) HasDied() bool { return s.Generation != s.First }
+
+// movedBack returns the number of the message's position: it was a dead letter of the lane, and another program has
+// moved it back. It is 0 if the lane expects no such dead letter. It is also 0 if the lane expects several, which may
+// be different messages of one id.
+func (v LaneView) movedBack(s LaneStep) (number int64) {
+	for _, p := range v.Places {
+		if !s.HasDied() || p.Letter != v.Letter || p.Kind == PlacePublished ||
+			!slices.ContainsFunc(v.Places, openAt(p.Number)) {
+			continue
+		}
+		if number > 0 {
+			return 0
+		}
+		number = p.Number
+	}
+	return number
 }
 
 // carried is the number of the message's position; 0: it has none in this lane.
@@ -171,12 +193,17 @@ func (l *Lane) Step(s LaneStep, v LaneView, now time.Time) (LaneReply, LaneChang
 		l.Since = now.UnixMicro()
 	}
 	number, reply, after, late := l.carried(s), LaneReply{Code: LaneBlocked}, slices.Clone(v.Places), int64(0)
+	if number == 0 {
+		number = v.movedBack(s)
+	}
 	isOpen := number == l.First || slices.ContainsFunc(after, openAt(number))
 	switch {
 	case number > 0 && !isOpen:
 		reply.Code = LaneSuperseded
 	case s.Act == LaneLeave:
-		after = slices.DeleteFunc(after, openAt(number))
+		after = slices.DeleteFunc(after, func(old Place) bool {
+			return old.Number == number && (old.Kind == PlaceOpen || old.Letter == v.Letter)
+		})
 		if len(after) < len(v.Places) && l.Open == 1 || !l.IsBlocked() {
 			reply.Code = LaneFree
 		}
@@ -216,7 +243,7 @@ func (v LaneView) place(s LaneStep, number int64) Place {
 	p := Place{Number: number, Kind: PlaceDied, Letter: v.Letter, Owner: s.Owner, Again: s.Redelivered,
 		ID: printable.Cut(s.ID, MaxStoredID)}
 	// of the two positions of a message whose nack never arrived, one counts
-	twice := number == 0 && s.Redelivered && v.Before != "" && v.Before != s.Owner
+	twice := number == 0 && s.Redelivered && len(v.Same) > 0 && v.Same[0].Owner != s.Owner
 	if s.Act == LaneEnter && !v.Died && !twice {
 		p.Kind = PlaceBlocked
 	}
