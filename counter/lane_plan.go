@@ -170,35 +170,29 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 
 // noteGone adds nacks of the letter name to arrived. Each session receives messages in the order of the queue. For
 // example, one session blocks x, x, y, and a later one x, y. So one x had left the queue by then: its last nack had
-// arrived. It counts the first messages as gone. It compares only with a letter of one message, as y is here.
+// arrived. It counts the first messages as gone. It compares only with a letter of one message, as y is here. Of the
+// sessions before, it judges only the last one that had an x: what left the queue earlier says nothing of its nacks.
 func (s *LaneState) noteGone(name string, lacking map[string]int, arrived map[string]int64) {
-	before := func(at rules.Place) (n int) {
-		for _, p := range s.names[name] {
-			if p.Owner == at.Owner && p.Number < at.Number {
-				n++
-			}
-		}
-		return n
-	}
 	for other, n := range lacking {
 		positions := slices.Concat(s.sessionsOf(other)...)
 		if n < 1 || len(positions) != n+1 { // more than one message, or none for sure
 			continue
 		}
 		for i, again := range positions[1:] {
-			at := positions[i]
-			gone, last := before(at)-before(again), ""
+			at, last, left := positions[i], "", 0
 			var ahead []int64 // of the last session that had them before
 			for _, p := range s.names[name] {
-				if p.Owner == again.Owner || p.Number > again.Number || p.Owner == at.Owner && p.Number > at.Number {
-					continue
+				switch {
+				case p.Number > again.Number || (p.Owner == at.Owner) == (p.Number > at.Number): // not ahead, or long before
+				case p.Owner == again.Owner:
+					left++
+				case p.Owner != last:
+					ahead, last = []int64{p.Number}, p.Owner
+				default:
+					ahead = append(ahead, p.Number)
 				}
-				if p.Owner != last {
-					ahead, last = nil, p.Owner
-				}
-				ahead = append(ahead, p.Number)
 			}
-			if gone = min(gone, len(ahead)); gone > 0 {
+			if gone := len(ahead) - left; gone > 0 {
 				arrived[last] = max(arrived[last], ahead[gone-1])
 			}
 		}

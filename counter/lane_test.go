@@ -138,6 +138,7 @@ func TestLanesModel(t *testing.T) {
 				step := LaneStep{
 					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")},
 					Lane:    lane,
+					First:   rapid.SampledFrom([]string{"", "", "g1", "g2"}).Draw(t, "first"),
 					Act:     LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
 					Redelivered: rapid.Bool().Draw(t, "again"),
 				}
@@ -290,19 +291,32 @@ func TestLanePlanOfOneID(t *testing.T) {
 	}
 }
 
-// TestLanePlanByOrder: two messages of the id x, with y between them, were blocked in four sessions. The third session
-// blocked y first. So the first x had left the queue by then, and its last position is 4.
+// TestLanePlanByOrder: two messages of the id x were blocked in several sessions. Whether a session had blocked another
+// message before tells which of the two had left the queue by then.
 func TestLanePlanByOrder(t *testing.T) {
-	state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
-	for i, w := range strings.Fields("1x 1y 1x 2x 3y 3x 4x") {
-		n, p := int64(i+1), rules.Place{Number: int64(i + 1), Letter: member(w[1:], ""), Owner: w[:1], Again: w[0] > '1'}
-		state.Open, state.letters = append(state.Open, n), append(state.letters, p)
-		state.names[p.Letter] = append(state.names[p.Letter], p)
-	}
-	x, y := LaneDeadLetter{Message: Message{ID: "x"}}, LaneDeadLetter{Message: Message{ID: "y"}}
-	plan := state.Plan([]LaneDeadLetter{x, y, x})
-	if want := []int64{1, 2, 3, 6}; !slices.Equal(plan.Replaced, want) || len(plan.Publish)+len(plan.Missing) > 0 {
-		t.Errorf("%+v; want %v replaced", plan, want)
+	for _, tt := range []struct {
+		sessions string // with the message that each blocked, from position 1 on
+		found    string
+		replaced []int64
+	}{
+		{"1x 1y 1x 2x 3y 3x 4x", "xyx", []int64{1, 2, 3, 6}},           // the third had the second x only
+		{"1x 1x 1y 1z 2x 2y 3x 3y 3z", "xxyz", []int64{2, 3, 4, 5, 6}}, // and so had the second, which lost all
+	} {
+		state := &LaneState{Since: 5, names: map[string][]rules.Place{}}
+		for i, w := range strings.Fields(tt.sessions) {
+			n, p := int64(i+1), rules.Place{Number: int64(i + 1), Letter: member(w[1:], ""), Owner: w[:1], Again: w[0] > '1'}
+			state.Open, state.letters = append(state.Open, n), append(state.letters, p)
+			state.names[p.Letter] = append(state.names[p.Letter], p)
+		}
+		var found []LaneDeadLetter
+		for _, id := range tt.found {
+			found = append(found, LaneDeadLetter{Message: Message{ID: string(id)}})
+		}
+		plan := state.Plan(found)
+		slices.Sort(plan.Replaced)
+		if !slices.Equal(plan.Replaced, tt.replaced) || len(plan.Missing) > 0 {
+			t.Errorf("%s: %+v; want %v replaced", tt.sessions, plan, tt.replaced)
+		}
 	}
 }
 
