@@ -477,7 +477,7 @@ func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers
 		old = old && before && time.Since(since) > 4*time.Second
 	}
 	o.replaced = seen
-	if !old { // all at once: what became of one tells what became of others
+	if !old { // all at once: the end of one position shows the end of others
 		o.rests = time.Now().Add(5 * time.Second)
 		return
 	}

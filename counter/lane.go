@@ -49,7 +49,7 @@ const (
 	LaneUnknown    = rules.LaneUnknown
 )
 
-// ParsePosition reads what String wrote. It returns the zero value for any other text.
+// ParsePosition reads the text of String. It returns the zero value for any other text.
 func ParsePosition(s string) Position {
 	since, number, _ := strings.Cut(s, ".")
 	p := Position{}
@@ -120,8 +120,7 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 }
 
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
-// what the store keeps of these lanes. The pages together have each lane that is blocked from the first of them to the
-// last.
+// these lanes in the store. The pages together have each lane that is blocked from the first of them to the last.
 func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
 	if c.refuse != nil {
 		return BlockedPage{}, c.refuse

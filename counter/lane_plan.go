@@ -34,8 +34,8 @@ type Planned struct {
 	Position Position
 }
 
-// Plan decides what a replay of the lane does next. It publishes nothing after the first position that is Missing or
-// Replaced, or whose dead letter may be that of another position. It leaves out dead letters that the lane does not
+// Plan decides the next steps of a replay of the lane. It publishes nothing after the first position that is Missing
+// or Replaced, or whose dead letter may be that of another position. It leaves out dead letters that the lane does not
 // expect. If more are found of an id and generation than the lane expects, none is a double: they may be different
 // messages.
 func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
@@ -138,7 +138,7 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 
 // replaced returns the positions of letters that later sessions may have replaced, as many at most as dead letters of
 // each are lacking. The nacks of a session arrive in their order, so those that it loses are the last. A letter that
-// allows one answer only tells by this what became of others.
+// allows one answer only decides by this about others.
 func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	// by session: from which position on its nacks were lost, and up to which not
 	lost, arrived := map[string]int64{}, map[string]int64{}

@@ -17,7 +17,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// laneSteps is what a Counter with its Admin and a Memory do with lanes.
+// laneSteps are the methods of a Counter with its Admin and of a Memory for lanes.
 type laneSteps interface {
 	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 	Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error)
@@ -46,7 +46,7 @@ func laneStores(t testing.TB) []*laneUnderTest {
 	return all
 }
 
-// said is what a store replied, without its times.
+// said is the reply of a store, without its times.
 func (s *laneUnderTest) said(lane string, r LaneReply) string {
 	if r.Position.Number > 0 {
 		s.since[lane] = r.Position.Since
@@ -93,7 +93,7 @@ func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 	return b.String()
 }
 
-// TestLanesModel takes random steps on every store, and compares what each replies and keeps.
+// TestLanesModel takes random steps on every store, and compares the replies and the stored lanes.
 func TestLanesModel(t *testing.T) {
 	servertest.Long(t)
 	runs := 0
@@ -191,7 +191,7 @@ func TestPositionText(t *testing.T) {
 	}
 }
 
-// TestLanePlan covers what a replay of a lane does with the dead letters that it finds.
+// TestLanePlan covers the plans of a replay of a lane for the dead letters that it finds.
 func TestLanePlan(t *testing.T) {
 	letter := func(id string, replays int64) LaneDeadLetter {
 		return LaneDeadLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}

@@ -83,7 +83,7 @@ var (
 	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
 	// ErrLaneChanged says that another message than Lane.First blocks the lane: read the lane again.
 	ErrLaneChanged = errors.New("another message blocks the lane now")
-	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane
+	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause their publishers, then replay the lane
 	// again.
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
 )

@@ -120,7 +120,7 @@ func (w *laneWork) settle(messages []*Message) error {
 	return nil
 }
 
-// await waits until the consumer has handled or blocked what was published.
+// await waits until the consumer has handled or blocked the messages that the replay has published.
 func (w *laneWork) await(ctx context.Context, published []counter.Position) error {
 	if len(published) == 0 {
 		return nil
@@ -391,7 +391,7 @@ func laneGeneration(m *Message) string {
 	return first
 }
 
-// finish returns what is left to the dead-letter queue.
+// finish returns the other messages to the dead-letter queue.
 func (r *laneRead) finish(ctx context.Context) {
 	if r.source == nil {
 		return

@@ -9,7 +9,7 @@ import (
 )
 
 // TestRequestToAClosedSocket has a request fail between the close of the connection and the news of it: the error is
-// the broker's, which tells what to do, and not that of the socket.
+// the broker's, which names the remedy, and not that of the socket.
 func TestRequestToAClosedSocket(t *testing.T) {
 	undecodable := &amqp.Error{Code: amqp.InternalError, Reason: "the message cannot be converted"}
 	for name, err := range map[string]error{

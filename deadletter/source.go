@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// picked is the largest window of a source that picks, half of what a channel passes on: its messages are settled one
-// by one.
+// picked is the largest window of a source that picks. It is half the number of messages that a channel passes on,
+// because they are settled one by one.
 const picked = passedOn / 2
 
 // source hands out dead letters in their order and takes them off the queue. One of everything hands them out as they

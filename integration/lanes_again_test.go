@@ -100,7 +100,7 @@ func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6", "7", "8")
 }
 
-// copyStore copies what the store keeps, and returns a function that restores it.
+// copyStore copies the data of the store, and returns a function that restores it.
 func (l *laneQueue) copyStore(t *testing.T) (restore func()) {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL(t))

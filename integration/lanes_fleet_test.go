@@ -21,7 +21,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// laneChild is what a consumer process of TestHoldLanes and TestHoldQueue does.
+// laneChild is the configuration of a consumer process of TestHoldLanes and TestHoldQueue.
 type laneChild struct {
 	Seat          int
 	AMQP, Redis   string // through proxies
@@ -117,7 +117,7 @@ func treatLanes(seed uint64) func(words []string) proxy.Treatment {
 	}
 }
 
-// laneFaults report whether they found what they are about.
+// laneFaults report whether they found their target.
 var laneFaults = []struct {
 	name string
 	do   func(t *testing.T, s *fleet.Seat) bool

@@ -326,7 +326,7 @@ func TestLaneNames(t *testing.T) {
 	}
 }
 
-// TestReleasedLane: the drop of a lane's only message releases it, and what is done with the lane then changes nothing.
+// TestReleasedLane: the drop of a lane's only message releases it, and later changes of the lane have no effect.
 func TestReleasedLane(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// laneLedger is a file in which consumer processes and operators write down what they do with messages 0 to n-1, a line
-// each time:
+// laneLedger is a file in which consumer processes and operators note their acts on messages 0 to n-1, a line each:
 //
 //	begin SEAT N    an attempt begins
 //	done SEAT N     it has succeeded
@@ -32,7 +31,7 @@ type laneLedger struct {
 	ended     int    // of over
 	first     []int  // of each lane: the first that is not over
 	handled   []bool
-	sequence  [][]int // of each lane: what was handled, once each
+	sequence  [][]int // of each lane: the handled messages, once each
 	dropped   map[int]bool
 	said      [][]string // of each message: its lines, without its number
 	early     []string
@@ -58,7 +57,7 @@ func newLaneLedger(t *testing.T, n, lanes int) *laneLedger {
 	return l
 }
 
-// readOn reads what was written since, and returns how many messages are handled or dropped.
+// readOn reads the lines that were written since, and returns how many messages are handled or dropped.
 func (l *laneLedger) readOn(t *testing.T) (over int) {
 	t.Helper()
 	l.mu.Lock()
@@ -127,7 +126,8 @@ func (l *laneLedger) active() int {
 	return l.seat
 }
 
-// judge holds that no attempt was too early, and that nothing else was handled than what was not dropped, in its order.
+// judge checks that no attempt was too early, and that exactly the messages that were not dropped were handled, in
+// their order.
 func (l *laneLedger) judge(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()

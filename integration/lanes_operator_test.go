@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// laneOperations are what the operators of a blockedLanes have done.
+// laneOperations count the acts of the operators of a blockedLanes.
 type laneOperations struct {
 	replays, passes, releases atomic.Int64
 	brokerAway                atomic.Int64 // odd while the broker is away

@@ -60,8 +60,8 @@ func TestHoldQueue(t *testing.T) {
 	}
 }
 
-// wantSkippedDead holds that what was skipped is dead-lettered, and nothing else. A classic queue may return a message
-// although its dead letter survived a kill of the broker, so there may be two.
+// wantSkippedDead checks that the skipped messages are dead-lettered, and no others. A classic queue may return a
+// message although its dead letter survived a kill of the broker, so there may be two.
 func (h *blockedLanes) wantSkippedDead(t *testing.T) {
 	t.Helper()
 	dead := map[int]bool{}
@@ -83,7 +83,7 @@ func (h *blockedLanes) wantSkippedDead(t *testing.T) {
 	}
 }
 
-// queueDecisions are what an operator decided about messages that held their queue.
+// queueDecisions count the decisions of an operator about messages that held their queue.
 type queueDecisions struct {
 	holds, limits, resets atomic.Int64
 	stop                  func()

@@ -144,8 +144,8 @@ func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) 
 	flush()
 }
 
-// run runs the command three times, and returns what it printed. The fastest is judged, because a busy machine makes
-// each one slower. The exit code is not judged: the dead letters of the fixture are not in the broker.
+// run runs the command three times, and returns its output. The fastest is judged, because a busy machine makes each
+// one slower. The exit code is not judged: the dead letters of the fixture are not in the broker.
 func (l *laneQueue) run(t *testing.T, strikes string, args ...string) (printed string) {
 	t.Helper()
 	fastest := time.Duration(math.MaxInt64)
@@ -223,8 +223,8 @@ func (w *stallWatch) longest(t *testing.T) (command redis.SlowLog, wait time.Dur
 	return command, time.Duration(w.wait.Swap(0))
 }
 
-// judge prints what the store was occupied with. It judges by the longest command: a busy machine also makes a client
-// wait.
+// judge prints the command that occupied the store for longest. It judges by the longest command: a busy machine also
+// makes a client wait.
 func (w *stallWatch) judge(t *testing.T, during string) {
 	t.Helper()
 	command, wait := w.longest(t)

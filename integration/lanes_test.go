@@ -39,8 +39,9 @@ var (
 
 // TestHoldLanes runs three consumer processes whose dead letters hold their lanes. One message in a hundred fails, some
 // always; some kill their process. Processes are killed, stopped and frozen, their connections are cut, the broker is
-// killed, and requests to the store are lost, late and doubled. Meanwhile two operators replay lanes, and drop what
-// always fails. In each lane what is handled must be what was published, in its order, without what was dropped.
+// killed, and requests to the store are lost, late and doubled. Meanwhile two operators replay lanes, and drop
+// messages that always fail. In each lane the handled messages must be the published ones, in their order, without
+// those that were dropped.
 func TestHoldLanes(t *testing.T) {
 	if *lanesRestarts == 0 { // else the test names its broker in the environment
 		t.Parallel()

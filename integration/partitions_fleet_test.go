@@ -208,7 +208,7 @@ func (f *group) awaitEven() {
 	}
 }
 
-// verdict is what a ledger tells.
+// verdict is the result of reading a ledger.
 type verdict struct {
 	attempts, done, tooEarly, atOnce int
 	times                            []int64       // of the ends of those that are done, in ms
@@ -307,7 +307,7 @@ type soak struct {
 	Freeze, Outage                                time.Duration
 }
 
-// fleetFaults are what happens to a fleet, over and over. A stop and a leave are a SIGTERM.
+// fleetFaults are the faults of a fleet, over and over. A stop and a leave are a SIGTERM.
 var fleetFaults = []string{"kill", "stop", "cut", "join", "store away", "leave", "kill", "stop", "cut"}
 
 // TestPartitionFleet has processes join, be stopped, killed and cut off, and the store be away, while messages of many

@@ -27,7 +27,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// shared is a partitioned queue and what its handler saw.
+// shared is a partitioned queue and the messages that its handler saw.
 type shared struct {
 	t     *testing.T
 	queue string
@@ -38,7 +38,7 @@ type shared struct {
 
 	mu      sync.Mutex
 	handled []string                  // "key body", in the order in which attempts began
-	fails   func(key, b string) error // what an attempt returns
+	fails   func(key, b string) error // the result of an attempt
 }
 
 func newShared(t *testing.T, n int) *shared {
@@ -392,8 +392,8 @@ func (s *shared) inOneRow(management string) (blocked string) {
 	return blocked
 }
 
-// TestPartitionsBreaker: what the handlers need is away. One breaker holds the messages of all partitions, few are
-// dead-lettered, and the others are handled in their order once it is back.
+// TestPartitionsBreaker: the service that the handlers need is away. One breaker holds the messages of all partitions,
+// few are dead-lettered, and the others are handled in their order once it is back.
 func TestPartitionsBreaker(t *testing.T) {
 	t.Parallel()
 	const keys, each, breaker = 10, 4, 4
@@ -510,7 +510,7 @@ func TestPartitionsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestPartitionsDoctor: what is wrong with the partitions of a queue is found, and refuses its consumers.
+// TestPartitionsDoctor: a defect of a queue's partitions is found, and its consumers are refused.
 func TestPartitionsDoctor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 4)

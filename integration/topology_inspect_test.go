@@ -133,7 +133,7 @@ func (b topo) as(configure, write, read string) topo {
 	return topoDial(b.t, at.String())
 }
 
-// A user who may only read is told what to do about it.
+// A user who may only read gets an error that names the missing permission.
 func TestTopologyPermissions(t *testing.T) {
 	t.Parallel()
 	admin := newTopo(t)

@@ -79,7 +79,7 @@ func orderLines(n int) string {
 	return b.String()
 }
 
-// checkRuns reads what the commands themselves noted: which attempt of how many they were.
+// checkRuns reads the notes of the commands themselves: which attempt of how many they were.
 func checkRuns(t *testing.T, ledger string) {
 	t.Helper()
 	f, err := os.Open(ledger)
@@ -143,7 +143,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 	need(t, err)
 }
 
-// checkCounters reads what counter list printed.
+// checkCounters reads the output of counter list.
 func checkCounters(t *testing.T, printed string) {
 	t.Helper()
 	reasons := map[string]bool{}

@@ -44,7 +44,7 @@ var errNotStarted = errors.New("the command cannot be started")
 // if the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the
 // attempt.
 func (c *program) Run(ctx context.Context, env []string, body []byte) error {
-	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // it is what the user asked to run
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // the user asked to run it
 	cmd.Env, cmd.WaitDelay = env, afterTerm
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process.Pid) }
 	ownGroup(cmd)
@@ -104,7 +104,7 @@ func (c *program) begin(cmd *exec.Cmd) error {
 	return nil
 }
 
-// end kills what is left of a command's group.
+// end kills the rest of a command's group.
 func (c *program) end(leader int) {
 	_ = killGroup(leader) // ESRCH, as a rule
 	c.mu.Lock()
@@ -146,14 +146,14 @@ func outcome(state *os.ProcessState, err, cause error, last string) error {
 	return err
 }
 
-// A command has ended with all of its group; what it printed is in the pipes. A process that has left the group and
+// A command has ended with all of its group, and its output is in the pipes. A process that has left the group and
 // holds them open is read from for a short time only: no pipe holds more than lastBytes.
 const (
 	lastOutput = 100 * time.Millisecond
 	lastBytes  = 1 << 20
 )
 
-// plumbing copies what a command prints. The pipes are ours, not exec.Cmd's, whose Wait would wait for every process
+// plumbing copies the output of a command. The pipes are ours, not exec.Cmd's, whose Wait would wait for every process
 // that holds their other ends.
 type plumbing struct {
 	copies sync.WaitGroup

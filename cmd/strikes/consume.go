@@ -230,7 +230,7 @@ func laneOf(headers amqp.Table, name string) string {
 	}
 }
 
-// orNone turns zero into what a consumer.Consumer takes for none.
+// orNone turns zero into -1, which a consumer.Consumer takes for none.
 func orNone[N ~int | ~int64](n N) N {
 	if n == 0 {
 		return -1

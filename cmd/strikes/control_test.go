@@ -105,7 +105,7 @@ func readerOf(t *testing.T, store *servers.Redis) string {
 	return "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
 }
 
-// TestTakenIsBestEffort: a store that cannot note what was replayed or dropped stops neither, and is told of once.
+// TestTakenIsBestEffort: a store that cannot note replayed or dropped messages stops neither, and is reported once.
 func TestTakenIsBestEffort(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	})
 }
 
-// TestStatusDuringReplay: letters that are on their way are not called missing, however old what tells of each is.
+// TestStatusDuringReplay: letters that are on their way are not called missing, however old the facts about each are.
 func TestStatusDuringReplay(t *testing.T) {
 	t.Parallel()
 	store, queue := ownStore(t), ownQueue(t)
@@ -267,8 +267,8 @@ func TestStatusOfASuspect(t *testing.T) {
 	_ = last.Wait() // 130
 }
 
-// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up. It need not
-// be named where it is in its usual place.
+// TestStatusWithManagement: the facts of the API about the queue and about its dead-letter queue are not mixed up. The
+// API need not be named if it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
 	t.Parallel()
 	queue := ownQueue(t)

@@ -118,8 +118,8 @@ func deadKinds() (names []string) {
 	return names
 }
 
-// filter reads which dead letters are meant. Without the store it refuses
-// what only the store knows.
+// filter reads which dead letters are meant. Without the store it refuses conditions on facts that only the store
+// knows.
 func (c *deadFilter) filter(w *deadWhere, ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
 		IDs: ids, Queue: c.origin, Kind: deadletter.Kind(c.kind), Reason: c.lastError, Group: c.group,
@@ -142,7 +142,7 @@ func (c *deadFilter) filter(w *deadWhere, ids []string) (deadletter.Filter, erro
 	return f, nil
 }
 
-// ofTheBroker reports whether the dead letter itself shows what the filter asks for.
+// ofTheBroker reports whether the dead letter itself shows all facts that the filter asks for.
 func ofTheBroker(f deadletter.Filter) bool {
 	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
 		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
@@ -228,7 +228,7 @@ func (s *wanted) missing(queue string) error {
 	return nil
 }
 
-// also returns err followed by what is missing, with the exit code of err if it has one.
+// also returns err followed by the missing ids, with the exit code of err if it has one.
 func (s *wanted) also(err error, queue string) error {
 	missing := s.missing(queue)
 	switch {

@@ -213,7 +213,7 @@ type keepFile struct {
 	fresh bool   // it was not there before
 }
 
-// openKeep opens a file for dead messages after what is there. Only its owner may read it: they may hold anything.
+// openKeep opens a file to append dead messages to it. Only its owner may read it: they may hold anything.
 func openKeep(name, from string) (*keepFile, error) {
 	_, missing := os.Stat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it

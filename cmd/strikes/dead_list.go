@@ -105,7 +105,7 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 	}
 }
 
-// printed prints what was found, and reports what was not.
+// printed prints the dead letters that were found, and reports the ids that were not.
 func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
 	out render.List[*deadletter.Message]) error {
 	want, n := seek(f), 0

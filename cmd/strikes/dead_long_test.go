@@ -24,8 +24,8 @@ import (
 // The full run: go test ./cmd/strikes -run TestDeadOfMany -v -dead.letters 100000
 var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; .ci/run has 3000")
 
-// TestDeadOfMany prints what the commands cost on a long dead-letter queue, and takes them by what may not grow with
-// it: the time of those that need a part of it, and memory.
+// TestDeadOfMany prints the time and memory of the commands on a long dead-letter queue. Memory, and the time of
+// commands that need a part of the queue, must not grow with it.
 func TestDeadOfMany(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestDeadOfMany(t *testing.T) {
 	}
 }
 
-// firstWrite keeps what is written, and when it began.
+// firstWrite keeps the written text, and the time of the first write.
 type firstWrite struct {
 	strings.Builder
 	at time.Time

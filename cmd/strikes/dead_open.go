@@ -22,7 +22,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// dlq is a queue's dead-letter queue and what is known of its messages.
+// dlq is a queue's dead-letter queue and the known facts about its messages.
 type dlq struct {
 	dead   deadletter.Queue
 	api    deadletter.Management // where it was asked, or would be
@@ -41,7 +41,7 @@ type dlq struct {
 // errNoSource says that neither the dead-letter queue nor its source exists.
 var errNoSource = fmt.Errorf("the source: %w", broker.ErrNotFound)
 
-// open opens the store, and finds out what may be done with the dead-letter queue. The caller closes it.
+// open opens the store, and finds the actions that are safe on the dead-letter queue. The caller closes it.
 func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
 	q, err := c.openStore(ctx, queue)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
 	return err
 }
 
-// records are what the store keeps of the dead letters.
+// records are the store's records of the dead letters.
 func (q *dlq) records() *ops.Queue {
 	return &ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue}
 }
@@ -193,7 +193,7 @@ func (q *dlq) fail(err error) error {
 	return withCode(err)
 }
 
-// warnInterrupt says what an interruption of a replay or drop of everything would do.
+// warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
 func (q *dlq) warnInterrupt(stderr io.Writer) {
 	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
 		fmt.Fprintf(stderr, "do not interrupt this often: queue %s: %s\n", q.where(), term.Printable(q.dead.Handling.Why, ""))

@@ -216,7 +216,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 	}
 	ends := !errors.Is(err, deadletter.ErrNoOrigin) && !errors.Is(err, publisher.ErrUnroutable) &&
 		!errors.Is(err, publisher.ErrInvalid)
-	if err == nil || ends { // what ends the replay is reported at its end
+	if err == nil || ends { // an error that ends the replay is reported at its end
 		return
 	}
 	if t.left++; t.left <= leftShown {

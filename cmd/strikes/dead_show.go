@@ -184,7 +184,7 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 	return "", nil
 }
 
-// answer shows what the store knows; why says why the queue was not read.
+// answer shows the store's record; why says why the queue was not read.
 func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
 	if s.kept.dead == nil {
 		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
@@ -196,7 +196,7 @@ func (s *search) answer(show func(*deadletter.Message) error, why string) (remar
 	return remark, show(s.kept.dead)
 }
 
-// fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
+// fallBack prints the store's record if the message was not read. Not to have read it is no failure then.
 func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
 	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) ||
 		errors.Is(cause, deadletter.ErrUndecodable)

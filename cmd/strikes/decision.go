@@ -77,7 +77,7 @@ func (d decision) String() string {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
 	most := 200
-	if d.Decision == string(consumer.OutcomeUndecodable) { // with what to do at the end
+	if d.Decision == string(consumer.OutcomeUndecodable) { // its text ends with the remedy
 		most = 800
 	}
 	if d.Error != "" {

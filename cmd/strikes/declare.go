@@ -98,7 +98,7 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	return cmd
 }
 
-// declared is what declare prints.
+// declared is the JSON that declare prints.
 type declared struct {
 	Queue              string `json:"queue"`
 	Type               string `json:"type"`

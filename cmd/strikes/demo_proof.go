@@ -218,7 +218,7 @@ type check struct {
 	OK     bool   `json:"ok"`
 }
 
-// judge compares the evidence with what must have become of the orders.
+// judge compares the evidence with the right ends of the orders.
 func (v *verdict) judge(orders []order, e evidence) {
 	handled, attempts := map[string]int{}, map[string]int{}
 	var dead, counted []string

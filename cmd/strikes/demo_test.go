@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 				!strings.HasPrefix(v.Checks[1].Got, "order-07 rejected") {
 				t.Errorf("%s", out)
 			}
-			// a kill may come before the story has what its process did last
+			// a kill may come before the story has the last events of its process
 			for _, want := range []string{"retry order-04, attempt ", "died (signal: killed)", "isolate order-12",
 				"retry order-07, attempt "} {
 				if !strings.Contains(story.String(), want) {

@@ -97,7 +97,7 @@ func demoHandler(l *ledger) consumer.Handler {
 
 const (
 	demoWorkerName = "demo-worker"
-	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // tells a consumer process in JSON what to do
+	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // the configuration of a consumer process in JSON
 	ledgerFD       = 3                     // the ledger in such a process: the first of exec.Cmd.ExtraFiles
 )
 

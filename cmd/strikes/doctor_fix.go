@@ -19,14 +19,14 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// fixable is a queue with what fixes it.
+// fixable is a queue with the plan that fixes it.
 type fixable struct {
 	queue string
 	need  inspect.Need
 	plan  doctor.Plan
 }
 
-// fix shows what would be done for each queue, asks, and does it. done is false if only the steps were to be shown.
+// fix shows the steps for each queue, asks, and takes them. done is false if only the steps were to be shown.
 func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin,
 	queues []string) (done bool, err error) {
 	var all []fixable

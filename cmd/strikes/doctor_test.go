@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// A user who may only read, without the API, gets a finding that names what is missing: exit 4.
+// A user who may only read, without the API, gets a finding that names the missing permission: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
 	t.Parallel()
 	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
@@ -55,7 +55,7 @@ func manage(t *testing.T, api, method, path, body string) {
 	}
 }
 
-// A dead-letter queue wants no dead-letter queue of its own; what is missing is found with the queue it belongs to.
+// A dead-letter queue wants no dead-letter queue of its own. Missing parts are found with the queue it belongs to.
 func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)

@@ -15,8 +15,8 @@ import (
 // calls finds the call of strikes in a line of an example.
 var calls = regexp.MustCompile(`\bstrikes( [^|)>]*)?`)
 
-// TestExamples: the help of every command shows within 24 lines what it is for and an example, each of which the parser
-// takes.
+// TestExamples: the help of every command shows its purpose and an example within 24 lines, and the parser takes every
+// example.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	sh, recorded := recorder(t, "strikes")

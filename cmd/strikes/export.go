@@ -195,7 +195,7 @@ func (c exporter) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reports what does not answer as down, and keeps the last figures of neither.
+// Collect reports a broker or store that does not answer as down, and keeps the last figures of neither.
 func (c exporter) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

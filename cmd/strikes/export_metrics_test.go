@@ -123,7 +123,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestStoreDown: what the store says is absent without it, and what the broker says is there.
+// TestStoreDown: the store's figures are absent without it, and the broker's are there.
 func TestStoreDown(t *testing.T) {
 	o := overview()
 	o.Store, o.Queues[0].StoreSeen, o.Queues = errors.New("down"), false, o.Queues[:1]

@@ -35,7 +35,7 @@ const (
 		"zrevrangebyscore del hmget zremrangebyscore zcount mget zrange zcard hdel"
 )
 
-// TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
+// TestGrants runs each command as a user who has exactly the permissions in docs/cli.md.
 func TestGrants(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -166,7 +166,7 @@ func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	return cmd
 }
 
-// pattern is what RabbitMQ matches names with.
+// pattern is the regular expression with which RabbitMQ matches names.
 func pattern(queue, names string) string {
 	var all []string
 	for _, name := range strings.Fields(names) {

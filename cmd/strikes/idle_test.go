@@ -16,7 +16,7 @@ import (
 func TestIdle(t *testing.T) {
 	tests := []struct {
 		name string
-		then func(i *idle, filled *atomic.Bool) // what happens, a second after the start
+		then func(i *idle, filled *atomic.Bool) // the event a second after the start
 		want time.Duration                      // when it is idle
 	}{
 		{"nothing", func(*idle, *atomic.Bool) {}, 5 * time.Second},

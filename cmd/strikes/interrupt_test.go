@@ -47,7 +47,7 @@ func queueOfOne(t *testing.T) string {
 	return queue
 }
 
-// started starts cmd and returns what it prints.
+// started starts cmd and returns its output.
 func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	t.Helper()
 	stdout, stderr = &output{}, &output{}

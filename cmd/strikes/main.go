@@ -1,7 +1,7 @@
 //go:build !gendocs
 
 // Command strikes counts the failures of RabbitMQ messages in Redis: it declares queues, publishes to them, runs a
-// command for each message of a queue, and shows what was counted. "strikes demo" shows all of it at work.
+// command for each message of a queue, and shows the counts. "strikes demo" shows all of it at work.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	redis.SetLogger(silent{}) // what it logs comes back as an error as well
+	redis.SetLogger(silent{}) // it logs errors that it returns as well
 	ctx, now := cli.Interruptible(context.Background())
 	os.Exit(run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: now}, os.Args))
 }

@@ -13,7 +13,7 @@ import (
 
 var need = servertest.Need
 
-// TestMain also makes the test binary act as strikes, for the scripts and for what starts itself.
+// TestMain also makes the test binary act as strikes, for the scripts and for commands that start themselves.
 func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" { // with the race detector on, every process that exits 0 would sleep for a second
 		_ = os.Setenv("GORACE", quickExit)
@@ -37,7 +37,7 @@ var (
 	managementURL = servertest.ManagementURL
 )
 
-// output is what commands print, from several goroutines.
+// output is the output of commands, from several goroutines.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -7,8 +7,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
-// TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was
-// typed changes.
+// TestMisuse: an error of the parser is in words of the command line, without a password, and quotes the typed words
+// unchanged.
 func TestMisuse(t *testing.T) {
 	const see = " (see strikes consume --help)"
 	tests := []struct {

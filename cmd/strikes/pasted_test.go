@@ -36,8 +36,8 @@ var oddNames = []string{
 	"café/日本", "100%+a;b&&c|d*?[e]{f}", "tab\tand \x1b[2J and \u200b",
 }
 
-// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them and
-// what reads the arguments of each call.
+// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them
+// and a function that reads the arguments of each call.
 func recorder(t *testing.T, programs ...string) (sh func(line string), calls func() [][]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func recorder(t *testing.T, programs ...string) (sh func(line string), calls fun
 	return sh, calls
 }
 
-// request does what curl was told to.
+// request sends the request of a curl command.
 func request(t *testing.T, api string, curl []string) {
 	t.Helper()
 	after := func(flag string) string { return curl[slices.Index(curl, flag)+1] }
@@ -173,7 +173,7 @@ func patternOf(t *testing.T, api, queue string) string {
 	return ""
 }
 
-// removePolicy takes away what a test left of the policy that was made for a queue.
+// removePolicy removes the policy that a test made for a queue.
 func removePolicy(t *testing.T, api, queue string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, api+"/api/policies/%2F/"+
@@ -187,7 +187,7 @@ func removePolicy(t *testing.T, api, queue string) {
 // noBroker is the URL of no broker: a test that uses it does not depend on one that the environment names.
 const noBroker = "amqp://127.0.0.1:1/"
 
-// TestNamesStayAsTheyAre: what was typed comes back as it was typed.
+// TestNamesStayAsTheyAre: a typed name comes back as it was typed.
 func TestNamesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	store := storeURL(t)

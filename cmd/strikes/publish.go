@@ -79,7 +79,7 @@ confirmed and which may or may not have arrived.`,
 }
 
 const (
-	// lastConfirms is how long an interrupted publish waits for the confirms of what it sent.
+	// lastConfirms is how long an interrupted publish waits for the confirms of the messages that it sent.
 	lastConfirms = 1500 * time.Millisecond
 
 	// lastClose is how long one that failed waits for the end of its connection.
@@ -187,8 +187,8 @@ type publishing struct {
 	unsaid                       error   // why the report is not whole
 }
 
-// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input
-// that does not come is left behind, for nothing ends such a read; the process is about to end.
+// all publishes the messages that the reader finds, until that ends, a message fails, or ctx is done. A reader that
+// waits for input that does not come is left behind, for nothing ends such a read; the process is about to end.
 func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)
@@ -208,7 +208,7 @@ func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 	}
 }
 
-// batch publishes entries in order. Once ctx is done, what was sent has a little time left to be confirmed.
+// batch publishes entries in order. Once ctx is done, the sent messages have a little time left to be confirmed.
 func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	msgs := make([]publisher.Message, len(entries))
@@ -291,7 +291,7 @@ func (p *publishing) count(ctx context.Context, entries []entry, msgs []publishe
 	return first
 }
 
-// sent is what --json says of one message.
+// sent is the JSON of one message that --json prints.
 type sent struct {
 	ID        string `json:"id"`
 	Source    string `json:"source"`

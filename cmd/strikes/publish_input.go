@@ -125,14 +125,14 @@ func readLine(r *bufio.Reader, most int) ([]byte, error) {
 
 const (
 	intakeBytes = 32 << 20 // that may wait to be published, unless a single message is larger
-	entryBytes  = 64 << 10 // what an entry weighs beside its body, so that there are at most 512
+	entryBytes  = 64 << 10 // the weight of an entry beside its body, so that there are at most 512
 )
 
 // intake hands entries from the reader to the publisher: all that have come, together, so that slow input is published
 // line by line and fast input in batches.
 type intake struct {
 	room  *semaphore.Weighted
-	ready chan entry // closed after the last; the room bounds what waits in it
+	ready chan entry // closed after the last; the room bounds the entries in it
 	err   error      // why the reader ended; nil: the input did
 }
 

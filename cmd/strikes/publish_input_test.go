@@ -16,7 +16,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
-// bodies reads files, or stdin, and returns what was put.
+// bodies reads files, or stdin, and returns the bodies of the messages.
 func bodies(t *testing.T, r reader, stdin string, files ...string) ([]string, error) {
 	t.Helper()
 	var got []string

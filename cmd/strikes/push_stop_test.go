@@ -48,7 +48,7 @@ func TestPushStops(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			drain := "2s" // is what the requests are cancelled after that do not finish
+			drain := "2s" // after it the requests that do not finish are cancelled
 			if tt.finish {
 				drain = "1m"
 			}

@@ -41,7 +41,7 @@ func TestAlone(t *testing.T) {
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
 // QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the
-// store's URL with a database that it does not have, $ESCAPE what clears a terminal.
+// store's URL with a database that it does not have, $ESCAPE a sequence that clears a terminal.
 func TestServers(t *testing.T) {
 	servertest.Long(t)
 	broker, store, management := throughProxy(t, brokerURL(t)), storeURL(t), managementURL(t)
@@ -125,8 +125,8 @@ func depth(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
 }
 
-// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one; overwrite
-// QUEUE limit puts what is no limit at the key of that.
+// overwrite is a script's command: overwrite QUEUE ID string|hash puts an invalid record at the key of one; overwrite
+// QUEUE limit puts an invalid limit at the key of that.
 func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 	opts, err := redis.ParseURL(ts.Getenv("REDIS_URL"))
 	ts.Check(err)
@@ -147,8 +147,8 @@ func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(rdb.Set(ctx, key, "no record", 0).Err())
 }
 
-// classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue,
-// into which everybody may look.
+// classic is a script's command: classic QUEUE declares a classic dead-letter queue, as strikes declare does not.
+// Everybody may look into it.
 func classic(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)

@@ -68,7 +68,7 @@ func TestWordsAreExplained(t *testing.T) {
 	}
 }
 
-// helpText is what strikes help prints of a command or a topic.
+// helpText is the text that strikes help prints about a command or a topic.
 func helpText(t *testing.T, of string) string {
 	t.Helper()
 	var out output

@@ -81,7 +81,8 @@ func hostOf(t *testing.T, raw string) string {
 	return u.Host
 }
 
-// TestWhereAURLLeads: what is wrong with a URL is said, has one exit code for broker and store, and shows no password.
+// TestWhereAURLLeads: an error names the defect of a URL, has one exit code for broker and store, and shows no
+// password.
 func TestWhereAURLLeads(t *testing.T) {
 	t.Parallel()
 	broker, store := hostOf(t, brokerURL(t)), hostOf(t, storeURL(t))

@@ -112,15 +112,15 @@ func (w *worker) empty(ctx context.Context) bool {
 	return true
 }
 
-// work is what handles messages: a command, or an endpoint.
+// work is the handler of messages: a command, or an endpoint.
 type work struct {
 	handle    consumer.Handler
-	cancel    func() // ends what runs, and lets nothing begin
+	cancel    func() // ends the running attempts, and lets no other begin
 	close     func() // called once nothing runs
-	cancelled string // what cancel did, for people
+	cancelled string // the effect of cancel, for people
 }
 
-// work returns what the flags ask for, or why that cannot be.
+// work returns the work that the flags ask for, or the reason why it cannot be done.
 func (o *consume) work(queue string, command []string) (work, error) {
 	if o.push.URL != "" {
 		return o.posts(queue)
@@ -166,9 +166,9 @@ func (o *consume) posts(queue string) (work, error) {
 // REDIS_URL are not this program's own: a command may need them.
 var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_STORE_URL", "STRIKES_MANAGEMENT_URL"}
 
-// environ adds to the environment base what a command learns about its message, and takes away what base says of
-// another: this process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it cannot be
-// a variable; the names of those are returned.
+// environ adds the variables about its message to the environment base of a command. It removes those about another
+// message, because this process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it
+// cannot be a variable; the names of those are returned.
 func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
 	about := [][2]string{
 		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},

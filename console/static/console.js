@@ -9,7 +9,7 @@ function say(text, bad) {
   if (notice.textContent !== text) notice.textContent = text;
 }
 
-// A link or a button is recognised in the next version of the page by what it does.
+// A link or a button is recognised in the next version of the page by its id, address or text.
 const name = (e) => e.tagName + (e.id || e.getAttribute('href') || e.textContent);
 const focusable = () => [...main.querySelectorAll('a, button, input, select, summary, [tabindex]')];
 

@@ -20,7 +20,7 @@ type Position struct {
 // String is the form of a position in a message's header.
 func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
 
-// LaneAct is what a consumer tells the store about a message of a lane.
+// LaneAct is a consumer's notice to the store about a message of a lane.
 type LaneAct int
 
 // The acts.

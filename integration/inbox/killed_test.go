@@ -37,7 +37,7 @@ var (
 	restarts = flag.Int("killed.restarts", 3, "how often the broker is killed and started meanwhile")
 )
 
-// childEnv makes the test binary a consumer process, told in JSON what to do.
+// childEnv makes the test binary a consumer process, which reads its configuration from it in JSON.
 const childEnv = "STRIKES_INBOX_CHILD"
 
 // child is a consumer process. It kills itself after so many COMMITs; zero: never.

@@ -1,4 +1,4 @@
-// Command lab holds strikes to what docs/ says of it, on real servers:
+// Command lab checks the promises of docs/ about strikes on real servers:
 //
 //	go run ./integration/lab soak     runs consumers under faults, and checks the end of each message
 //	go run ./integration/lab bench    compares the speed of strikes with its alternatives

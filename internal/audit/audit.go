@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Invariants in the order in which they are reported, each with what it says.
+// Invariants in the order in which they are reported, each with its text.
 var Invariants = []struct{ Name, Text string }{
-	{"lost", "what was confirmed was handled or dead-lettered, and nothing was acked that was not handled"},
-	{"causes", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
+	{"lost", "each confirmed message was handled or dead-lettered, and none was acked that was not handled"},
+	{"causes", "each dead letter had as many failed attempts as the limit, each with a cause, or was rejected"},
 	{"bound", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
 	{"one", "one message was not taken for two"},
 	{"isolated", "an isolated attempt had no handler beside it but abandoned ones; a crash was counted only against " +
 		"such an attempt, and reversed if its process lived on"},
 	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to " +
 		"its BEGUN"},
-	{"order", "nothing was handled before what was published before it"},
+	{"order", "no message was handled before another that was published before it"},
 	{"answered", "without the store's answer nothing was decided, and nothing spun"},
 	{"free", "a success at the first delivery cost no step"},
 	{"drained", "nothing was left in the queue at the end"},
@@ -24,13 +24,13 @@ var Invariants = []struct{ Name, Text string }{
 	{"pause", "no attempt began on a process that had heard of a pause, or must have"},
 }
 
-// Finding is what was seen against one invariant.
+// Finding counts the violations of one invariant, with an example.
 type Finding struct {
 	Count   int
 	Example string
 }
 
-// Report is what a history comes to.
+// Report is the result of the checks of a history.
 type Report struct {
 	MostRuns int // of one message
 	// counted against attempts whose BEGUN was sent, and whose handler did not begin, each with its attempt
@@ -70,7 +70,7 @@ func Check(history []Event) *Report {
 	return m.report
 }
 
-// finish checks what has to be true in the end.
+// finish checks the rules that hold at the end.
 func (m *model) finish() {
 	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
 		msg := m.messages[id]

@@ -32,8 +32,8 @@ func (h *history) without(kind Kind, of string) {
 	*h = slices.DeleteFunc(*h, func(e Event) bool { return e.Kind == kind && (e.ID == of || e.Token == of) })
 }
 
-// complete is a history as a simulation records it: what the broker and the store did is in it. A message succeeds, and
-// one fails until it is dead-lettered, the second time isolated.
+// complete is a history as a simulation records it, with the events of the broker and the store. A message succeeds,
+// and one fails until it is dead-lettered, the second time isolated.
 func complete() history {
 	h := history{}
 	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, Ordered: true}})

@@ -24,7 +24,8 @@ func (m *model) tooOld(r Record) bool {
 	return m.plan.MaxAge > 0 && r.Failures+r.Crashes > 0 && r.Age > m.plan.MaxAge
 }
 
-// checkEarly checks the rules causes and bound of what ends retries below the limit: neither too early nor too late.
+// checkEarly checks the rules causes and bound for an age or a handler that ends retries below the limit: neither too
+// early nor too late.
 func (m *model) checkEarly(a *attempt, msg *message, e Event) {
 	was, is := e.before(), *e.Record
 	if is.Cause == causeTooOld && was.State != ReplyExhausted && is.State == ReplyExhausted && !m.tooOld(is) {

@@ -5,7 +5,7 @@ package audit
 
 import "time"
 
-// Kind says what an Event is about.
+// Kind is the subject of an Event.
 type Kind string
 
 // Recorded of a process.
@@ -15,7 +15,7 @@ const (
 	Told     Kind = "told"     // it learns that its session or consumer has ended
 	Closed   Kind = "closed"   // it ended a session
 	Began    Kind = "began"    // a run of the handler
-	Ended    Kind = "ended"    // it returned; Outcome says what
+	Ended    Kind = "ended"    // it returned; Outcome says how
 	Asked    Kind = "asked"    // the step BEGUN is about to be sent, and its handler called once it is answered
 	Stepped  Kind = "stepped"  // the store was asked, and answered or did not
 	Copied   Kind = "copied"   // it moved a message into a bucket: Copy names the copy, Seq is its copyNumber
@@ -29,7 +29,7 @@ const (
 
 // Recorded of the broker, the store, the operators and the run.
 const (
-	Setup      Kind = "setup"     // what it was to be; the first event
+	Setup      Kind = "setup"     // the plan of the run; the first event
 	Published  Kind = "published" // Outcome says how
 	Delivered  Kind = "delivered"
 	Settled    Kind = "settled"     // Decision says how; Accepted whether the broker acted on it
@@ -41,8 +41,8 @@ const (
 	PauseBegan Kind = "pause-began" // by an operator
 	PauseEnded Kind = "pause-ended"
 	Stalled    Kind = "stalled"   // the whole machine stood still
-	Undrained  Kind = "undrained" // something was left at the end; Err says what
-	Happened   Kind = "happened"  // anything else, for a reader; Err says what
+	Undrained  Kind = "undrained" // messages or processes were left at the end; Err names them
+	Happened   Kind = "happened"  // anything else, for a reader; Err is its text
 )
 
 // Event is one thing that happened. A field that does not apply is zero.
@@ -77,14 +77,14 @@ type Event struct {
 	Accepted bool   `json:",omitzero"` // Settled
 	Paused   bool   `json:",omitzero"` // Heard
 
-	Do   string `json:",omitzero"` // Published: what the handler is to do
+	Do   string `json:",omitzero"` // Published: the behaviour of the handler
 	Seq  int    `json:",omitzero"` // Published: place in the order of publishing, from 1
 	Lane string `json:",omitzero"` // Published: within which order is promised
 
 	Plan *Plan `json:",omitzero"` // Setup
 }
 
-// Record is what the store keeps of a message.
+// Record is the stored record of a message.
 type Record struct {
 	State        string        `json:",omitzero"` // empty: live
 	Failures     int           `json:",omitzero"`
@@ -99,7 +99,7 @@ type Record struct {
 	Age          time.Duration `json:",omitzero"` // from its first counted attempt to its last
 }
 
-// Plan is what the checks have to know beforehand.
+// Plan has the settings that the checks have to know beforehand.
 type Plan struct {
 	MaxRetries     int
 	MaxAge         time.Duration // of a message that is retried; zero: any

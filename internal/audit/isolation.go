@@ -9,7 +9,7 @@ import (
 // else runs, so no other message's kill can be counted against the undecided one.
 const answerWithin = 2 * time.Second
 
-// checkIsolated checks that what runs isolated has no other handler beside it, or none but abandoned ones if it was
+// checkIsolated checks that an isolated attempt has no other handler beside it, or none but abandoned ones if it was
 // opened so.
 func (m *model) checkIsolated(a *attempt) {
 	if a.began.IsZero() || !a.isolated() && !a.beside() {

@@ -15,7 +15,7 @@ func (m *model) checkDelivered(e Event) {
 	}
 }
 
-// checkSettlement checks what reached the broker.
+// checkSettlement checks the settlement that reached the broker.
 func (m *model) checkSettlement(msg *message, e Event) {
 	if e.Decision != Ack && e.Decision != Requeue && e.Decision != DeadLetter {
 		m.violated("settled", "%s was settled with %s", e.Copy, e.Decision)
@@ -60,8 +60,8 @@ func (m *model) checkFinished(msg *message, a *attempt) {
 	}
 }
 
-// checkSettled checks that what is acked was handled, and what is dead-lettered was exhausted in the store's words.
-// The attempts are those of the delivery.
+// checkSettled checks that an acked message was handled, and that a dead-lettered one was exhausted by the store's
+// reply. The attempts are those of the delivery.
 func (m *model) checkSettled(e Event, attempts []*attempt) {
 	msg := m.message(e.ID)
 	switch e.Decision {
@@ -77,7 +77,7 @@ func (m *model) checkSettled(e Event, attempts []*attempt) {
 	}
 }
 
-// checkLoss checks that what was confirmed was handled or dead-lettered.
+// checkLoss checks that a confirmed message was handled or dead-lettered.
 func (m *model) checkLoss(msg *message) {
 	handled := slices.ContainsFunc(msg.runs, func(a *attempt) bool { return a.outcome == OK })
 	if msg.confirmed && !handled && len(msg.dead) == 0 {
@@ -125,8 +125,8 @@ func (a *attempt) counted() bool {
 }
 
 // checkRuns checks the bound, and that each run but one has a reason for not being the only one. That one need not be
-// the last to begin: a consumer whose session was lost without its knowledge may run what it has for a while. A message
-// without an id runs again if the broker forgot that it had delivered it.
+// the last to begin: a consumer whose session was lost without its knowledge may run its deliveries for a while. A
+// message without an id runs again if the broker forgot that it had delivered it.
 func (m *model) checkRuns(msg *message) {
 	if len(msg.runs) == 0 {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// model is a history put together by what it is about. It grows with each event, so that a rule may ask for the state
-// at an event, or, once all are in, for what became of it.
+// model is a history by its subjects: messages, copies, attempts and processes. It grows with each event, so that a
+// rule may ask for the state at an event, or for the end once all are in.
 type model struct {
 	report    *Report
 	plan      Plan
@@ -26,7 +26,7 @@ func newModel(r *Report) *model {
 	}
 }
 
-// add takes an event in, and checks what has to be true of it at that moment.
+// add takes an event in, and checks the rules that hold for it at that moment.
 func (m *model) add(e Event) {
 	m.now = e.At
 	switch e.Kind {
@@ -85,7 +85,7 @@ func (m *model) addAttempt(e Event) {
 	}
 }
 
-// attempt returns the attempt of an event, and what is known of it already if the event is its first.
+// attempt returns the attempt of an event. If the event is its first, it fills in the facts that are known already.
 func (m *model) attempt(e Event) *attempt {
 	if a := m.attempts[e.Token]; a != nil {
 		return a

@@ -79,7 +79,7 @@ func (m *model) spare(p *process) {
 	}
 }
 
-// lose marks what may be counted as a crash among attempts that lose their session or process now.
+// lose marks those attempts that may be counted as crashes among those that lose their session or process now.
 func (m *model) lose(p *process, lost func(*attempt) bool) {
 	for _, a := range p.attempts {
 		if lost(a) && !a.innocent && (m.failing(a) || !a.unanswered().IsZero() || m.onlyHandler(a)) {
@@ -96,7 +96,7 @@ func (m *model) onlyHandler(a *attempt) bool {
 // died reports whether the attempt's process was gone without having made sure of its acks.
 func (m *model) died(a *attempt) bool { return !a.process.clean && !a.process.exited.IsZero() }
 
-// sessionLost reports whether the broker took back what the attempt held.
+// sessionLost reports whether the broker took back the delivery of the attempt.
 func (a *attempt) sessionLost() bool { return !a.session.gone.IsZero() }
 
 func (m *model) lossesBetween(from, to time.Time) int {

@@ -72,7 +72,7 @@ func (e Event) before() Record {
 	return *e.Before
 }
 
-// checkCounted takes in as what each attempt is counted.
+// checkCounted notes the kind with which each attempt is counted, and checks it.
 func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 	before := kinds(e.before().Tokens)
 	if (e.Step == StepFail || e.Step == StepEnd) && msg.kinds[e.Token] == 'c' {

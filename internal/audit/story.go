@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// story tells what became of a message, for a person.
+// story tells the history of a message, for a person.
 func (m *model) story(msg *message) string {
 	var parts []string
 	for _, a := range msg.attempts {

@@ -17,7 +17,7 @@ type message struct {
 	rejected  bool
 
 	skipped  bool
-	early    bool      // it was dead-lettered below the limit, for its age or by what its handler allowed
+	early    bool      // it was dead-lettered below the limit, for its age or by its handler's own limit
 	mistaken bool      // the crash that reached the limit was counted by a START that arrived late, and its process lives
 	moves    int       // copies that processes made
 	finished time.Time // when a success of such a copy was recorded
@@ -35,7 +35,7 @@ type published struct {
 	copyNumber int       // of a copy that a process made
 }
 
-// attempt is what is known by one token.
+// attempt has the events of one token.
 type attempt struct {
 	token       string
 	id, copy    string
@@ -54,7 +54,7 @@ type attempt struct {
 	written     []Event // as the store took them
 
 	asked     bool // its BEGUN was sent, so its handler is about to be called
-	kind      byte // as what it was counted: f, c; 0: it was not, or that was reversed
+	kind      byte // how it was counted: f, c; 0: it was not, or that was reversed
 	crashed   bool // it was counted as a crash at some time
 	countable bool // as a crash: it was open, and ran isolated or had failed, when its process or session was lost
 	innocent  bool // another message killed the process while this one may have been open

@@ -20,7 +20,7 @@ type Database struct {
 	ago       func(time.Duration) any // for forget
 
 	code  func(error) string // of the server's error; empty: it is not the server's
-	hints map[string]string  // what to do, by code
+	hints map[string]string  // the remedies, by code
 
 	cancelled string // the code of a statement that the client cancelled, where a driver returns it
 
@@ -67,7 +67,7 @@ func (db *Database) refused(err error) bool {
 	})
 }
 
-// explain adds to an error what to do about it.
+// explain adds to an error its remedy.
 func (db *Database) explain(err error) error {
 	if hint := db.hints[db.code(err)]; hint != "" {
 		return fmt.Errorf("%w; %s", err, hint)

@@ -1,4 +1,4 @@
-// Package proctest checks what processes leave behind and where they listen.
+// Package proctest checks the files and processes that a test leaves behind, and where processes listen.
 package proctest
 
 import (

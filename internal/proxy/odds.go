@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Odds are chances, 0 to 1, of what happens to a request. At most one of Lose, Late and Reset does; Double is drawn
+// Odds are the chances, 0 to 1, of faults of a request. At most one of Lose, Late and Reset happens; Double is drawn
 // apart.
 type Odds struct {
 	Lose   float64 // the reply is lost
@@ -17,8 +17,8 @@ type Odds struct {
 	LateFrom, LateTo time.Duration
 }
 
-// Treat returns what NewStore asks. Connections share the draws: a seed repeats their sequence, but which request gets
-// which draw depends on the order in which requests arrive.
+// Treat returns a function for NewStore, which draws the Treatment of each request. Connections share the draws: a
+// seed repeats their sequence, but which request gets which draw depends on the order in which requests arrive.
 func (o Odds) Treat(seed uint64) func(words []string) Treatment {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated

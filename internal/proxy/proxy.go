@@ -1,4 +1,4 @@
-// Package proxy stands between clients and a server of a test, and does to their connections what networks do.
+// Package proxy stands between clients and a server of a test, and disturbs their connections as networks do.
 package proxy
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// Proxy passes on what comes in on a loopback port of its own. Its methods are safe for concurrent use.
+// Proxy passes on the connections to a loopback port of its own. Its methods are safe for concurrent use.
 type Proxy struct {
 	targets  []string                       // the servers, which it dials in turn
 	dialled  atomic.Int64                   // how often
@@ -20,12 +20,12 @@ type Proxy struct {
 	joined   func() (left func())           // called for each connection; may be nil
 	listener net.Listener
 	tasks    sync.WaitGroup
-	ctx      context.Context //nolint:containedctx // ends what the accepted connections wait for
+	ctx      context.Context //nolint:containedctx // ends the waits of the accepted connections
 	cancel   context.CancelFunc
 
 	latency atomic.Int64 // of each chunk, in nanoseconds
-	mute    atomic.Bool  // what the server says is dropped
-	deaf    atomic.Bool  // what the client says is
+	mute    atomic.Bool  // the bytes of the server are dropped
+	deaf    atomic.Bool  // the bytes of the client are
 	refuse  atomic.Bool  // connections are refused
 
 	mu    sync.Mutex
@@ -127,7 +127,7 @@ func (p *Proxy) dial() net.Conn {
 	return nil
 }
 
-// copy passes on what from says until either side is closed. While it drops data, it still reads; afterwards it
+// copy passes on the bytes of from until either side is closed. While it drops data, it still reads; afterwards it
 // ends, for nothing that follows a hole would be understood.
 func (p *Proxy) copy(to, from net.Conn, drop func() bool) {
 	buf := make([]byte, 32<<10)
@@ -179,7 +179,7 @@ func (p *Proxy) Halve() {
 // Delay holds up each chunk for d, either way. Zero: no longer.
 func (p *Proxy) Delay(d time.Duration) { p.latency.Store(int64(d)) }
 
-// Mute drops what the server says. Turned off, it cuts the connections, for they have holes.
+// Mute drops the bytes of the server. Turned off, it cuts the connections, for they have holes.
 func (p *Proxy) Mute(on bool) {
 	p.mute.Store(on)
 	if !on {
@@ -187,7 +187,7 @@ func (p *Proxy) Mute(on bool) {
 	}
 }
 
-// Block drops what either side sends, silently, as a firewall does. Turned off, it cuts the connections.
+// Block drops the bytes of both sides, silently, as a firewall does. Turned off, it cuts the connections.
 func (p *Proxy) Block(on bool) {
 	p.deaf.Store(on)
 	p.Mute(on)

@@ -53,7 +53,7 @@ func echo(t *testing.T) (*Proxy, net.Conn) {
 	return p, conn
 }
 
-// ask returns what comes back of a line, or "closed", or "silent" if nothing does in time.
+// ask returns the reply to a line, or "closed", or "silent" if none comes in time.
 func ask(t *testing.T, conn net.Conn, within time.Duration) string {
 	t.Helper()
 	need(t, conn.SetDeadline(time.Now().Add(within)))

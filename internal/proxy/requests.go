@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// Treatment is what a proxy does to one request and its reply. The zero value passes both on.
+// Treatment is the treatment of one request and its reply by a proxy. The zero value passes both on.
 type Treatment struct {
 	Double bool          // the server gets the request twice; the client gets the first reply
 	Late   time.Duration // from the request until its reply is passed on; later replies wait for it
@@ -59,7 +59,7 @@ func (p *Proxy) exchange(c *pair) {
 	replies.Wait()
 }
 
-// passRequests passes on what the client sends until the connection ends.
+// passRequests passes on the client's requests until the connection ends.
 func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 	in, lost := bufio.NewReader(c.client), false
 	for {
@@ -86,7 +86,7 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 	}
 }
 
-// passReplies passes on what the server sends until the connection ends.
+// passReplies passes on the server's replies until the connection ends.
 func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) {
 	in, lost := bufio.NewReader(c.server), false
 	for {

@@ -25,7 +25,7 @@ func request(words ...string) string {
 	return b.String()
 }
 
-// storeServer replies to each request with its last word, and keeps what it took.
+// storeServer replies to each request with its last word, and keeps the requests.
 type storeServer struct {
 	addr string
 

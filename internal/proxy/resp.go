@@ -37,14 +37,14 @@ func text(value []byte) string {
 	return string(bytes.TrimSuffix(payload, []byte("\r\n")))
 }
 
-// readValue reads one value of RESP2, with what it contains, and appends its bytes to raw.
+// readValue reads one value of RESP2, with the values in it, and appends its bytes to raw.
 func readValue(r *bufio.Reader, raw []byte) ([]byte, error) {
 	raw, kind, n, err := readHead(r, raw)
 	switch {
 	case err != nil:
 		return nil, err
 	case kind == '$' && n >= 0:
-		all := bytes.NewBuffer(raw) // grows with what arrives, not with what is announced
+		all := bytes.NewBuffer(raw) // grows with the bytes that arrive, not to the announced size
 		_, err = io.CopyN(all, r, int64(n)+2)
 		return all.Bytes(), err
 	case kind == '*':

@@ -74,7 +74,7 @@ func (c *child) running() bool {
 }
 
 // await calls probe until it succeeds. It gives up when ctx is done, after startTimeout, or as soon as the child has
-// ended, and then says what the probe saw last and what the child wrote.
+// ended, and then returns the last error of the probe and the output of the child.
 func (c *child) await(ctx context.Context, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// DatabaseOptions says what private database to start. The zero value is a plain one.
+// DatabaseOptions are the options of a private database. The zero value is a plain one.
 type DatabaseOptions struct {
 	// Args are added to the server's command line, for instance "-c", "max_connections=200".
 	Args []string

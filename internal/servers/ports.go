@@ -18,9 +18,9 @@ const (
 )
 
 // reservePorts returns n different loopback TCP ports that no process listens on,
-// and what keeps every other caller, of any process, from being given them
-// until it is closed. That is a UDP socket a port, which no server here uses:
-// the TCP port must stay free for the server, also between a kill and a start.
+// and reservations, which keep them from every other caller, of any process, until they are closed. A reservation is a
+// UDP socket on the port, which no server here uses. The TCP port must stay free for the server, also between a kill
+// and a start.
 func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 	var last error
 	for range 100 * n {

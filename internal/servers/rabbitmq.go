@@ -15,7 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// RabbitMQOptions says what private broker to start. The zero value is a plain broker without the management API.
+// RabbitMQOptions are the options of a private broker. The zero value is a plain broker without the management API.
 type RabbitMQOptions struct {
 	// Management enables the management plugin, and waits for its API. If false, ManagementURL stays empty; it costs
 	// about two seconds.
@@ -133,8 +133,7 @@ func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
 	})
 }
 
-// Ctl runs rabbitmqctl on the broker and returns what it printed on standard output. An error carries what it printed
-// on standard error.
+// Ctl runs rabbitmqctl on the broker and returns its standard output. An error carries its standard error.
 func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
 	all := append([]string{"--quiet", "--node", r.Node()}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(r.sbin, "rabbitmqctl"), all...)
@@ -150,8 +149,8 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Close kills what still runs and removes the directory with all data. It must be called once; the broker cannot be
-// started again.
+// Close kills the processes that still run and removes the directory with all data. It must be called once; the broker
+// cannot be started again.
 func (r *RabbitMQ) Close() error {
 	return errors.Join(r.child.kill(), r.mapper.kill(), r.server.Close())
 }
@@ -185,8 +184,8 @@ func (r *RabbitMQ) answers(ctx context.Context) error {
 // networks; these are on loopback.
 const silence = 8 * time.Second
 
-// inetrc tells Erlang what localhost is: a bare container has no /etc/hosts, and elsewhere it may be ::1, where our
-// port mapper need not listen.
+// inetrc tells Erlang the address of localhost. A bare container has no /etc/hosts, and elsewhere it may be ::1, where
+// our port mapper need not listen.
 const inetrc = `{lookup, [file, native]}.
 {host, {127,0,0,1}, ["localhost"]}.
 `

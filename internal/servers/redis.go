@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisOptions says what private store to start. The zero value is a plain one.
+// RedisOptions are the options of a private store. The zero value is a plain one.
 type RedisOptions struct {
 	// Args are added to its command line, for instance "--maxmemory", "10mb".
 	Args []string
 
-	// Config is what a configuration file holds that the server may rewrite, as a sentinel does. If empty, there is none.
+	// Config is the content of a configuration file, which the server may rewrite, as a sentinel does. If empty, there is
+	// none.
 	Config string
 
 	// Cluster makes it a node of a cluster, with a bus port of its own.

@@ -119,8 +119,8 @@ func (s *server) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Close kills what still runs, and removes the directory with all data. It must be called once; the server cannot be
-// started again.
+// Close kills the processes that still run, and removes the directory with all data. It must be called once; the
+// server cannot be started again.
 func (s *server) Close() error {
 	if err := errors.Join(s.child.kill(), s.dir.close()); err != nil {
 		return fmt.Errorf("servers: closing %s: %w", s.name, err)

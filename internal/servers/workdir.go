@@ -92,8 +92,8 @@ func (w *workdir) tell(change func()) error {
 	return err
 }
 
-// close kills what still runs, removes the directory, waits for the guard that
-// does both, and gives the ports back.
+// close kills the processes that still run, removes the directory, waits for the guard that does both, and gives the
+// ports back.
 func (w *workdir) close() error {
 	err := errors.Join(w.stdin.Close(), w.guard.Wait(), closeAll(w.kept))
 	if err != nil {

@@ -70,7 +70,7 @@ func Row(m counter.Member) counter.Member {
 func Failed(fault counter.StoreFault, err error, do, password string) error {
 	// pgx puts each address on a line.
 	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
-	if password != "" && !errors.Is(err, ErrSchema) { // its text says what to run, also if the password is "strikes"
+	if password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
 		text = strings.ReplaceAll(text, password, "(password)")
 	}
 	if do != "" {

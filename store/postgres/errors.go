@@ -37,7 +37,7 @@ var faults = []struct {
 	{"55P03", "", counter.FaultBusy},
 }
 
-// unnamed is said where connections share what one of them prepared, as behind pgbouncer.
+// unnamed is the advice where connections share the statements that one of them prepared, as behind pgbouncer.
 const unnamed = "remove default_query_exec_mode from the URL: a pool in transaction mode keeps no named statements"
 
 // failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.

@@ -140,7 +140,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestClean: what expired is deleted, and nothing else.
+// TestClean: expired rows are deleted, and no others.
 func TestClean(t *testing.T) {
 	url := migrated(t)
 	s := open(t, url)

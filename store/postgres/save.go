@@ -261,7 +261,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 }
 
 // isolateSQL makes the transaction READ COMMITTED where that is not the default of the server or the role. In another
-// the second statement would see what was committed before the locks were taken.
+// the second statement would see the data that was committed before the locks were taken.
 const isolateSQL = `SET transaction_isolation = 'read committed'`
 
 // lockSQL takes advisory locks in the order of the keys. Before that, it makes the server keep the plan of a named

@@ -1,4 +1,4 @@
-// A consumer process of the soak: integration/lab/soak/languages.go says what it does, and starts it.
+// A consumer process of the soak: integration/lab/soak/languages.go describes its work, and starts it.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import amqp from 'amqplib'

@@ -31,7 +31,7 @@ const unknownLanes = "the store knows nothing of the lanes of this queue: it is 
 	"overtake its dead letters; strikes status shows whether there are any"
 
 const (
-	// laneRenewal is how often what the store keeps of blocked lanes is renewed.
+	// laneRenewal is how often the blocked lanes in the store are renewed.
 	laneRenewal = time.Hour
 	// laneRetry is the pause after a page of blocked lanes could not be read.
 	laneRetry = time.Second
@@ -60,7 +60,7 @@ type Blocked struct {
 	read  bool            // all blocked lanes
 }
 
-// New returns what a session knows of the blocked lanes of a queue. The owner is unique to the session.
+// New returns the state of a session about the blocked lanes of a queue. The owner is unique to the session.
 func New(store Keeper, vhost, queue, owner string, log *slog.Logger) *Blocked {
 	return &Blocked{
 		store: store, vhost: vhost, queue: queue, owner: owner, log: log,
@@ -204,8 +204,8 @@ func (h *Blocked) ReadAll(ctx context.Context) error {
 	return nil
 }
 
-// Step sends a step of a lane, and notes what the reply says. The first call gives the step its owner and number, so
-// that it can be sent again after an error.
+// Step sends a step of a lane, and notes whether the lane is blocked after the reply. The first call gives the step
+// its owner and number, so that it can be sent again after an error.
 func (h *Blocked) Step(ctx context.Context, step *counter.LaneStep) (reply counter.LaneReply, err error) {
 	if step.Number == 0 {
 		step.Owner, step.Number = h.owner, h.numbers.Add(1)

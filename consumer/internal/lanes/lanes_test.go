@@ -21,8 +21,8 @@ func (r *renewals) NextBlocked(context.Context, string, string, counter.BlockedP
 	return counter.BlockedPage{Lanes: []string{counter.LaneHash("a")}, Last: true}, nil
 }
 
-// TestKeepWithoutDeliveries: a session that gets none keeps the store from forgetting blocked lanes, and takes what it
-// reads for no knowledge: another session may own them.
+// TestKeepWithoutDeliveries: a session that gets none keeps the store from forgetting blocked lanes. It does not trust
+// the lanes that it reads, because another session may own them.
 func TestKeepWithoutDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store renewals

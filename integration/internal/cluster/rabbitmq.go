@@ -20,9 +20,8 @@ import (
 // rabbitNodes is the fewest of which one may fail.
 const rabbitNodes = 3
 
-// pauseMinority is what RabbitMQ advises for three nodes: one that sees neither
-// of the others closes its connections until it does. From 4.3 on the setting
-// has nothing to decide any more.
+// pauseMinority is the setting that RabbitMQ advises for three nodes: one that sees neither of the others closes its
+// connections until it does. From 4.3 on the setting has nothing to decide any more.
 const pauseMinority = "cluster_partition_handling = pause_minority\n"
 
 // RabbitMQ is a private cluster of three brokers. A proxy between any two of them can cut one off.
@@ -135,7 +134,7 @@ func (c *RabbitMQ) each(node *servers.RabbitMQ, do func(*proxy.Proxy)) {
 	}
 }
 
-// Close kills what still runs and removes the directories.
+// Close kills the processes that still run and removes the directories.
 func (c *RabbitMQ) Close() error {
 	var errs []error
 	for _, link := range c.links {

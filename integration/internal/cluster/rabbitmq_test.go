@@ -123,7 +123,7 @@ func tookOnce(r *servers.RabbitMQ, want string) error {
 	})
 }
 
-// tryChannel bounds what it does.
+// tryChannel calls f with a channel, and bounds the wait for the broker.
 func tryChannel(r *servers.RabbitMQ, f func(*amqp.Channel) error) error {
 	conn, err := amqp.DialConfig(r.URL, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second)})
 	if err != nil {

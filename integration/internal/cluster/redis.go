@@ -114,8 +114,7 @@ func (c *Redis) assign(ctx context.Context) error {
 	return nil
 }
 
-// whole also asks for what a failover needs: replicas that are known to their
-// masters and have their data.
+// whole also asks for the replicas that a failover needs. They must be known to their masters and have their data.
 func (c *Redis) whole(ctx context.Context, node *servers.Redis) error {
 	if err := says(ctx, node, "cluster_state:ok", clusterInfo); err != nil {
 		return err
@@ -168,7 +167,7 @@ func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) 
 	return nil, fmt.Errorf("no master serves %q", key)
 }
 
-// Close kills what still runs and removes the directories.
+// Close kills the processes that still run and removes the directories.
 func (c *Redis) Close() error { return closeAll(c.Nodes) }
 
 func addr(node *servers.Redis) string {

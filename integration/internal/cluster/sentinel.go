@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// sentinelMaster is what the sentinels call the store.
+// sentinelMaster is the name of the store at the sentinels.
 const sentinelMaster = "strikes"
 
 // Sentinel is a private Redis of a master and a replica, watched by three
@@ -91,5 +91,5 @@ func knowsAll(ctx context.Context, sentinel *servers.Redis) error {
 	})
 }
 
-// Close kills what still runs and removes the directories.
+// Close kills the processes that still run and removes the directories.
 func (s *Sentinel) Close() error { return closeAll(s.nodes) }

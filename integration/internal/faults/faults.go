@@ -133,7 +133,7 @@ func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	return fmt.Errorf("fault %s: %w", f.Name, err)
 }
 
-// lock keeps what a fault needs from all others, until unlock is called.
+// lock keeps the thing that a fault disturbs from all other faults, until unlock is called.
 func (in *Injector) lock(what string) (unlock func()) {
 	if what == "" {
 		return func() {}

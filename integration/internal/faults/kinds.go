@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// do is what a kind does in these tables.
+// do is the function of a kind in these tables.
 type do = func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
 
 // anywhere are the kinds that any broker and store can stand.
@@ -172,7 +172,7 @@ func slowing(of lines, latency time.Duration) do {
 	}
 }
 
-// silencing drops what the server says, and then the connections that missed it.
+// silencing drops the bytes of the server, and then the connections that missed them.
 func silencing(of lines) do {
 	return func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
 		for _, l := range of(in, s) {
@@ -203,8 +203,8 @@ func ofNode(f func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Du
 	}
 }
 
-// pauseStore freezes the store. A Cluster elects another master meanwhile, and what the frozen one took in and did not
-// pass on is lost; so is what it takes in until it learns that it is none any more.
+// pauseStore freezes the store. A Cluster elects another master meanwhile. Writes that the frozen one took in and did
+// not pass on are lost. So are those that it takes in until it learns that it is none any more.
 func pauseStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
 	r, err := in.Store.Master(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Dura
 
 func (in *Injector) forgot() { in.Log.Write(ledger.Event{Kind: ledger.Forgot}) }
 
-// mayForget is for what costs a Cluster records, and one server none.
+// mayForget is for faults by which a Cluster loses records, and one server loses none.
 func (in *Injector) mayForget() {
 	if in.Store.Cluster != nil {
 		in.forgot()

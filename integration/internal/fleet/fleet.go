@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// stopWithin is how long a process may take to stop: its DrainTimeout, and what a broker that does not answer adds.
+	// stopWithin is how long a process may take to stop: its DrainTimeout, and the time that a broker which does not
+	// answer adds.
 	stopWithin = 30 * time.Second
 	// mostRefusals is how often in a row a process may end by itself, as it does if it starts while the broker recovers.
 	mostRefusals = 60

@@ -20,9 +20,9 @@ type Seat struct {
 	AMQP   string       // URL of the broker, through its proxy
 	Redis  string       // URL of the store, through its proxy
 
-	// Command returns a process to start, by its number, and what to close once it has ended.
+	// Command returns a process to start, by its number, and a Closer to close once it has ended.
 	Command func(number int) (*exec.Cmd, io.Closer, error)
-	// Started is called with a process. What it returns is called once that has ended. It may be nil.
+	// Started is called with a process, and over once that has ended. It may be nil.
 	Started func(*os.Process) (over func(), err error)
 	// Told is called before a process gets a signal. It may be nil.
 	Told func(syscall.Signal)
@@ -33,7 +33,8 @@ type Seat struct {
 	process *os.Process // nil: none runs
 }
 
-// NewSeat returns a seat of a fleet, which closes it. Treat says what happens to requests to the store; it may be nil.
+// NewSeat returns a seat of a fleet, which closes it. Treat returns the treatment of a request to the store; it may be
+// nil.
 func (f *Fleet) NewSeat(ctx context.Context, b *rig.Broker, store *rig.Store,
 	treat func(words []string) proxy.Treatment) (s *Seat, err error) {
 	s = &Seat{}

@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// env tells a worker in JSON what to do.
+// env has the configuration of a worker in JSON.
 const env = "STRIKES_WORKER"
 
 // Main runs work and ends this process, if it is a worker; else it returns. ctx ends with SIGTERM.

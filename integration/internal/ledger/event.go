@@ -3,7 +3,7 @@ package ledger
 
 import "time"
 
-// Kind says what an Event is about.
+// Kind is the subject of an Event.
 type Kind string
 
 // Recorded by a consumer process, or of it.
@@ -12,7 +12,7 @@ const (
 	Lost   Kind = "lost"   // that session is gone, and this process did not close it
 	Asked  Kind = "asked"  // the step BEGUN is about to be sent: from here on the attempt may be counted
 	Began  Kind = "began"  // a run of the handler
-	Ended  Kind = "ended"  // it returned; Outcome says what
+	Ended  Kind = "ended"  // it returned; Outcome says how
 	// Uncounted says that a failed attempt was not counted: no message succeeded
 	Uncounted Kind = "uncounted"
 	Decided   Kind = "decided" // a delivery was dead-lettered, or is about to be
@@ -29,7 +29,7 @@ const (
 	Forgot    Kind = "forgot"     // the store has lost everything
 	Quiet     Kind = "quiet"      // faults are over and all is published
 	Drained   Kind = "drained"    // the queue is empty and has no consumer
-	Undrained Kind = "undrained"  // it was not empty in time; Err says what was left
+	Undrained Kind = "undrained"  // it was not empty in time; Err names the rest
 	Dead      Kind = "dead"       // a message was found in the dead-letter queue
 )
 
@@ -47,7 +47,7 @@ type Event struct {
 	Remote  bool      `json:"remote,omitempty"` // Began: the handler is a request to the endpoint
 
 	Fault string `json:"fault,omitempty"` // Fault, FaultOver
-	Do    string `json:"do,omitempty"`    // Published: what the handler is to do
+	Do    string `json:"do,omitempty"`    // Published: the behaviour of the handler
 	Seq   int    `json:"seq,omitempty"`   // Published: place in the order of publishing, from 1
 	Lane  string `json:"lane,omitempty"`  // Published: within which order is promised
 }

@@ -80,7 +80,7 @@ type Tail struct {
 // NewTail returns a Tail at the beginning of the history in dir.
 func NewTail(dir string) *Tail { return &Tail{dir: dir, read: map[string]int64{}} }
 
-// Next returns what was written since it was last called, part by part.
+// Next returns the events that were written since the last call, part by part.
 func (t *Tail) Next() ([]Event, error) {
 	names, err := filepath.Glob(filepath.Join(t.dir, "*.ndjson"))
 	if err != nil {

@@ -19,7 +19,7 @@ func NewProgress(dir string) *Progress {
 		Dead: map[string]bool{}, Last: time.Now()}
 }
 
-// Update reads what was written since.
+// Update reads the events that were written since.
 func (p *Progress) Update() error {
 	events, err := p.tail.Next()
 	for _, e := range events {

@@ -144,7 +144,7 @@ func (b *Broker) Recovered(ctx context.Context, queues ...string) error {
 	})
 }
 
-// Close ends private nodes. On a RabbitMQ that was named it deletes what Declare declared.
+// Close ends private nodes. On a RabbitMQ that was named it deletes the queues and exchanges of Declare.
 func (b *Broker) Close() error {
 	switch {
 	case b.Cluster != nil:

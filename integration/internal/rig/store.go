@@ -22,7 +22,7 @@ type Store struct {
 	slot     string // of a Cluster: a key in the slot of the records
 }
 
-// Server is what can be killed and frozen.
+// Server is a server that can be killed and frozen.
 type Server interface {
 	Kill() error
 	Start(ctx context.Context) error

@@ -54,8 +54,7 @@ const (
 	ackIdle = 5 * time.Millisecond
 )
 
-// ackMultiple is tuned by hand: it acks half a prefetch together, or what is there every 5 ms, or with the last
-// message.
+// ackMultiple is tuned by hand: it acks half a prefetch together, or fewer every 5 ms and with the last message.
 func ackMultiple(ctx context.Context, t *trial, conn *amqp.Connection) error {
 	return t.serve(ctx, conn, prefetch, func(deliveries <-chan amqp.Delivery) error {
 		idle := time.NewTicker(ackIdle)

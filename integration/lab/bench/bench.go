@@ -1,5 +1,5 @@
-// Package bench compares strikes with what a program can do without it: a bare amqp091-go loop, the broker's own
-// delivery limit, a count in a header, a count in Redis by hand.
+// Package bench compares strikes with its alternatives: a bare amqp091-go loop, the broker's own delivery limit, a
+// count in a header, a count in Redis by hand.
 //
 //	go run ./integration/lab bench
 //	go run ./integration/lab bench -only success -messages 20000 -rounds 9
@@ -38,7 +38,7 @@ const (
 	concurrency = 8 // handlers in parallel where messages fail
 )
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	only, types      []string
 	failing          []int // percent
@@ -81,7 +81,7 @@ func (c *config) setFailing(text string) error {
 	return nil
 }
 
-// bench is what the contestants of all rounds share.
+// bench has the servers and settings that the contestants of all rounds share.
 type bench struct {
 	config
 	broker    *rig.Broker
@@ -144,7 +144,7 @@ func (b *bench) run(ctx context.Context, all []*Case) (err error) {
 	return nil
 }
 
-// sampleTimeout is for one contestant in one round. It is far beyond what any takes: something hangs.
+// sampleTimeout is for one contestant in one round. None takes nearly as long, so after it something hangs.
 const sampleTimeout = 2 * time.Minute
 
 // sample has a contestant work through n messages, on a queue of its own.

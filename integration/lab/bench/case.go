@@ -21,7 +21,7 @@ type Case struct {
 	messages int       // in all rounds
 }
 
-// sample is what one round measures.
+// sample is the measurement of one round.
 type sample struct {
 	messages int
 	took     time.Duration

@@ -17,7 +17,7 @@ import (
 const withoutDelay = -1
 
 // ours consumes with some settings of strikes, and those that all contestants have in common. It has no Observer where
-// no message fails: the handler knows what will be acked.
+// no message fails: the handler knows which messages will be acked.
 func ours(settings consumer.Consumer) measurement {
 	return consuming(func(ctx context.Context, t *trial, conn *amqp.Connection) error {
 		c := settings

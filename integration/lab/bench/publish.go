@@ -61,8 +61,8 @@ func publishStrikes(ctx context.Context, t *trial, n int) (took time.Duration, e
 	return time.Since(began), err
 }
 
-// publishBare is what a careful program does without strikes: one goroutine publishes persistent, mandatory messages
-// with an id, another waits for their confirms in order.
+// publishBare publishes as a careful program does without strikes: one goroutine publishes persistent, mandatory
+// messages with an id, another waits for their confirms in order.
 func publishBare(ctx context.Context, t *trial, n int) (took time.Duration, err error) {
 	conn, err := amqp.Dial(t.broker.URL)
 	if err != nil {

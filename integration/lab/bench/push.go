@@ -43,7 +43,7 @@ func posting(l func(ctx context.Context, t *trial, conn *amqp.Connection, url st
 	}
 }
 
-// endpoint handles what is posted to it. With the last attempt at a message, that is settled.
+// endpoint handles the messages that are posted to it. With the last attempt at a message, that is settled.
 func (t *trial) endpoint() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -81,7 +81,7 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-t.tally.done: // what fails while it stops is not counted
+	case <-t.tally.done: // a failure while it stops is not counted
 		err = t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead())
 		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), <-ended)
 	case err = <-ended:

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// errFailing is what the handler returns for a message that always fails.
+// errFailing is the handler's error for a message that always fails.
 var errFailing = errors.New("no such product in the catalogue, again") // about 40 bytes, as reasons are
 
 // tally is the handler of all contestants, and accounts for the messages. Each has its number in its body.
@@ -34,7 +34,7 @@ func newTally(n, percent int) *tally {
 	return &tally{percent: percent, attempts: make([]atomic.Int32, n), done: make(chan struct{})}
 }
 
-// messages are what the queue is filled with.
+// messages are the messages that fill the queue.
 func (t *tally) messages(queue string) []publisher.Message {
 	all := make([]publisher.Message, len(t.attempts))
 	for i := range all {

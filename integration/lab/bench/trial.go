@@ -67,7 +67,7 @@ func closeConnection(conn *amqp.Connection) error {
 	return err
 }
 
-// remove deletes what newTrial declared.
+// remove deletes the queues and the exchange of newTrial.
 func (t *trial) remove() error {
 	return t.broker.OnChannel(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(t.spec.Queue, false, false, false)

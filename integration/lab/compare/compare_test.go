@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestCompare runs three ways under a few faults. What they lose is left to chance, but what strikes promises is not.
+// TestCompare runs three ways under a few faults. Their losses are left to chance, but the promises of strikes are
+// not.
 func TestCompare(t *testing.T) {
 	servertest.Long(t)
 	url := os.Getenv("AMQP_URL")

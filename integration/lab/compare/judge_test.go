@@ -13,8 +13,8 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// happen makes a history of what happened, a millisecond apart: "fail a", "copied a1" for the first copy of it, and so
-// on. The messages are published first.
+// happen makes a history of the events in what, a millisecond apart: "fail a", "copied a1" for the first copy of it,
+// and so on. The messages are published first.
 func happen(do map[string]string, what ...[2]string) []ledger.Event {
 	var events []ledger.Event
 	for seq, id := range []string{"a", "b", "c"} {

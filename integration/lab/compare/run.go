@@ -76,7 +76,7 @@ func (c config) runs(kinds []faults.Kind) []part {
 	return all
 }
 
-// mix says what the messages of a run do.
+// mix is the mix of the messages of a run.
 type mix struct {
 	fail, poison    float64 // shares of the messages
 	killers         int
@@ -119,7 +119,7 @@ type run struct {
 // left is the kind of event for a message that was still in a queue at the end.
 const left ledger.Kind = "left"
 
-// play runs a part and returns what the judge sees.
+// play runs a part and returns the verdict of the judge.
 func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v verdict, err error) {
 	if err := l.store.Flush(ctx); err != nil {
 		return v, err

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
-// spec is what a consumer process is told.
+// spec is the configuration of a consumer process.
 type spec struct {
 	ways.Spec
 	History string
@@ -22,7 +22,7 @@ type spec struct {
 	Calls   string // URL of the dependency; empty: the handlers call none
 }
 
-// runWorker is a consumer process. It writes down what a handler does before it does it.
+// runWorker is a consumer process. It notes each act of a handler before the act.
 func runWorker(ctx context.Context, s spec) error {
 	way := ways.Find(s.Way)
 	if way == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	messages, faults      int
 	killers, hangs        int
@@ -111,7 +111,7 @@ func (c *config) settle(f *flag.FlagSet) {
 		c.settleOutage(given)
 	}
 	// Of one lane, some messages would make it slow. After some faults a consumer does not know immediately that it was
-	// given up, and what it does then is not promised to be in order.
+	// given up, and the order of its attempts is not promised then.
 	if c.ordered {
 		c.backlog, c.killers, c.hangs = 0, max(c.killers, 0), max(c.hangs, 0)
 		if c.lanes == 1 {
@@ -149,9 +149,9 @@ func (c config) validate() error {
 	return errors.Join(c.broker.Validate(), c.validateTogether())
 }
 
-// validateTogether refuses flags that do not go together. Workers in other languages know only a part of what those in
-// Go do, only quorum queues are on several nodes, and consume does not know when the endpoint gives up a request that
-// it has cancelled.
+// validateTogether refuses flags that do not go together. Workers in other languages know only a part of the plans for
+// those in Go, only quorum queues are on several nodes, and consume does not know when the endpoint gives up a request
+// that it has cancelled.
 func (c config) validateTogether() error {
 	speaks := func(name string) bool { return slices.Contains(c.languages, name) }
 	set := map[string]bool{
@@ -177,7 +177,7 @@ func (c config) validateTogether() error {
 	return nil
 }
 
-// treat returns what the proxies of the store ask; nil: they pass on bytes.
+// treat returns the treatment of requests for the proxies of the store; nil: they pass on bytes.
 func (c config) treat() func(words []string) proxy.Treatment {
 	if c.storeFaults == "" {
 		return nil

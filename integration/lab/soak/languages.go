@@ -12,7 +12,7 @@ import (
 )
 
 // inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the
-// environment variable STRIKES_WORKER, consumes, does what the bodies of the messages say, and appends each event to
+// environment variable STRIKES_WORKER, consumes, behaves as the bodies of the messages ask, and appends each event to
 // the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 

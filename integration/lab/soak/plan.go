@@ -58,7 +58,7 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 	return jobs
 }
 
-// outcome is what a run came to.
+// outcome is the end of a run of the handler.
 func outcome(ctx context.Context, j work.Job, err error) string {
 	switch {
 	case err == nil:

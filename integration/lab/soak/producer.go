@@ -21,7 +21,8 @@ import (
 // batch is how many messages are published together, and after how many the backlog is checked.
 const batch = 100
 
-// producer publishes the jobs, through a proxy of its own, and again what is undecided: that may make two of one.
+// producer publishes the jobs, through a proxy of its own, and undecided ones again. That may make two messages of one
+// job.
 type producer struct {
 	jobs    []work.Job
 	broker  *rig.Broker

@@ -24,7 +24,7 @@ import (
 // standard output. The endpoint records its own events.
 const inHTTP = "http"
 
-// pusher is what a seat of that language has beside its process.
+// pusher has the parts of a seat of that language beside its process.
 type pusher struct {
 	log      *ledger.Log
 	binary   string

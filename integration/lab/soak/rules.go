@@ -410,7 +410,7 @@ func (j *judge) beside(r *run) bool {
 	})
 }
 
-// upset reports whether the broker may have undone between two times what it had taken in.
+// upset reports whether the broker may have undone settlements that it had taken in between two times.
 func (j *judge) upset(from, to time.Time) bool {
 	return slices.ContainsFunc(j.upsets, func(s span) bool {
 		return !s.to.Before(from.Add(-slack)) && !s.from.After(to)

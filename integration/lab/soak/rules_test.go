@@ -50,13 +50,13 @@ func (h *history) without(kind ledger.Kind, id string) {
 	*h = slices.DeleteFunc(*h, func(e ledger.Event) bool { return e.Kind == kind && (id == "" || e.ID == id) })
 }
 
-// variant says what is wrong with a consumer.
+// variant lists the defects of a consumer.
 type variant struct {
-	loses     bool // what fails
+	loses     bool // messages that fail
 	acksEarly bool // before the handler runs
 	tooOften  bool // it never counts
 	twice     bool // it counts each failure twice
-	again     bool // it runs again what was handled
+	again     bool // it runs handled messages again
 	blames    bool // it counts a kill against the message beside it
 	reorders  bool
 	stuck     bool // the queue is never drained

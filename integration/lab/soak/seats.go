@@ -46,7 +46,7 @@ func (k *soak) seat(ctx context.Context) error {
 	return nil
 }
 
-// spec is what all processes are told.
+// spec is the configuration that all processes share.
 func (k *soak) spec() workerSpec {
 	cfg := k.cfg
 	spec := workerSpec{

@@ -1,4 +1,4 @@
-// Package soak runs consumer processes through faults and checks, from what they wrote down, that the guarantees held:
+// Package soak runs consumer processes through faults and checks, from their histories, that the guarantees held:
 //
 //	go run ./integration/lab soak -messages 20000 -faults 24 -type quorum
 //
@@ -88,7 +88,7 @@ func Run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// soak is one run: servers, consumers, a producer, and what goes wrong with them.
+// soak is one run: servers, consumers, a producer, and their faults.
 type soak struct {
 	cfg     config
 	history string // its directory
@@ -131,7 +131,7 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 	return k.collectDead(ctx)
 }
 
-// open starts what the soak runs on.
+// open starts the servers of the soak.
 func (k *soak) open(ctx context.Context) (err error) {
 	switch {
 	case k.cfg.broker.Cluster:
@@ -197,7 +197,7 @@ func (k *soak) work(ctx context.Context) error {
 	return errors.Join(err, in.Finish())
 }
 
-// follow has the faults follow what is done, where all was published beforehand.
+// follow has the faults follow the number of messages that are done, where all were published beforehand.
 func (k *soak) follow(ctx context.Context, reach func(context.Context, int) error) error {
 	return poll.Until(ctx, time.Hour, "the faults", func() error {
 		if err := k.progress.Update(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// storeFault is what happens to the replies of the store, and to the requests of all processes to it, from the
-// beginning of a soak until its queue is drained.
+// storeFault disturbs the replies of the store, and the requests of all processes to it, from the beginning of a soak
+// until its queue is drained.
 type storeFault struct {
 	odds  proxy.Odds
 	drain time.Duration // within which the queue has to drain
@@ -28,8 +28,8 @@ var storeFaults = map[string]storeFault{
 	"slow": {proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo}, 150 * time.Second},
 }
 
-// treat returns what the proxies of the store ask about each request: it treats calls of scripts, which take the steps,
-// and passes on all other requests.
+// treat returns the treatment of requests for the proxies of the store: it disturbs calls of scripts, which take the
+// steps, and passes on all other requests.
 func (f storeFault) treat(seed uint64) func(words []string) proxy.Treatment {
 	treat := f.odds.Treat(seed)
 	return func(words []string) proxy.Treatment {

@@ -20,7 +20,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/work"
 )
 
-// workerSpec is what one consumer process is told.
+// workerSpec is the configuration of one consumer process.
 type workerSpec struct {
 	AMQP, Redis               string // URLs of the broker and of the store
 	Queue, History            string
@@ -39,7 +39,7 @@ type workerSpec struct {
 	Endpoint                  string // not empty: this is no consumer, but the endpoint at this address
 }
 
-// member is that process. It writes down what it does before it does it, and what it learns as soon as it has.
+// member is that process. It notes each act before the act, and each fact as soon as it learns it.
 type member struct {
 	workerSpec
 	log      *ledger.Log
@@ -98,7 +98,7 @@ func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, er
 }
 
 func lane(d amqp.Delivery) string {
-	j, _ := work.Read(d.Body) // what cannot be read is rejected, in any lane
+	j, _ := work.Read(d.Body) // a body that cannot be read is rejected, in any lane
 	return strconv.Itoa(j.Lane)
 }
 

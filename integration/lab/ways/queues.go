@@ -18,7 +18,8 @@ const (
 	manyReturns = 1000   // of a quorum queue: it requeues to the head only if it has a limit
 )
 
-// Queues are those of one run of a way: as safe as their type can be, so that what is lost is lost by the way.
+// Queues are those of one run of a way: as safe as their type can be, so that a message that is lost is lost by the
+// way.
 type Queues struct {
 	Name        string
 	Main        amqp.Table // arguments of the main queue
@@ -58,7 +59,7 @@ func loop(q *Queues) {
 }
 
 // delayed has the queue delay each retry by the wait, and once more for each return before it. Its limit counts
-// rejects, and what is lost with its consumer.
+// rejects, and deliveries that are lost with their consumer.
 func delayed(q *Queues) {
 	wait := max(q.wait.Milliseconds(), 1)
 	q.Main["x-delivery-limit"], q.Main["x-delayed-retry-type"] = Retries, "failed"

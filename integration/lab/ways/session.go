@@ -59,7 +59,7 @@ type Session struct {
 // ByHand consumes without strikes until ctx is done, with a new session whenever one ends.
 func ByHand(fail Settle) func(context.Context, *Client) error { return ByHandToo(fail, nil) }
 
-// ByHandToo is ByHand with what settles a delivery whose handler succeeded.
+// ByHandToo is ByHand with ok, which settles a delivery whose handler succeeded.
 func ByHandToo(fail, ok Settle) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
 		store, err := dialStore(c.Redis, c.Way)
@@ -68,7 +68,7 @@ func ByHandToo(fail, ok Settle) func(context.Context, *Client) error {
 		}
 		defer store.Close()
 		for ctx.Err() == nil {
-			// an error has ended the session, and what was not settled is redelivered
+			// an error has ended the session, and unsettled deliveries are redelivered
 			_ = c.serve(ctx, &Session{Client: c, Store: store, ok: ok, fail: fail})
 			pause.For(ctx, redialAfter)
 		}
@@ -118,7 +118,7 @@ func (c *Client) serve(ctx context.Context, s *Session) error {
 		err = errors.Join(err, s.in.Cancel(name, false)) // it flushes the acks, too
 	}
 	if err != nil || ctx.Err() == nil {
-		hangUp(in) // what is prefetched returns
+		hangUp(in) // the prefetched messages return
 	}
 	return errors.Join(workers.Wait(), err)
 }

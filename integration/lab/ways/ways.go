@@ -13,7 +13,7 @@ const (
 	attempts = Retries + 1
 )
 
-// Way is one answer to the question what to do with a message whose handler failed.
+// Way is one way to treat a message whose handler failed.
 type Way struct {
 	Name  string
 	Idea  string // where it comes from, in a sentence

@@ -64,7 +64,7 @@ func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int
 	return ExitCode(err)
 }
 
-// noting passes on what is written, and keeps the first error: cobra would print it and succeed.
+// noting passes on writes, and keeps the first error, because cobra would print it and succeed.
 type noting struct {
 	to  io.Writer
 	err error

@@ -22,7 +22,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// ExitCodes is what the help says of them. One cause has one code, whatever the command.
+// ExitCodes is the text of the help about exit codes. One cause has one code, whatever the command.
 const ExitCodes = `Exit codes:
   0    done
   1    failed
@@ -60,10 +60,10 @@ func (e Coded) Unwrap() error { return e.Err }
 // WithCode gives an error its exit code.
 func WithCode(err error, code int) error { return Coded{err, code} }
 
-// Misuse is an error of the command line or what it names.
+// Misuse is an error of the command line or of something that it names.
 func Misuse(err error) error { return Coded{err, ExitMisuse} }
 
-// Misusef formats an error of the command line or what it names.
+// Misusef formats an error of the command line or of something that it names.
 func Misusef(format string, args ...any) error { return Misuse(fmt.Errorf(format, args...)) }
 
 // ExitCode is the exit code of a command that ended with an error, or nil.
@@ -145,7 +145,7 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		// what wraps it says no more
+		// its wrapper says no more
 		return Plain(refused) + "\nfor more, run: strikes doctor " + shell.Operands(refused.Queue)
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
@@ -165,8 +165,8 @@ func Plain(err error) string {
 	return text
 }
 
-// interruption says what was cut short, unless that was a question to the store: what was done until then is printed
-// before, or is in the error, as of declare.
+// interruption names the interrupted action, unless that was a request to the store. The results until then are
+// printed before, or are in the error, as those of declare.
 func interruption(err error) string {
 	var store *counter.StoreError
 	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {

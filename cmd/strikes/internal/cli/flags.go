@@ -17,7 +17,7 @@ import (
 // aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
-// wanted says what the value of a type of flag is.
+// wanted describes the values of a type of flag.
 var wanted = map[string]string{
 	"int": "a whole number", "float64": "a number", "bool": "true or false",
 	"duration": "a time like 500ms, 30s or 5m", "age": "a time like 30s, 12h or 7d",
@@ -109,7 +109,7 @@ func Refused(flag string, value any, want string) error {
 	return Misuse(setting.New("--"+flag, value, want))
 }
 
-// flagMisuse says what pflag refused in words of the command line, without a password.
+// flagMisuse returns an error of pflag in words of the command line, without a password.
 func flagMisuse(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
@@ -129,7 +129,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead says what may be meant by an unknown flag.
+// instead suggests a known flag for an unknown one.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	name := unknown.GetSpecifiedName()
 	var names []string

@@ -56,7 +56,7 @@ func init() { // the settings are cobra's, for all commands of the process
 	cobra.AddTemplateFunc("servers", servers)
 }
 
-// serverFlag is the annotation of a flag that many commands share, because it names a server or what it keeps.
+// serverFlag is the annotation of a flag that many commands share, because it names a server or a part of its data.
 const serverFlag = "strikes_server"
 
 // Server leaves flags to the help topic about servers.

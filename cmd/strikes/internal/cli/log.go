@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// NewLogger logs what happens beside the messages.
+// NewLogger logs the events beside the messages.
 func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRemarksAreMadeOnce logs what two sessions of a consumer do.
+// TestRemarksAreMadeOnce logs the remarks of two sessions of a consumer.
 func TestRemarksAreMadeOnce(t *testing.T) {
 	var stderr strings.Builder
 	log := NewLogger(&stderr, false)

@@ -84,7 +84,7 @@ func (b *Broker) Explain(err error) error {
 		cli.ExitUnreachable)
 }
 
-// explainDial also says what is wrong with the URL.
+// explainDial adds the defect of the URL to the error.
 func (b *Broker) explainDial(ctx context.Context, err error) error {
 	at := setting.RedactURL(b.URL)
 	switch {

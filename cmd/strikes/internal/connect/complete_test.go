@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completed returns the lines that a shell gets for a line which is being typed, and what it would show as an error.
+// completed returns the lines that a shell gets for a line which is being typed, and its standard error.
 func completed(t *testing.T, api string, words ...string) (names []string, stderr string) {
 	t.Helper()
 	var f Flags

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	defaultAMQP  = "amqp://guest:guest@localhost:5672/" //nolint:gosec // what RabbitMQ comes with
+	defaultAMQP  = "amqp://guest:guest@localhost:5672/" //nolint:gosec // the default user of RabbitMQ
 	defaultRedis = "redis://localhost:6379/0"
 )
 
@@ -68,7 +68,7 @@ func (f *Flags) AddVHost(cmd *cobra.Command) {
 	cli.Server(flags, "vhost")
 }
 
-// AddRecords adds the flags that lead to what the store keeps of a queue.
+// AddRecords adds the flags that lead to the store's records of a queue.
 func (f *Flags) AddRecords(cmd *cobra.Command) {
 	f.AddStore(cmd)
 	f.AddBroker(cmd)

@@ -32,8 +32,8 @@ const guessTimeout = 3 * time.Second
 // guessing takes no proxy: the AMQP password goes to the broker's host and nowhere else.
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Management adds the management API to what is needed: the one that --management-url names, or the one at its usual
-// address if it answers. The error says why that cannot be used; AMQP shows less then.
+// Management adds the management API to need: the one that --management-url names, or the one at its usual address if
+// it answers. The error says why that cannot be used; AMQP shows less then.
 func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Need, error) {
 	if need.Management = b.management; need.Management != "" {
 		return need, nil
@@ -77,7 +77,7 @@ func usualManagement(amqpURL string) []string {
 	return []string{beside, usual}
 }
 
-// guessing is a client that trusts what the AMQP connection trusts.
+// guessing is a client that trusts the same certificates as the AMQP connection.
 func (b *Broker) guessing() (*http.Client, error) {
 	uri, err := amqp.ParseURI(b.URL)
 	if err != nil || uri.Scheme != "amqps" || uri.CACertFile == "" && uri.CertFile == "" && uri.ServerName == "" {

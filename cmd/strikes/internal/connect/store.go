@@ -23,7 +23,7 @@ const operatorWait = 2 * time.Second
 func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
 	if err != nil || DatabaseOf(rawURL) != nil {
-		return rawURL // DialStore reports what is wrong with it
+		return rawURL // DialStore reports its defect
 	}
 	for _, timeout := range []string{"read_timeout", "write_timeout"} {
 		if !parameters.Has(timeout) {
@@ -103,14 +103,14 @@ func replyLost(err error) bool {
 	return failed.Fault == counter.FaultSlow
 }
 
-// ExplainStore adds to the error of a store what is wrong with its URL, if anything is.
+// ExplainStore adds the defect of its URL, if there is one, to the error of a store.
 func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	var failed *counter.StoreError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case NoDatabase(err) && DatabaseOf(rawURL) != nil:
-		return cli.Misusef("it has no such database: %w", err) // which says what to do
+		return cli.Misusef("it has no such database: %w", err) // which names the remedy
 	case NoDatabase(err):
 		return cli.Misusef("it has no such database: %w; %s", err, inspect.Say(inspect.CodeNoDatabase, nil).Fix)
 	case strings.Contains(err.Error(), "cluster support disabled"):

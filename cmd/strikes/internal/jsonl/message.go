@@ -26,7 +26,7 @@ func ParseText(line []byte) (amqp.Publishing, string, error) {
 	return amqp.Publishing{Body: line}, "", nil
 }
 
-// properties are what a line of NDJSON tells of a message, whether it is read or written.
+// properties are the fields of a message in a line of NDJSON, whether it is read or written.
 type properties struct {
 	ID              string         `json:"id,omitempty"`
 	Body            *string        `json:"body,omitempty"`
@@ -61,12 +61,11 @@ type envelope struct {
 
 	RoutingKey string `json:"routing_key"`
 
-	Dead jsontext.Value `json:"dead"` // what is known of a dead letter; not of the message
+	Dead jsontext.Value `json:"dead"` // facts about a dead letter, not of the message
 }
 
 // ParseMessage reads one JSON object with the fields of an envelope, and no others. It passes over "dead", which dead
-// show --json adds. It refuses a field that is given twice, and what is no text: half a surrogate pair, and bytes that
-// are not UTF-8.
+// show --json adds. It refuses a field that is given twice, half a surrogate pair, and bytes that are not UTF-8.
 func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	var e envelope
 	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), exactNumbers); err != nil {
@@ -144,7 +143,7 @@ var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext
 	return err
 }))
 
-// jsonError says what is wrong with a line without the decoder's Go terms.
+// jsonError describes the error in a line without the decoder's Go terms.
 func jsonError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -221,7 +220,8 @@ func (e escaping) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Escape escapes what is not printable in valid JSON. Except for line ends, only strings hold such characters.
+// Escape escapes the characters of valid JSON that are not printable. Except for line ends, only strings hold such
+// characters.
 func Escape(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {

@@ -102,7 +102,7 @@ const (
 	refusedStream uint32 = 0x7
 )
 
-// streamCode returns the code that ended a stream of HTTP/2, if that is what the error says. Errors of net/http convert
+// streamCode returns the code that ended a stream of HTTP/2, if the error has one. Errors of net/http convert
 // themselves to a struct of these fields.
 func streamCode(err error) (code uint32, is bool) {
 	var stream streamError
@@ -118,8 +118,8 @@ type streamError struct {
 
 func (streamError) Error() string { return "a stream of HTTP/2 ended" }
 
-// invalid reports whether the client ended a connection or stream of HTTP/2 because of what it read. net/http does not
-// export its error for a connection, which is the only one that is a number of this kind.
+// invalid reports whether the client ended a connection or stream of HTTP/2 because of the bytes that it read.
+// net/http does not export its error for a connection, which is the only one that is a number of this kind.
 func invalid(err error) bool {
 	if code, is := streamCode(err); is {
 		return code == protocolError
@@ -132,8 +132,9 @@ func invalid(err error) bool {
 	return false
 }
 
-// refusedConnection reports whether the endpoint closed an HTTP/2 connection because of what it read, such as headers
-// that are too large. Another request on the same connection may be the cause. net/http does not export the error.
+// refusedConnection reports whether the endpoint closed an HTTP/2 connection because of the bytes that it read, such
+// as headers that are too large. Another request on the same connection may be the cause. net/http does not export the
+// error.
 func refusedConnection(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http2: server sent GOAWAY") && !strings.Contains(text, "ErrCode=NO_ERROR")

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// maxFile bounds what is read of a token or of authorities.
+// maxFile is the largest file of a token or of authorities, in bytes.
 const maxFile = 1 << 20
 
 // token reads the token. Its file is read for every attempt, because a token expires and its file is replaced.
@@ -99,8 +99,8 @@ func (r *refusal) certain(err error) bool {
 	return false
 }
 
-// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it: what came before the
-// end of a connection is read first.
+// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it, because the bytes
+// before the end of a connection are read first.
 func (r *refusal) possible(err error) bool {
 	return r.asked.Load() && !r.accepted.Load() && isReset(err)
 }

@@ -71,7 +71,7 @@ func speak(conn net.Conn, respond func(w io.Writer, stream uint32), settings []b
 	}
 }
 
-// TestHTTP2 has endpoints send what is no valid HTTP/2, and refuse streams.
+// TestHTTP2 has endpoints send invalid HTTP/2, and refuse streams.
 func TestHTTP2(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -67,7 +67,8 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	}.judge(time.Now())
 }
 
-// authorize adds what the endpoint knows this consumer by, and returns it: the endpoint may quote it in its response.
+// authorize adds the token or the password of this consumer, and returns it, because the endpoint may quote it in its
+// response.
 func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	switch {
 	case e.TokenFile != "":
@@ -87,7 +88,7 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	return nil, nil
 }
 
-// broken is what becomes of an attempt without a response.
+// broken is the error of an attempt without a response.
 func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
@@ -175,8 +176,8 @@ func safe(value string) string {
 
 const hex = "0123456789ABCDEF"
 
-// encode percent-encodes what is no printable character of ASCII, spaces, and % itself, so that decoding always gives
-// the value.
+// encode percent-encodes all but the printable characters of ASCII, and also spaces and % itself, so that decoding
+// always gives the value.
 func encode(value string) string {
 	var b strings.Builder
 	for i := range len(value) {

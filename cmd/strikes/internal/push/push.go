@@ -1,4 +1,5 @@
-// Package push hands messages to an HTTP endpoint: each is a POST, whose response decides what becomes of it.
+// Package push hands messages to an HTTP endpoint: each is a POST, whose response decides between ack, retry and dead
+// letter.
 package push
 
 import (
@@ -96,7 +97,7 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 	}
 }
 
-// parseURL refuses what is no URL of an endpoint, without quoting it.
+// parseURL refuses a text that is no URL of an endpoint, without quoting it.
 func parseURL(raw string) (*url.URL, error) {
 	u, _, err := setting.ParseURL(raw)
 	refused := &setting.FieldError{Field: "--http", Want: "http[s]://user:password@host:port/path, without a fragment",

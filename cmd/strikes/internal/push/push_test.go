@@ -34,7 +34,7 @@ func (discard) Ack(uint64, bool) error        { return nil }
 func (discard) Nack(uint64, bool, bool) error { return nil }
 func (discard) Reject(uint64, bool) error     { return nil }
 
-// first is what a consumer makes of the first attempt at a delivery.
+// first is the event of a consumer after the first attempt at a delivery.
 type first struct {
 	consumer.Event
 	consumer *consumer.Consumer
@@ -311,7 +311,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestRequest: the request has what the message has.
+// TestRequest: the request has the body, the properties and the headers of the message.
 func TestRequest(t *testing.T) {
 	var r *http.Request
 	var body []byte
@@ -411,7 +411,7 @@ func TestClosedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestToken: the file is read for each attempt; what it holds is in no reason.
+// TestToken: the file is read for each attempt, and no reason quotes it.
 func TestToken(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)

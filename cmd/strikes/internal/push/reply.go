@@ -17,7 +17,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// verdict is what a status decides about a message.
+// verdict is the decision of a status about a message.
 type verdict string
 
 const (
@@ -87,10 +87,10 @@ func (r reply) reason() string {
 	return out
 }
 
-// maxLocation bounds what is shown of a location, in bytes.
+// maxLocation is the longest part of a location that is shown, in bytes.
 const maxLocation = 200
 
-// redirect is a location without what may be secret in it.
+// redirect is a location without the parts that may be secret.
 func redirect(location string) string {
 	if strings.Contains(location, "://") || strings.HasPrefix(location, "//") {
 		return setting.RedactURL(location)
@@ -118,7 +118,8 @@ func waitOf(header string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxWait)
 }
 
-// secretsOf returns what an endpoint may quote of its URL, plain and escaped. A path may be as secret as a password.
+// secretsOf returns the parts of its URL that an endpoint may quote, plain and escaped. A path may be as secret as a
+// password.
 func secretsOf(u *url.URL) []string {
 	secrets := []string{u.RequestURI(), u.RawQuery}
 	if query, err := url.QueryUnescape(u.RawQuery); err == nil {
@@ -142,8 +143,8 @@ func longestFirst(secrets []string) []string {
 	return slices.Compact(secrets)
 }
 
-// drain returns the beginning of a body without secrets, and reads what a connection can be used again for. The secrets
-// are the longest first.
+// drain returns the beginning of a body without secrets, and reads the rest as far as needed to use the connection
+// again. The secrets are the longest first.
 func drain(body io.Reader, secrets []string) string {
 	limit := maxReason
 	if len(secrets) > 0 {

@@ -36,7 +36,8 @@ func TestSecretAtTheCut(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheURL: an endpoint may quote any part of it, in its body, in a location, or as what is no HTTP.
+// TestSecretsOfTheURL: an endpoint may quote any part of it, in its body, in a location, or in a response that is no
+// HTTP.
 func TestSecretsOfTheURL(t *testing.T) {
 	for _, quoted := range []string{
 		"p@hush/1", "p%40hush%2F1", "/hush a", "/hush%20a", "%2Fhush+a", "k=hush%21&b", "k=hush!&b", "/hush%20a?k=hush%21&b",

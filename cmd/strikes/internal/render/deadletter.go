@@ -174,7 +174,7 @@ func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
 	}{jsonl.MessageOf(m.Publishing), dead})
 }
 
-// duplicateText says what the signs of a second message mean.
+// duplicateText explains the signs of a second message.
 const duplicateText = "two messages with this id may be in the queue, and share its attempts"
 
 // history prints a line for each attempt, after an empty one.

@@ -82,7 +82,7 @@ func (g *GroupList) Row(m *deadletter.Message) error {
 	return nil
 }
 
-// Flush prints what was counted.
+// Flush prints the groups that were counted.
 func (g *GroupList) Flush() error { return g.Print(g.Groups()) }
 
 // Print prints groups that were counted elsewhere, the largest first.

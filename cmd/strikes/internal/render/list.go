@@ -1,6 +1,5 @@
-// Package render turns what an operator sees into text and JSON: the status
-// of a queue, its records and its dead letters. It decides nothing, and lets
-// no control character through.
+// Package render turns the data for an operator into text and JSON: the status of a queue, its records and its dead
+// letters. It decides nothing, and lets no control character through.
 package render
 
 import (

@@ -85,7 +85,7 @@ func overviewMissing(s ops.Summary) string {
 	return strconv.FormatInt(s.Dead.Missing, 10)
 }
 
-// overviewNote says what the figures do not.
+// overviewNote has the facts about a queue that its figures do not show.
 func overviewNote(s ops.Summary, o ops.Overview) string {
 	var notes []string
 	for _, f := range s.Findings {

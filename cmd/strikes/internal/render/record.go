@@ -99,7 +99,7 @@ func Record(w io.Writer, v ops.Record) error {
 	return history(w, v.History)
 }
 
-// Limit says what is set for a queue.
+// Limit describes the limit that is set for a queue or a message.
 func Limit(l ops.Limit) string {
 	if l.ID != "" {
 		return l.Words()

@@ -255,7 +255,7 @@ func reasons(d ops.DeadLetters) (rows []term.Row) {
 	return rows
 }
 
-// undecodable says what blocks the queue when consumers noted such a message.
+// undecodable is the fact about a queue whose consumers noted such a message.
 const undecodable = "a message ends every session that receives it"
 
 // disagreement says which limits the consumers of one queue have. It is not

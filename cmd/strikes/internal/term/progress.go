@@ -22,7 +22,7 @@ type Progress struct {
 // NewProgress returns one that writes to w.
 func NewProgress(w io.Writer) *Progress { return &Progress{w: w, last: time.Now()} }
 
-// Show shows what is being done to how many messages; all is negative if it is not known.
+// Show shows the action and how many messages it has done; all is negative if it is not known.
 func (p *Progress) Show(doing string, done, all int) {
 	if !IsTerminal(p.w) {
 		p.line(doing, done, all)

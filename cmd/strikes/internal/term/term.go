@@ -21,7 +21,7 @@ func Colored(stream any) bool {
 	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Printable escapes what a terminal might obey; the characters in keep stay as they are.
+// Printable escapes the characters that a terminal might obey. Those in keep stay as they are.
 func Printable(s, keep string) string {
 	return printable.Text(s, keep)
 }
