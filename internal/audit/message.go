@@ -1,19 +1,9 @@
 package audit
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // UnknownTag is the Err of a settlement of a delivery that was settled before.
 const UnknownTag = "unknown delivery tag"
-
-// checkDelivered checks that a message that is settled is not delivered.
-func (m *model) checkDelivered(e Event) {
-	if settled := m.copies[e.Copy].settled; settled != "" {
-		m.violated("settled", "%s was delivered after its %s", e.Copy, settled)
-	}
-}
 
 // checkSettlement checks the settlement that reached the broker.
 func (m *model) checkSettlement(msg *message, e Event) {
@@ -35,7 +25,9 @@ func (m *model) checkSettlement(msg *message, e Event) {
 	}
 	m.checkSettled(e, at)
 	if e.Decision == DeadLetter {
-		m.checkCauses(msg, e.At)
+		if !msg.exhausted && msg.id != "" && !msg.rejected && !msg.skipped {
+			m.violated("causes", "%s (%s) was dead-lettered without a tombstone: %s", msg.id, msg.do, m.story(msg))
+		}
 		msg.dead = append(msg.dead, e)
 	}
 	if c := m.copies[e.Copy]; c != nil && e.Decision != Requeue {
@@ -84,38 +76,6 @@ func (m *model) checkLoss(msg *message) {
 		m.violated("lost", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do,
 			len(msg.runs))
 	}
-}
-
-// checkCauses checks that a dead letter has as many failed attempts as the limit: those of the store's replies, and
-// those in its records.
-func (m *model) checkCauses(msg *message, at time.Time) {
-	if msg.id == "" || msg.rejected || msg.mistaken || msg.skipped || msg.early {
-		return
-	}
-	causes := 0
-	for _, a := range msg.attempts {
-		reversed := a.crashed && (msg.copies > 1 || m.failing(a) || a.countable) // after the tombstone was written
-		if a.counted() || a.times(StepFail) > 0 || reversed || m.lostTrace(a, at) {
-			causes++
-		}
-	}
-	if causes < m.limit() {
-		m.violated("causes", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(),
-			m.story(msg))
-	}
-}
-
-// lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process
-// lived to write that down: it failed and its process died before the answer; or it was to run isolated, and its
-// process died.
-func (m *model) lostTrace(a *attempt, at time.Time) bool {
-	if m.lossesBetween(a.began, at) == 0 {
-		return false
-	}
-	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool {
-		return e.Step == StepFail && e.Code == ""
-	})
-	return unheard && m.failing(a) || a.askedIsolated() && m.died(a) || a.isolated() && a.countable
 }
 
 // counted reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.

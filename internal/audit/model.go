@@ -29,19 +29,7 @@ func newModel(r *Report) *model {
 // add takes an event in, and checks the rules that hold for it at that moment.
 func (m *model) add(e Event) {
 	m.now = e.At
-	switch e.Kind {
-	case Began, Ended, Asked, Stepped, Written:
-		m.addAttempt(e)
-	case Opened, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
-		m.addProcess(e)
-	case Published, Skipped, Forgetful, Delivered, Settled, Copied:
-		m.addMessage(e)
-	default:
-		m.addRun(e)
-	}
-}
-
-func (m *model) addRun(e Event) {
+	p, msg := m.process(e.Process), m.message(e.ID)
 	switch e.Kind {
 	case Setup:
 		m.plan = *e.Plan
@@ -58,30 +46,57 @@ func (m *model) addRun(e Event) {
 		}
 	case Undrained:
 		m.violated("drained", "not drained: %s", e.Err)
-	default:
-	}
-}
 
-func (m *model) addAttempt(e Event) {
-	a := m.attempt(e)
-	switch e.Kind {
-	case Began:
-		m.begin(a, e)
-	case Ended:
-		a.ended, a.outcome, a.atMost = e.At, e.Outcome, e.AtMost
-		a.countable = a.countable || e.Outcome == Crashed && a.isolated() && m.onlyHandler(a)
-		msg := m.message(a.id)
-		msg.rejected = msg.rejected || e.Outcome == Rejected
-		if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
-			c.finish(e.At)
+	case Published:
+		msg.do = e.Do
+		msg.copies++
+		msg.confirmed = msg.confirmed || e.Outcome == Confirmed
+		m.copies[e.Copy] = &published{name: e.Copy, lane: e.Lane, seq: e.Seq, of: msg}
+	case Copied:
+		msg.moves++
+		m.copies[e.Copy] = &published{name: e.Copy, of: msg, copyNumber: e.Seq}
+	case Skipped:
+		msg.skipped = true
+	case Forgetful:
+		msg.forgets++
+	case Delivered:
+		if settled := m.copies[e.Copy].settled; settled != "" {
+			m.violated("settled", "%s was delivered after its %s", e.Copy, settled)
 		}
+	case Settled:
+		m.checkSettlement(msg, e)
+
+	case Began:
+		m.begin(m.attempt(e), e)
+	case Ended:
+		m.end(m.attempt(e), e)
 	case Asked:
-		a.asked = true
+		m.attempt(e).asked = true
 	case Stepped:
+		a := m.attempt(e)
 		a.steps = append(a.steps, e)
 	case Written:
-		m.checkWritten(a, e)
-	default:
+		m.checkWritten(m.attempt(e), e)
+
+	case Opened:
+		p.session(e.Session)
+	case Told:
+		p.session(e.Session).leave(e.At.Add(leftBehindAfter))
+	case Cut:
+		m.endSession(p, p.session(e.Session))
+	case Closed:
+		p.session(e.Session).leave(e.At)
+		m.endSession(p, p.session(e.Session))
+	case Stopping:
+		p.drain(e.At, m.plan.DrainTimeout)
+	case Stopped:
+		p.clean = e.Err == ""
+	case Exited:
+		m.endProcess(p, e)
+	case Started, Unheard:
+		p.unsure = e.At
+	case Heard:
+		m.hearPause(p, e)
 	}
 }
 
@@ -125,30 +140,14 @@ func (m *model) begin(a *attempt, e Event) {
 	m.checkFinished(msg, a)
 }
 
-func (m *model) addMessage(e Event) {
-	msg := m.message(e.ID)
-	switch e.Kind {
-	case Skipped:
-		msg.skipped = true
-	case Forgetful:
-		msg.forgets++
-	case Copied:
-		msg.moves++
-		m.copies[e.Copy] = &published{name: e.Copy, of: msg, copyNumber: e.Seq}
-	case Delivered:
-		m.checkDelivered(e)
-	case Settled:
-		m.checkSettlement(msg, e)
-	default:
-		m.publish(msg, e)
+func (m *model) end(a *attempt, e Event) {
+	a.ended, a.outcome, a.atMost = e.At, e.Outcome, e.AtMost
+	a.countable = a.countable || e.Outcome == Crashed && a.isolated() && m.onlyHandler(a)
+	msg := m.message(a.id)
+	msg.rejected = msg.rejected || e.Outcome == Rejected
+	if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
+		c.finish(e.At)
 	}
-}
-
-func (m *model) publish(msg *message, e Event) {
-	msg.do = e.Do
-	msg.copies++
-	msg.confirmed = msg.confirmed || e.Outcome == Confirmed
-	m.copies[e.Copy] = &published{name: e.Copy, lane: e.Lane, seq: e.Seq, of: msg}
 }
 
 func (m *model) message(id string) *message {

@@ -8,32 +8,6 @@ import (
 // leftBehindAfter is how long a handler has to return once its context is cancelled. Then it is abandoned.
 const leftBehindAfter = 2 * time.Second
 
-func (m *model) addProcess(e Event) {
-	p := m.process(e.Process)
-	switch e.Kind {
-	case Opened:
-		p.session(e.Session)
-	case Told:
-		p.session(e.Session).leave(e.At.Add(leftBehindAfter))
-	case Cut:
-		m.endSession(p, p.session(e.Session))
-	case Closed:
-		p.session(e.Session).leave(e.At)
-		m.endSession(p, p.session(e.Session))
-	case Stopping:
-		p.drain(e.At, m.plan.DrainTimeout)
-	case Stopped:
-		p.clean = e.Err == ""
-	case Exited:
-		m.endProcess(p, e)
-	case Started, Unheard:
-		p.unsure = e.At
-	case Heard:
-		m.hearPause(p, e)
-	default:
-	}
-}
-
 func (s *session) leave(from time.Time) {
 	if s.leftFrom.IsZero() || from.Before(s.leftFrom) {
 		s.leftFrom = from

@@ -16,7 +16,7 @@ func (m *model) checkWritten(a *attempt, e Event) {
 		return
 	}
 	msg.kinds = kinds(e.Record.Tokens)
-	m.checkTombstone(a, msg, e)
+	m.checkCounts(a, msg, e)
 	m.checkEarly(a, msg, e)
 	m.checkCounted(a, msg, e)
 	if was := e.before(); was.State != "" && was.State != "skip" && was.State != e.Record.State && e.First &&
@@ -44,22 +44,17 @@ func (m *model) checkStep(a *attempt, msg *message, e Event) {
 	}
 }
 
-func (a *attempt) times(step string) (n int) {
-	for _, e := range a.written {
-		if e.Step == step {
-			n++
-		}
+// checkCounts checks that a step counts one failed attempt at most, and that the record becomes a tombstone at its
+// limit.
+func (m *model) checkCounts(a *attempt, msg *message, e Event) {
+	was, is, before := e.before(), *e.Record, e.before().Failures+e.before().Crashes
+	counts := is.Failures + is.Crashes
+	if counts > before+1 {
+		m.violated("causes", "%s counted %d failed attempts: %s", e.Step, counts-before, m.story(msg))
 	}
-	return n
-}
-
-// checkTombstone checks that the record became a tombstone at its limit.
-func (m *model) checkTombstone(a *attempt, msg *message, e Event) {
-	was, counts := e.before(), e.Record.Failures+e.Record.Crashes
-	early := m.isEarly(a, e)
-	msg.early = msg.early || early
-	if e.Record.State == ReplyExhausted && was.State != ReplyExhausted && was.State != "skip" && counts < m.limit() &&
-		e.Limit > 0 && !early {
+	msg.exhausted = msg.exhausted || is.State == ReplyExhausted
+	if is.State == ReplyExhausted && was.State != ReplyExhausted && was.State != "skip" && counts < m.limit() &&
+		e.Limit > 0 && !m.isEarly(a, e) {
 		m.violated("causes", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
 	}
 }

@@ -16,13 +16,13 @@ type message struct {
 	kinds     map[string]byte // of the tokens in it
 	rejected  bool
 
-	skipped  bool
-	early    bool      // it was dead-lettered below the limit, for its age or by its handler's own limit
-	mistaken bool      // the crash that reached the limit was counted by a START that arrived late, and its process lives
-	moves    int       // copies that processes made
-	finished time.Time // when a success of such a copy was recorded
-	forgets  int       // by the broker, that the message had been delivered
-	renewals int       // by the step of a first delivery, on a message that had been dead-lettered or handled
+	skipped   bool
+	exhausted bool      // its record was a tombstone at some time
+	mistaken  bool      // the crash that reached the limit was counted by a START that arrived late, and its process lives
+	moves     int       // copies that processes made
+	finished  time.Time // when a success of such a copy was recorded
+	forgets   int       // by the broker, that the message had been delivered
+	renewals  int       // by the step of a first delivery, on a message that had been dead-lettered or handled
 }
 
 // published is one publication of a message.
