@@ -1,13 +1,13 @@
 package publisher_test
 
 import (
-	"context"
 	"os"
 	"sync"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -18,9 +18,8 @@ var need = servertest.Need
 // stays the same from one run to the next.
 func benchQueue(b *testing.B) (url, queue string) {
 	b.Helper()
-	url = os.Getenv("AMQP_URL")
-	if url == "" {
-		b.Skip("set AMQP_URL to a RabbitMQ")
+	if url = os.Getenv("AMQP_URL"); url == "" {
+		url = servertest.Broker(b, servers.RabbitMQOptions{}).URL
 	}
 	conn, err := amqp.Dial(url)
 	need(b, err)
@@ -36,7 +35,7 @@ var benchBody = make([]byte, 200)
 
 func BenchmarkPublish64Goroutines(b *testing.B) {
 	url, queue := benchQueue(b)
-	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
+	p, err := publisher.New(publisher.BufferedDialer(url, amqp.Config{}), nil)
 	need(b, err)
 	defer p.Close()
 	if _, err := p.Publish(b.Context(), "", queue, amqp.Publishing{}); err != nil {
@@ -64,7 +63,7 @@ func BenchmarkPublish64Goroutines(b *testing.B) {
 
 func BenchmarkPublishAll(b *testing.B) {
 	url, queue := benchQueue(b)
-	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
+	p, err := publisher.New(publisher.BufferedDialer(url, amqp.Config{}), nil)
 	need(b, err)
 	defer p.Close()
 	msgs := make([]publisher.Message, b.N)

@@ -35,7 +35,7 @@ func TestQuick(t *testing.T) {
 			t.Errorf("%s: rates %v of %d messages", c, c.rates, c.messages)
 		}
 	}
-	for contest, n := range map[string]int{success: 8, failing: 24, ordered: 10, pushing: 8, publishing: 4} {
+	for contest, n := range map[string]int{success: 8, failing: 24, ordered: 10, pushing: 8} {
 		if met[contest] != n {
 			t.Errorf("%s: %d cases, want %d", contest, met[contest], n)
 		}
@@ -121,7 +121,7 @@ func TestFlagsAreChecked(t *testing.T) {
 			t.Errorf("%q is accepted", args)
 		}
 	}
-	for _, args := range []string{"", "-failing 0", "-failing 0,10 -type quorum -only success,publish"} {
+	for _, args := range []string{"", "-failing 0", "-failing 0,10 -type quorum -only success,push"} {
 		if _, err := parseFlags(strings.Fields(args)); err != nil {
 			t.Errorf("%q: %v", args, err)
 		}

@@ -14,19 +14,18 @@ import (
 
 // The contests, as -only names them.
 const (
-	success    = "success" // every message succeeds, one handler at a time
-	failing    = "failing" // some messages always fail, several handlers in parallel
-	ordered    = "ordered" // strict order, on a single-active-consumer queue
-	pushing    = "push"    // strikes consume --http, compared with a loop that posts
-	publishing = "publish" // 64 goroutines, compared with a hand-pipelined client
-	stored     = "stores"  // failing, with the counts in databases that write each COMMIT to the disk
+	success = "success" // every message succeeds, one handler at a time
+	failing = "failing" // some messages always fail, several handlers in parallel
+	ordered = "ordered" // strict order, on a single-active-consumer queue
+	pushing = "push"    // strikes consume --http, compared with a loop that posts
+	stored  = "stores"  // failing, with the counts in databases that write each COMMIT to the disk
 )
 
 // contests are all of them. In some a share of the messages fails. The last one runs only where -only names it.
 var contests = []struct {
 	name  string
 	fails bool
-}{{success, false}, {failing, true}, {ordered, true}, {pushing, true}, {publishing, false}, {stored, true}}
+}{{success, false}, {failing, true}, {ordered, true}, {pushing, true}, {stored, true}}
 
 // mayFail reports whether messages of a contest fail if -failing says so.
 func mayFail(contest string) bool {
@@ -97,9 +96,6 @@ func table() []row {
 
 		{contest: pushing, name: strikes, measure: posting(pushStrikes)},
 		{contest: pushing, name: "bare, posts and acks", measure: posting(pushBare)},
-
-		{contest: publishing, name: strikes, measure: publish(publishStrikes)},
-		{contest: publishing, name: "bare, pipelined", measure: publish(publishBare)},
 
 		{contest: stored, name: strikes, measure: plain},
 		{contest: stored, name: "strikes, counts in PostgreSQL", measure: inDatabase("postgres")},

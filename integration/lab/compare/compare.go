@@ -21,7 +21,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
@@ -42,7 +41,7 @@ type config struct {
 }
 
 func parseFlags(args []string) (config, error) {
-	c := config{types: []string{ways.Classic, ways.Quorum}, parts: slices.Clone(allParts)}
+	c := config{types: []string{ways.Classic, ways.Quorum}, parts: allParts}
 	for _, w := range ways.All {
 		c.only = append(c.only, w.Name)
 	}
@@ -50,51 +49,25 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a "+
 		"multiple")
 	f.IntVar(&c.faults, "faults", 12, "`NUMBER` of faults")
-	f.Func("only", "the ways `NAME,…` of "+strings.Join(c.only, ", ")+" (default all)", list(&c.only))
-	f.Func("type", "of the queues: `TYPE,…` (default classic,quorum)", list(&c.types))
-	f.Func("parts", "`PART,…` of "+strings.Join(allParts, ", ")+" (default all)", list(&c.parts))
+	rig.List(f, &c.only, "only", "the ways; if not given, all", c.only...)
+	rig.List(f, &c.types, "type", "of the queues", c.types...)
+	rig.List(f, &c.parts, "parts", "the parts; if not given, all", allParts...)
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.DurationVar(&c.patience, "patience", 16*time.Second,
 		"how long a way may take to drain after the last fault; half as long for a killer")
 	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
 	c.broker.Flags(f, "queues whose names begin with compare-")
 	f.StringVar(&c.keep, "keep", "", "leave the histories in this new `directory`")
-	if err := f.Parse(args); err != nil {
+	if err := rig.Parse(f, args); err != nil {
 		return c, err
-	}
-	if f.NArg() > 0 {
-		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
 	}
 	if c.seed == 0 {
 		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
 	}
-	return c, c.validate()
-}
-
-func list(to *[]string) func(string) error {
-	return func(text string) error { *to = strings.Split(text, ","); return nil }
-}
-
-func (c config) validate() error {
-	for _, name := range c.only {
-		if ways.Find(name) == nil {
-			return fmt.Errorf("-only: no way %q; -h lists them", name)
-		}
-	}
-	for _, kind := range c.types {
-		if kind != ways.Classic && kind != ways.Quorum {
-			return fmt.Errorf("-type is %q: classic, quorum or both", kind)
-		}
-	}
-	for _, name := range c.parts {
-		if !slices.Contains(allParts, name) {
-			return fmt.Errorf("-parts: no part %q; choose from %s", name, strings.Join(allParts, ", "))
-		}
-	}
 	if c.messages < 20 || c.faults < 0 || c.patience < time.Second || c.away < time.Second {
-		return errors.New("-messages must be 20 at least, -faults not negative, -patience and -away 1s at least")
+		return c, errors.New("-messages must be 20 at least, -faults not negative, -patience and -away 1s at least")
 	}
-	return c.broker.Validate()
+	return c, c.broker.Validate()
 }
 
 // Worker makes this process a consumer if it was started as one.
