@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-const (
-	clusterMasters = 3 // the fewest that agree on a failover
-	clusterSlots   = 16384
-)
+const clusterMasters = 3 // the fewest that agree on a failover
 
 // RedisOptions configure a private Redis Cluster.
 type RedisOptions struct {
@@ -60,79 +58,39 @@ func (c *Redis) start(ctx context.Context, opts RedisOptions) error {
 		addrs = append(addrs, addr(node))
 	}
 	c.URL = "redis+cluster://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-	if err := c.join(ctx); err != nil {
+	bin, err := servers.FindRedis()
+	if err != nil {
 		return err
 	}
-	if err := c.assign(ctx); err != nil {
-		return err
+	// redis-cli makes the nodes meet, gives the masters the slots and each a replica, and waits until they agree.
+	args := append(append([]string{"--cluster", "create"}, addrs...), "--cluster-replicas", "1", "--cluster-yes")
+	create := exec.CommandContext(ctx, strings.TrimSuffix(bin, "server")+"cli", args...) //nolint:gosec // of ours
+	if out, err := create.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", create, err, out)
 	}
 	return c.Await(ctx)
 }
 
 // Await waits until every node runs and does its part. Then the next one may
 // fail.
-func (c *Redis) Await(ctx context.Context) error { return c.await(ctx, "whole", c.whole) }
-
-// join makes the nodes meet, and waits until each knows all.
-func (c *Redis) join(ctx context.Context) error {
-	for i, node := range c.Nodes {
-		err := do(node, func(rdb *redis.Client) error {
-			if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-				return err
-			}
-			host, port, _ := strings.Cut(addr(c.Nodes[0]), ":")
-			return rdb.Do(ctx, "CLUSTER", "MEET", host, port, c.Nodes[0].BusPort).Err()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return c.await(ctx, "joined", func(ctx context.Context, node *servers.Redis) error {
-		return says(ctx, node, "cluster_known_nodes:"+strconv.Itoa(len(c.Nodes)), clusterInfo)
-	})
-}
-
-// assign gives the first nodes the slots, and each a replica among the others.
-func (c *Redis) assign(ctx context.Context) error {
-	for i, node := range c.Nodes[:clusterMasters] {
-		var id string
-		err := do(node, func(rdb *redis.Client) (err error) {
-			id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text()
-			if err != nil {
-				return err
-			}
-			return rdb.ClusterAddSlotsRange(ctx, i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1).Err()
-		})
-		if err != nil {
-			return err
-		}
-		replica := c.Nodes[clusterMasters+i]
-		if err := do(replica, func(rdb *redis.Client) error { return rdb.ClusterReplicate(ctx, id).Err() }); err != nil {
-			return err
+func (c *Redis) Await(ctx context.Context) error {
+	for _, node := range c.Nodes {
+		if err := node.Await(ctx, func(ctx context.Context) error { return whole(ctx, node) }); err != nil {
+			return fmt.Errorf("%s is not whole: %w", addr(node), err)
 		}
 	}
 	return nil
 }
 
 // whole also asks for the replicas that a failover needs. They must be known to their masters and have their data.
-func (c *Redis) whole(ctx context.Context, node *servers.Redis) error {
-	if err := says(ctx, node, "cluster_state:ok", clusterInfo); err != nil {
+func whole(ctx context.Context, node *servers.Redis) error {
+	if err := says(ctx, node, "cluster_state:ok", "CLUSTER", "INFO"); err != nil {
 		return err
 	}
-	if err := says(ctx, node, "role:slave", replicationInfo); err != nil {
-		return says(ctx, node, "connected_slaves:1", replicationInfo)
+	if err := says(ctx, node, "role:slave", "INFO", "replication"); err != nil {
+		return says(ctx, node, "connected_slaves:1", "INFO", "replication")
 	}
-	return says(ctx, node, "master_link_status:up", replicationInfo)
-}
-
-// await polls until cond is nil on every node.
-func (c *Redis) await(ctx context.Context, what string, cond func(context.Context, *servers.Redis) error) error {
-	for _, node := range c.Nodes {
-		if err := node.Await(ctx, func(ctx context.Context) error { return cond(ctx, node) }); err != nil {
-			return fmt.Errorf("%s is not %s: %w", addr(node), what, err)
-		}
-	}
-	return nil
+	return says(ctx, node, "master_link_status:up", "INFO", "replication")
 }
 
 // Master returns the node that serves key now, as the other nodes see it.
@@ -187,19 +145,10 @@ func do(node *servers.Redis, f func(*redis.Client) error) error {
 	return nil
 }
 
-func clusterInfo(ctx context.Context, rdb *redis.Client) (string, error) {
-	return rdb.ClusterInfo(ctx).Result()
-}
-
-func replicationInfo(ctx context.Context, rdb *redis.Client) (string, error) {
-	return rdb.Info(ctx, "replication").Result()
-}
-
-// says fails unless the node's reply has this line.
-func says(ctx context.Context, node *servers.Redis, line string, ask func(context.Context, *redis.Client) (string,
-	error)) error {
+// says fails unless the node's reply to a command has this line.
+func says(ctx context.Context, node *servers.Redis, line string, command ...any) error {
 	return do(node, func(rdb *redis.Client) error {
-		text, err := ask(ctx, rdb)
+		text, err := rdb.Do(ctx, command...).Text()
 		if err == nil && !strings.Contains("\n"+text, "\n"+line+"\r\n") {
 			err = fmt.Errorf("no %s in %q", line, text)
 		}

@@ -38,9 +38,9 @@ func TestSentinel(t *testing.T) {
 	s := servertest.Own(t, func(ctx context.Context, _ struct{}) (*Sentinel, error) {
 		return StartSentinel(ctx)
 	}, struct{}{})
-	if err := says(t.Context(), s.Replica, "role:slave", replicationInfo); err != nil {
+	if err := says(t.Context(), s.Replica, "role:slave", "INFO", "replication"); err != nil {
 		t.Error(err)
 	}
 	need(t, s.Master.Kill())
-	proctest.Within(t, time.Minute, func() error { return says(t.Context(), s.Replica, "role:master", replicationInfo) })
+	proctest.Within(t, time.Minute, func() error { return says(t.Context(), s.Replica, "role:master", "INFO", "replication") })
 }

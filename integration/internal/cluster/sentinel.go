@@ -43,7 +43,7 @@ func (s *Sentinel) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.Replica.Await(ctx, func(ctx context.Context) error {
-		return says(ctx, s.Replica, "master_link_status:up", replicationInfo)
+		return says(ctx, s.Replica, "master_link_status:up", "INFO", "replication")
 	}); err != nil {
 		return err
 	}
