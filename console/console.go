@@ -38,7 +38,6 @@ type Console struct {
 
 	queues  map[string]*queueStatus
 	all     *cached[ops.Overview]
-	history *history
 	results *results
 	jobs    *jobs
 	grouped map[string]*cached[ops.Groups] // by queue and filter
@@ -67,7 +66,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
-		queues:  map[string]*queueStatus{}, history: newHistory(), causes: newCauses(), results: &results{},
+		queues:  map[string]*queueStatus{}, causes: newCauses(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())

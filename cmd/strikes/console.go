@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -41,25 +40,10 @@ the same visitors. docs/console.md says how to run it safely.`,
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
-	_ = cmd.RegisterFlagCompletionFunc("allow", completeVerbs) // the flag is there
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
 	o.AddManagement(cmd)
 	return cmd
-}
-
-// completeVerbs completes the last of the verbs of --allow.
-func completeVerbs(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
-	given := begun[:strings.LastIndex(begun, ",")+1]
-	for verb := range strings.SplitSeq(console.AllVerbs().String(), ",") {
-		if !slices.Contains(strings.Split(given, ","), verb) {
-			all = append(all, given+verb)
-		}
-	}
-	if given == "" {
-		all = append(all, "all")
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // consoleOptions are the flags of console.

@@ -78,7 +78,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
 	err := q.judge(ctx, c.Err, c.deadLetterQueue != "", c.force)
 	if errors.Is(err, errNoSource) {
-		return q.broker.NoQueue(ctx, q.queue, err)
+		return q.broker.NoQueue(q.queue, err)
 	}
 	return err
 }
