@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
-	"reflect"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -58,16 +56,6 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// pingLost reports whether the connection was closed because the endpoint did not answer an HTTP/2 ping. The network
-// may be the cause instead of the message. net/http does not export the error.
-func pingLost(err error) bool { return strings.Contains(err.Error(), "http2: client connection lost") }
-
-// tooLarge reports whether a request was not sent because the endpoint takes no headers of that size over HTTP/2.
-// net/http does not export the error.
-func tooLarge(err error) bool {
-	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
-}
-
 // progress is how far an attempt came, on its last connection.
 type progress struct {
 	mu       sync.Mutex
@@ -94,48 +82,4 @@ func (p *progress) now() (sent, answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent, p.answered
-}
-
-// Codes of HTTP/2, RFC 9113 section 7.
-const (
-	protocolError uint32 = 0x1
-	refusedStream uint32 = 0x7
-)
-
-// streamCode returns the code that ended a stream of HTTP/2, if the error has one. Errors of net/http convert
-// themselves to a struct of these fields.
-func streamCode(err error) (code uint32, is bool) {
-	var stream streamError
-	is = errors.As(err, &stream)
-	return stream.Code, is
-}
-
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (streamError) Error() string { return "a stream of HTTP/2 ended" }
-
-// invalid reports whether the client ended a connection or stream of HTTP/2 because of the bytes that it read.
-// net/http does not export its error for a connection, which is the only one that is a number of this kind.
-func invalid(err error) bool {
-	if code, is := streamCode(err); is {
-		return code == protocolError
-	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		if reflect.ValueOf(err).Kind() == reflect.Uint32 {
-			return true
-		}
-	}
-	return false
-}
-
-// refusedConnection reports whether the endpoint closed an HTTP/2 connection because of the bytes that it read, such
-// as headers that are too large. Another request on the same connection may be the cause. net/http does not export the
-// error.
-func refusedConnection(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "http2: server sent GOAWAY") && !strings.Contains(text, "ErrCode=NO_ERROR")
 }

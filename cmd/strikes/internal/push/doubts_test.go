@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -31,39 +30,18 @@ func endings(t *testing.T, e *Endpoint, d amqp.Delivery, n int) (outcomes, says 
 	return outcomes, says
 }
 
-// TestLostPing has an endpoint stop its replies, so that the connection is closed. The message may not be the cause,
-// until it happens too often: then it is a crash.
-func TestLostPing(t *testing.T) {
-	e := endpoint(t, frames(t, func(io.Writer, uint32) {}))
-	e.transport.HTTP2.SendPingTimeout, e.transport.HTTP2.PingTimeout = 50*time.Millisecond, 50*time.Millisecond
-	outcomes, says := endings(t, e, amqp.Delivery{Body: []byte("x")}, 5)
-	if got := strings.Join(outcomes, " "); got != "not-counted not-counted not-counted crash crash" ||
-		!strings.Contains(says[0], "was lost") {
-		t.Errorf("%s: %q", got, says)
-	}
-}
-
-// TestTooLargeHeaders: a request that the endpoint never takes is a failed attempt, also where HTTP/2 does not send it.
+// TestTooLargeHeaders: a request that the endpoint never takes is a failed attempt.
 func TestTooLargeHeaders(t *testing.T) {
-	limit := func(s *httptest.Server) { s.Config.MaxHeaderBytes = 1 << 10 }
-	old := func(s *httptest.Server) { s.EnableHTTP2 = false }
-	for name, set := range map[string][]func(*httptest.Server){"HTTP/2": {limit}, "HTTP/1.1": {limit, old}} {
-		t.Run(name, func(t *testing.T) {
-			s, ca, _, _ := secure(t, status(200, ""), set...)
-			e := endpoint(t, Options{URL: s.URL, CA: ca})
-			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g",
-				32<<10)}}
-			broker.WriteFor(large.Headers, "orders", large.MessageId, nil)
-			if got := isolated(t, e, large); got.Outcome != consumer.OutcomeRetry {
-				t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)
-			}
-			if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeAck {
-				t.Errorf("a small one: %s: %v", got.Outcome, got.Err)
-			}
-			if got := attempt(t, e, large); got.Outcome != consumer.OutcomeRetry {
-				t.Errorf("where the limit is known: %s: %v", got.Outcome, got.Err)
-			}
-		})
+	s, ca, _, _ := secure(t, status(200, ""), func(s *httptest.Server) { s.Config.MaxHeaderBytes = 1 << 10 })
+	e := endpoint(t, Options{URL: s.URL, CA: ca})
+	large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g",
+		32<<10)}}
+	broker.WriteFor(large.Headers, "orders", large.MessageId, nil)
+	if got := isolated(t, e, large); got.Outcome != consumer.OutcomeRetry {
+		t.Errorf("%s: %v", got.Outcome, got.Err)
+	}
+	if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeAck {
+		t.Errorf("a small one: %s: %v", got.Outcome, got.Err)
 	}
 }
 
@@ -91,7 +69,7 @@ func TestRequestedCertificate(t *testing.T) {
 		{"a reset", func(c *tls.Conn) { reset(c.NetConn()) }, "not-counted not-counted not-counted crash crash"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			asks := func(s *httptest.Server) { s.TLS.ClientAuth, s.EnableHTTP2 = tls.RequestClientCert, false }
+			asks := func(s *httptest.Server) { s.TLS.ClientAuth = tls.RequestClientCert }
 			s, ca, _, _ := secure(t, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				tc.end(hijack(t, w).(*tls.Conn))
@@ -143,7 +121,7 @@ func TestEarlyResponse(t *testing.T) {
 	}
 	try("HTTP/1.1 of Go", Options{URL: serve(t, early).URL})
 	s, ca, _, _ := secure(t, early)
-	try("HTTP/2 of Go", Options{URL: s.URL, CA: ca})
+	try("HTTP/1.1 and TLS of Go", Options{URL: s.URL, CA: ca})
 	try("HTTP/1.1, closed at once", Options{URL: "http://" + abrupt(t, nil)})
 	try("HTTP/1.1 and TLS, closed at once", Options{URL: "https://" + abrupt(t, s.TLS), CA: ca})
 }

@@ -93,22 +93,16 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
 	sent, answered := p.now()
-	code, _ := streamCode(err)
-	attempt, _ := consumer.AttemptFrom(ctx)
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case e.refusal.certain(err):
 		return consumer.NotCounted(e.misconfigured(seen))
-	case tooLarge(err):
-		return fmt.Errorf("%s refuses headers as large as those of this message: %s", e.shown(), seen)
-	case !sent, code == refusedStream:
+	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case e.refusal.possible(err) && e.doubts.more(message):
 		return consumer.NotCounted(e.misconfigured(seen))
-	case pingLost(err) && e.doubts.more(message):
-		return consumer.NotCounted(fmt.Errorf("the connection to %s was lost: %s", e.shown(), seen))
-	case answered, invalid(err), attempt.Isolated && refusedConnection(err):
+	case answered:
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))

@@ -31,7 +31,6 @@ type Options struct {
 const (
 	dialTimeout = 10 * time.Second // for the connection, and again for TLS
 	idleTimeout = 30 * time.Second // until an unused connection is closed
-	pingTimeout = 15 * time.Second // of HTTP/2: until a silent connection is asked, and until it is given up
 	maxHeaders  = 64 << 10         // bytes of a response's headers
 )
 
@@ -79,7 +78,7 @@ func New(o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// transport asks for HTTP/2 where TLS can agree on it.
+// transport speaks HTTP/1.1: with one request on a connection, its end is that of one attempt.
 func transport(secure *tls.Config, connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -90,10 +89,10 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 		return newReadFirst(conn), nil
 	}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure, ForceAttemptHTTP2: true,
+		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeaders, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
+		DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
 	}
 }
 
