@@ -34,8 +34,6 @@ type dlq struct {
 	held   error            // ErrBusy: others hold messages that were not counted
 
 	fromRecords func() // is called when the records answer because the queue could not be read; nil: is not
-
-	counting *counting // of the records; nil: they are not counted
 }
 
 // errNoSource says that neither the dead-letter queue nor its source exists.
@@ -89,9 +87,6 @@ func (q *dlq) records() *ops.Queue {
 }
 
 func (q *dlq) close() {
-	if q.counting != nil {
-		q.counting.end()
-	}
 	if q.store != nil {
 		_ = q.store.Close()
 	}
