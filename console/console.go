@@ -18,7 +18,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -41,7 +40,6 @@ type Console struct {
 	results *results
 	jobs    *jobs
 	grouped map[string]*cached[ops.Groups] // by queue and filter
-	streams atomic.Int64
 
 	examiner examiner
 	causes   *causes

@@ -87,7 +87,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 }
 
 // groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead
-// letters unless all are known, and the live stream replaces them.
+// letters unless all are known, and the open page soon replaces them.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
