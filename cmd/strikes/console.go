@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -28,8 +26,7 @@ letters and why they died, each message's history, and the doctor's findings.
 The pages only read unless --allow names verbs. Each change asks for a reason,
 and an audit in the store keeps it. Without --token-file only this machine is
 served. With it, browsers ask for the token and a name, and other programs send
-"Authorization: Bearer TOKEN". /metrics serves what strikes export serves, to
-the same visitors. docs/console.md says how to run it safely.`,
+"Authorization: Bearer TOKEN". docs/console.md says how to run it safely.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.console(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -76,8 +73,6 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	defer store.Close()
-	figures := collector(b, store)
-	figures.Names = o.queues
 	need, err := managementOf(ctx, b, o.ManagementURL)
 	if err != nil {
 		return err
@@ -93,12 +88,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misuse(err)
 	}
 	defer c.Close()
-	cache := &ops.Cache{Collector: figures, Keep: exportKeep}
-	defer cache.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/", c)
-	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
-	return o.at.serve(ctx, mux, a.Out)
+	return o.at.serve(ctx, c, a.Out)
 }
 
 // managementOf returns the management API at url. If url is empty, it returns the one at the broker's usual address, if
