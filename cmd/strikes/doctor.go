@@ -60,7 +60,6 @@ type examination struct {
 	json               bool
 
 	fixes, dryRun, yes bool
-	exchangeType       string
 	note               // of the fix
 }
 
@@ -79,9 +78,6 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
-	f.StringVar(&c.exchangeType, "exchange-type", "",
-		"with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
-	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
 	cli.JSON(f, &c.json, "print one JSON object a finding")
@@ -146,8 +142,8 @@ func (c *examination) checkFix(queues int) error {
 	switch {
 	case c.fixes && queues == 0:
 		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
-	case !c.fixes && (c.dryRun || c.yes || c.exchangeType != "" || c.why != ""):
-		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
+	case !c.fixes && (c.dryRun || c.yes || c.why != ""):
+		return cli.Misusef("--dry-run, --yes and --why are for --fix")
 	}
 	return nil
 }

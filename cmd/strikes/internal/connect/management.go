@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -42,36 +41,13 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	if with.HTTPClient, err = b.guessing(); err != nil {
 		return need, err
 	}
-	err = errors.New("the AMQP port is too high to derive a management port")
-	for i, at := range usualManagement(b.URL) {
-		with.Management = at
-		tried := doctor.TryManagement(ctx, conn, with)
-		switch {
-		case tried == nil:
-			return with, nil
-		case i == 0:
-			err = tried
-		default:
-			err = fmt.Errorf("%w; %w", err, tried)
-		}
+	if with.Management = GuessManagement(b.URL); with.Management == "" {
+		return need, errors.New("the AMQP port is too high to derive a management port")
 	}
-	return need, err
-}
-
-// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a
-// proxy may have moved one port and not the other.
-func usualManagement(amqpURL string) []string {
-	beside := GuessManagement(amqpURL)
-	uri, err := amqp.ParseURI(amqpURL)
-	if err != nil || uri.Scheme != "amqps" {
-		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
+	if err := doctor.TryManagement(ctx, conn, with); err != nil {
+		return need, err
 	}
-	uri.Port = 5671
-	usual := GuessManagement(uri.String())
-	if beside == "" || beside == usual {
-		return []string{usual}
-	}
-	return []string{beside, usual}
+	return with, nil
 }
 
 // guessing is a client that trusts the same certificates as the AMQP connection.
