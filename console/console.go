@@ -39,10 +39,10 @@ type Console struct {
 	all     *cached[ops.Overview]
 	results *results
 	jobs    *jobs
-	grouped map[string]*cached[ops.Groups] // by queue and filter
+	grouped map[string]*cached[ops.Groups] // by queue and filter; causes, by queue
 
 	examiner examiner
-	causes   *causes
+	causing  chan struct{} // of the causes that are read
 
 	mu      sync.Mutex      // guards queues and grouped
 	base    context.Context //nolint:containedctx // of work that outlives a request
@@ -64,7 +64,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
-		queues:  map[string]*queueStatus{}, causes: newCauses(), results: &results{},
+		queues:  map[string]*queueStatus{}, causing: make(chan struct{}, causesTogether), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())

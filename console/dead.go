@@ -26,7 +26,7 @@ const (
 	// groupsAge is how old groups may be: to count them again reads all records.
 	groupsAge = 10 * time.Second
 	// mostGroupings are kept.
-	mostGroupings = 200
+	mostGroupings = 300
 )
 
 // deadView is the content of the page of dead letters. It comes from the store alone.
@@ -91,7 +91,9 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
-	counted := c.grouping(queue, f)
+	counted := c.grouping(f.Link("groups", queue), func(ctx context.Context) (ops.Groups, error) {
+		return c.records(queue).Groups(ctx, f.Filter, countWithin)
+	})
 	if counted != nil {
 		a := counted.have()
 		if isLive(r) {
@@ -111,16 +113,13 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 	return groups, at, err
 }
 
-// grouping counts the groups of a filter in the background; nil if too many are counted.
-func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
-	key := f.Link("", queue)
+// grouping keeps the answer of count, which counts groups in the background; nil if too many are counted.
+func (c *Console) grouping(key string, count func(context.Context) (ops.Groups, error)) *cached[ops.Groups] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := c.grouped[key]
 	if counted == nil && len(c.grouped) < mostGroupings {
-		counted = newCached(c, func(ctx context.Context) (ops.Groups, error) {
-			return c.records(queue).Groups(ctx, f.Filter, countWithin)
-		})
+		counted = newCached(c, count)
 		c.grouped[key] = counted
 	}
 	return counted
