@@ -161,19 +161,10 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 		return nil, "", cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if !records {
-		var err error
-		has := "Another consumer holds some or all of its messages"
-		switch q.unseen, err = q.dead.Depth(ctx); {
-		case errors.Is(err, deadletter.ErrBusy):
-			q.held = err
-		case err != nil:
-			return nil, "", q.fail(err)
-		default:
-			has = "It has " + printable.Plural(q.unseen, "message")
-		}
-		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have "+
+		q.unread = q.ready != 0
+		fmt.Fprintf(c.Err, "queue %s is not read: %s.\nIt %s. The following is from the store's records; messages may have "+
 			"left the queue since.\n",
-			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
+			q.where(), term.Printable(q.dead.Handling.Why, ""), q.has())
 	}
 	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
@@ -246,10 +237,14 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 
 // provenance names the source of the groups, its time, and how many dead letters each side has.
 func (q *dlq) provenance(recorded int, now time.Time) string {
-	has := "could not be counted"
-	if q.ready >= 0 {
-		has = "has " + printable.Plural(q.ready, "message")
-	}
 	return fmt.Sprintf("from the store's records at %s: there are %d, and queue %s %s; --read reads the queue",
-		now.UTC().Format(time.RFC3339), recorded, q.where(), has)
+		now.UTC().Format(time.RFC3339), recorded, q.where(), q.has())
+}
+
+// has says how many messages the queue has.
+func (q *dlq) has() string {
+	if q.ready < 0 {
+		return "could not be counted"
+	}
+	return "has " + printable.Plural(q.ready, "message")
 }

@@ -30,8 +30,7 @@ type dlq struct {
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
-	unseen int              // messages in the queue that were not read
-	held   error            // ErrBusy: others hold messages that were not counted
+	unread bool             // the queue holds messages that were not read
 
 	fromRecords func() // is called when the records answer because the queue could not be read; nil: is not
 }
@@ -208,10 +207,7 @@ func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
 func (q *dlq) nothing(want *wanted) error { return q.fail(q.none(want)) }
 
 func (q *dlq) none(want *wanted) error {
-	if q.held != nil {
-		return q.held
-	}
-	if q.unseen > 0 {
+	if q.unread {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
 			q.dead.Name)
 	}
