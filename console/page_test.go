@@ -272,7 +272,8 @@ func TestUnknownQueuesAreNotKept(t *testing.T) {
 	}
 }
 
-// TestHeldQueue: the page names the message that holds its queue, and what ends that, as far as it is allowed.
+// TestHeldQueue: the page names the message that holds its queue, and links the changes that end this, as far as they
+// are allowed.
 func TestHeldQueue(t *testing.T) {
 	for _, tc := range []struct {
 		allow []Verb

@@ -77,7 +77,7 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
 	return plan
 }
 
-// fix plans what fixes a finding that the policy of the queue does not fix.
+// fix plans the steps for a finding that the policy of the queue does not fix.
 func (p patient) fix(fix *Fix) {
 	exchange, _ := p.DeadLetterExchange()
 	key, _ := p.DeadLetterKey()
