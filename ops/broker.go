@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -189,8 +188,6 @@ func delayNames() (names []string) {
 	}
 	return append(names, broker.DelayLost)
 }
-
-func isDelayQueue(queue string) bool { return slices.Contains(delayNames(), queue) }
 
 // askDelayQueues asks for the depths of the delay queues. A user who may not see a queue sees the others.
 func (c *question) askDelayQueues(ctx context.Context, s *Status) error {
