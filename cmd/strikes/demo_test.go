@@ -37,7 +37,7 @@ func TestDemo(t *testing.T) {
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
 			out := mustOutput(t, demoOn(t, "--type", kind))
-			// a kill may come before the story has what its process did last
+			// a kill may come before the story has the last events of its process
 			for _, want := range []string{"retry order-04, attempt ", "died (signal: killed)", "isolate order-12",
 				"retry order-07, attempt ", "queue, says RabbitMQ: order-07 rejected", "20 orders: 19 handled, 1 dead-lettered"} {
 				if !strings.Contains(out, want) {

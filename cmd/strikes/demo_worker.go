@@ -88,7 +88,7 @@ func handleOrder(ctx context.Context, d amqp.Delivery) error {
 
 const (
 	demoWorkerName = "demo-worker"
-	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // tells a consumer process in JSON what to do
+	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // the configuration of a consumer process in JSON
 )
 
 // demoWorker tells a consumer process where its queue is.

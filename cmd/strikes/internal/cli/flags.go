@@ -128,7 +128,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead says what may be meant by a word that was read as a flag.
+// instead explains a word that was read as a flag.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	switch {
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true

@@ -82,7 +82,7 @@ func (b *Broker) Explain(err error) error {
 		cli.ExitUnreachable)
 }
 
-// explainDial also says what is wrong with the URL.
+// explainDial adds the defect of the URL to the error.
 func (b *Broker) explainDial(err error) error {
 	at := setting.RedactURL(b.URL)
 	switch {
