@@ -173,7 +173,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	first := state.First()
-	v.By, v.Dead = state.DeadLetter(first.Number)
+	v.By, v.Dead = state.Dead()[first.Number]
 	v.Messages, v.First = state.Messages, first.String()
 	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb,
 		brief(shown(l.Name))), View: v}, nil

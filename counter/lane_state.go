@@ -51,14 +51,8 @@ func (s *LaneState) IsOpen(p Position) bool {
 	return open && p.Since == s.Since
 }
 
-// DeadLetter reports whether the message at an open position is a dead letter, and its id, or its fingerprint if it has
-// none. Any other message was replayed, and is not handled yet.
-func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
-	id, dead = s.Dead()[number]
-	return id, dead
-}
-
-// Dead returns the numbers of the positions whose messages are dead letters, with their ids.
+// Dead returns the numbers of the positions whose messages are dead letters, with their ids, or with the fingerprints of
+// those that have none. Any other message was replayed, and is not handled yet.
 func (s *LaneState) Dead() map[int64]string {
 	out := map[int64]string{}
 	for _, p := range s.letters {

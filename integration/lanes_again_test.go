@@ -3,15 +3,12 @@ package integration
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind
@@ -37,30 +34,6 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 			t.Errorf("restarted %v: %+v, %v", restarted, done, err)
 		}
 		l.wantRan(t, "0", "1", "0", "2")
-	}
-}
-
-// TestLaneOfAMessageWithoutAnID: the dead letter of a message without an id is found by its content, and replayed in
-// the order of its lane.
-func TestLaneOfAMessageWithoutAnID(t *testing.T) {
-	t.Parallel()
-	l := newLaneQueue(t, "")
-	publishBare(t, l.name, amqp.Publishing{Body: []byte("y lane"), DeliveryMode: amqp.Persistent})
-	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 2)
-	held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
-	if err != nil || len(held) != 1 || !strings.HasPrefix(held[0].By, "fp:") {
-		t.Errorf("%+v, %v; want a lane that is blocked by a fingerprint", held, err)
-	}
-	l.fix()
-	q, lane := l.open(t, "lane")
-	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released || done.Replayed != 2 {
-		t.Errorf("%+v, %v", done, err)
-	}
-	proctest.Eventually(t, 30*time.Second, "handled messages", func() bool { return len(l.ran()) == 2 })
-	if ran := l.ran(); ran[0] == "1" || ran[1] != "1" { // the replay gave the first one an id
-		t.Errorf("handled %q, want the one without an id first", ran)
 	}
 }
 

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,10 @@ func TestDeadLetterMovedBackByHand(t *testing.T) {
 				for i, body := range []string{"a", "b"} {
 					publish(body)
 					l.awaitDead(t, i+1)
+				}
+				held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
+				if err != nil || len(held) != 1 || strings.HasPrefix(held[0].By, "fp:") == ids {
+					t.Errorf("%+v, %v; want a lane that is blocked by an id, or else by a fingerprint", held, err)
 				}
 				moved := l.takeLast(t, 2)
 				q, lane := l.open(t, "lane")

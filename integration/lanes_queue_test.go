@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -15,49 +14,23 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator
 // limits and resets messages that will succeed, and skips those that always fail. The handled messages must be the
 // published ones, in their order, without the skipped ones.
 func TestHoldQueue(t *testing.T) {
-	if *lanesRestarts == 0 { // else the test names its broker in the environment
-		t.Parallel()
-	}
-	broker := lanesBroker(t)
-	for _, typ := range queueTypes {
-		if *lanesType != "" && *lanesType != string(typ) {
-			continue
+	eachQueueOfLanes(t, 0, func(t *testing.T, h *blockedLanes) {
+		d := h.decide(t)
+		publishBodies(t, h.queue, 0, h.n, func(i int) string { return fmt.Sprint(i, " ") })
+		h.reach(t, h.n)
+		d.stop()
+		t.Logf("the queue was held %d times: %d limits, %d resets", d.holds.Load(), d.limits.Load(), d.resets.Load())
+		if d.limits.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 {
+			t.Error("nothing was limited, reset or skipped; that is hardly a test")
 		}
-		t.Run(string(typ), func(t *testing.T) {
-			seed := *lanesSeed
-			if seed == 0 {
-				seed = rand.Uint64N(1 << 32)
-			}
-			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
-			if *lanesRestarts > 0 { // as in TestHoldLanes
-				need(t, broker.Restart(t.Context()))
-			}
-			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed,
-				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
-			h.startFleet(t, seed)
-			d := h.decide(t)
-			publishBodies(t, queue, 0, h.n, func(i int) string { return fmt.Sprint(i, " ") })
-			h.reach(t, h.n)
-			d.stop()
-			h.readOn(t)
-			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d limits, %d resets, %d skips; "+
-				"%d too early",
-				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.limits.Load(),
-				d.resets.Load(), len(h.dropped), len(h.early))
-			h.judge(t)
-			if d.limits.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 || h.takeovers == 0 {
-				t.Error("nothing was limited, reset, skipped or taken over; that is hardly a test")
-			}
-			h.wantSkippedDead(t)
-		})
-	}
+		h.wantSkippedDead(t)
+	})
 }
 
 // wantSkippedDead checks that the skipped messages are dead-lettered, and no others. A classic queue may return a

@@ -43,6 +43,31 @@ var (
 // messages that always fail. In each lane the handled messages must be the published ones, in their order, without
 // those that were dropped.
 func TestHoldLanes(t *testing.T) {
+	eachQueueOfLanes(t, *lanesLanes, func(t *testing.T, h *blockedLanes) {
+		stop := h.operate(t)
+		for part := range 10 { // so that new messages arrive while lanes are blocked
+			from, to := part*h.n/10, (part+1)*h.n/10
+			publishBodies(t, h.queue, from, to, func(i int) string { return fmt.Sprint(i, " ", i%h.lanes) })
+			h.reach(t, from*9/10)
+		}
+		h.reach(t, h.n)
+		proctest.Eventually(t, 5*time.Minute, "no lane is blocked", func() bool {
+			held, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue)
+			return err == nil && len(held) == 0
+		})
+		stop()
+		o := &h.operated
+		t.Logf("%d blocked behind others, %d replayed in %d passes, %d releases", h.blocked, o.replays.Load(),
+			o.passes.Load(), o.releases.Load())
+		if h.blocked == 0 || o.replays.Load() == 0 || o.releases.Load() == 0 {
+			t.Error("nothing was blocked, replayed or released; that is hardly a test")
+		}
+	})
+}
+
+// eachQueueOfLanes plays a case with each type of queue, and judges it. Without lanes the queue is one.
+func eachQueueOfLanes(t *testing.T, lanes int, play func(t *testing.T, h *blockedLanes)) {
+	t.Helper()
 	if *lanesRestarts == 0 { // else the test names its broker in the environment
 		t.Parallel()
 	}
@@ -61,23 +86,17 @@ func TestHoldLanes(t *testing.T) {
 			if *lanesRestarts > 0 {
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed,
-				rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
+			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, max(lanes, 1)), queue: queue, whole: lanes == 0,
+				seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
-			stop := h.operate(t)
-			for part := range 10 { // so that new messages arrive while lanes are blocked
-				from, to := part*h.n/10, (part+1)*h.n/10
-				publishBodies(t, queue, from, to, func(i int) string { return fmt.Sprint(i, " ", i%h.lanes) })
-				h.reach(t, from*9/10)
+			play(t, h)
+			h.readOn(t)
+			t.Logf("seed %d: %d messages in %d lanes, %v: %v; %d takeovers, %d dropped; %d too early", seed, h.n, lanes,
+				time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, len(h.dropped), len(h.early))
+			h.judge(t)
+			if h.takeovers == 0 {
+				t.Error("no other process took over; that is hardly a test")
 			}
-			h.reach(t, h.n)
-			proctest.Eventually(t, 5*time.Minute, "no lane is blocked", func() bool {
-				held, err := h.counts.Admin().Lanes(t.Context(), "/", queue)
-				return err == nil && len(held) == 0
-			})
-			stop()
-			t.Logf("seed %d", seed)
-			h.report(t)
 		})
 	}
 }
@@ -224,18 +243,4 @@ func (h *blockedLanes) killBroker(t *testing.T) {
 		return conn.Close()
 	}))
 	h.faults["broker kill"]++
-}
-
-func (h *blockedLanes) report(t *testing.T) {
-	t.Helper()
-	h.readOn(t)
-	o := &h.operated
-	t.Logf("%d messages in %d lanes, %v: %v; %d takeovers, %d blocked behind others, %d replayed in %d passes, %d "+
-		"dropped, %d releases; %d too early",
-		h.n, h.lanes, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, h.blocked, o.replays.Load(),
-		o.passes.Load(), len(h.dropped), o.releases.Load(), len(h.early))
-	h.judge(t)
-	if h.blocked == 0 || o.replays.Load() == 0 || o.releases.Load() == 0 || h.takeovers == 0 {
-		t.Error("nothing was blocked, replayed, released or taken over; that is hardly a test")
-	}
 }
