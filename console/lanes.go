@@ -270,7 +270,7 @@ func laneAdvice(err error) error {
 		deadletter.ErrLaneFailed:  "fix its cause and replay the lane again, or release the lane without it",
 		deadletter.ErrLaneMissing: "if it expired or another program took it, release the lane and give it up",
 		deadletter.ErrLaneWaiting: "check that a consumer runs and the queue is not paused",
-		deadletter.ErrLaneBusy:    "pause what publishes them, then replay the lane again",
+		deadletter.ErrLaneBusy:    "pause their publishers, then replay the lane again",
 	} {
 		if errors.Is(err, is) {
 			return fmt.Errorf("%w; %s", err, advice)

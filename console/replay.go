@@ -93,7 +93,7 @@ func headlineOfJob(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), name, v.State.Done, v.Job.Of, done(v.Job.Verb))
 }
 
-// preview counts what the filter picks, from the store's records.
+// preview counts the dead letters that the filter picks, from the store's records.
 func (c *Console) preview(r *http.Request, v *replayView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
@@ -182,7 +182,7 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 	return err
 }
 
-// recount lowers the number of the form, which the visitor saw, to what there is now.
+// recount lowers the number of the form, which the visitor saw, to the present number.
 func (c *Console) recount(r *http.Request, j *job) error {
 	v := replayView{Verb: j.Verb, Queue: j.Queue, Filter: j.Filter}
 	if err := c.preview(r, &v); err != nil {

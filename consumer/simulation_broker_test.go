@@ -29,7 +29,7 @@ type simMessage struct {
 // handler has seen it.
 type simBroker struct {
 	queue   []*simMessage
-	waiting []*simWaiting // in the buckets
+	waiting []*simWaiting // in the delay queues
 	dead    []*simMessage // dead letters, in schedules with blocked lanes
 }
 

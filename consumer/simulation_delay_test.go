@@ -17,7 +17,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// simWaiting is a message in a bucket.
+// simWaiting is a message in a delay queue.
 type simWaiting struct {
 	*simMessage
 	due time.Time
@@ -57,7 +57,7 @@ func (s *simSession) delayQueues(r *delayRoom) {
 	}
 }
 
-// sendCopy publishes to a bucket, as copies does. What is refused is not there; after other errors it may be.
+// sendCopy publishes to a delay queue, as copies does. A refused copy is not there; after other errors it may be.
 func (s *simSession) sendCopy(ctx context.Context, bucket, _ string, copied amqp.Publishing) error {
 	w := s.world
 	ctx, cancel := context.WithTimeout(ctx, delay.Timeout)
@@ -122,7 +122,7 @@ func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing
 	return nil
 }
 
-// wait puts a copy into a bucket.
+// wait puts a copy into a delay queue.
 func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
 	i := slices.IndexFunc(broker.Buckets, func(b broker.Bucket) bool { return b.Name == bucket })
 	name := fmt.Sprintf("%s+%d", copied.CorrelationId, len(w.broker.queue)+len(w.broker.waiting)+1)
@@ -150,7 +150,7 @@ func (w *simWorld) expire(m *simWaiting) {
 	w.tell("%s comes back from its bucket", m.name)
 }
 
-// nextExpiry is how long it takes until a bucket returns something; false: nothing waits.
+// nextExpiry is how long it takes until a delay queue returns something; false: nothing waits.
 func (b *simBroker) nextExpiry() (time.Duration, bool) {
 	if len(b.waiting) == 0 {
 		return 0, false

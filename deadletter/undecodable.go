@@ -177,7 +177,7 @@ func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(m
 }
 
 func (q *Queue) moved() error {
-	return fmt.Errorf("%w: queue %q: its first messages change; nothing was removed; stop what reads it, and repeat",
+	return fmt.Errorf("%w: queue %q: its first messages change; nothing was removed; stop its other readers, and repeat",
 		ErrBusy, q.Name)
 }
 

@@ -322,7 +322,7 @@ func (c *Checkup) delayQueues(ctx context.Context) ([]inspect.Finding, error) {
 	return append(all, policies...), ctx.Err()
 }
 
-// delayPolicies examines the policies of the buckets.
+// delayPolicies examines the policies of the delay queues.
 func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) {
 	api, err := c.Need.API()
 	if err != nil || api == nil {

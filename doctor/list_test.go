@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// A bucket expires its messages and dead-letters them to a work queue by intent.
+// A delay queue expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheDelayQueues(t *testing.T) {
 	for _, b := range broker.Buckets {
 		if len(inspect.RulesFor(b.Name)) > 0 {

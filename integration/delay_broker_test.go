@@ -30,8 +30,8 @@ var (
 	delayBrokerKills    = flag.Int("delay.broker.kills", 1, "kills of the broker in TestDelayBrokerKilled")
 )
 
-// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them. A bucket
-// that is declared later has it from its beginning.
+// shortenBuckets gives the delay queues a shorter TTL by policy. Their arguments stay as a consumer wants them. A
+// delay queue that is declared later has it from its beginning.
 func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"pattern":"^strikes\\.delay\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`,
@@ -71,8 +71,8 @@ func (f *fates) count(of func() int) int {
 	return of()
 }
 
-// TestDelayBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is
-// down, all become due.
+// TestDelayBrokerKilled kills the broker while messages are in the delay queues and others are moved there. While it
+// is down, all become due.
 func TestDelayBrokerKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel() // most of it is waiting

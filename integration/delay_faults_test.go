@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestDelayIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they
-// share one count.
+// TestDelayIDAgain uses an id again while its earlier message is in a delay queue. Both messages are handled, although
+// they share one count.
 func TestDelayIDAgain(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	q := newShortDelayQueue(t, quick)

@@ -138,8 +138,8 @@ func TestDelayAudit(t *testing.T) {
 }
 
 // TestDelayKilled kills processes while they move messages. No message is lost, handled again after the success of a
-// copy, or dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the buckets work
-// with shorter times than the consumer.
+// copy, or dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the delay queues
+// work with shorter times than the consumer.
 func TestDelayKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	bucket := *delayWait / 5
@@ -186,7 +186,7 @@ func TestDelayKilled(t *testing.T) {
 	}
 }
 
-// held counts the messages that are ready in the queue and its bucket.
+// held counts the messages that are ready in the queue and its delay queue.
 func (q *delayQueue) held(t *testing.T) int {
 	t.Helper()
 	return q.depth(q.name) + q.depth("strikes.delay.1m")

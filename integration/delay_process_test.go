@@ -67,8 +67,8 @@ func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 	return m.stretch(reply), err
 }
 
-// stretch makes the wait of a MOVE fit a bucket. A WAIT, which may be for the lease of a move, ends when the message
-// may be due.
+// stretch makes the wait of a MOVE fit a delay queue. A WAIT, which may be for the lease of a move, ends when the
+// message may be due.
 func (m *mortal) stretch(r counter.Reply) counter.Reply {
 	switch r.Code {
 	case counter.ReplyMove:

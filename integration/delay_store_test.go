@@ -41,7 +41,7 @@ func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 	return fitBucket(reply), err
 }
 
-// fitBucket makes the wait of a MOVE fit a bucket.
+// fitBucket makes the wait of a MOVE fit a delay queue.
 func fitBucket(r counter.Reply) counter.Reply {
 	if r.Code == counter.ReplyMove {
 		r.Wait = max(r.Wait, time.Minute)
@@ -126,7 +126,7 @@ func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 	q.wantEmpty()
 }
 
-// TestDelayStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed
+// TestDelayStoreForgets empties the store while messages are in a delay queue. Each comes back, begins with no failed
 // attempt and is handled once.
 func TestDelayStoreForgets(t *testing.T) {
 	t.Parallel() // most of it is waiting

@@ -21,7 +21,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// delayQueue is a queue with delay queues whose shortest bucket returns messages after a few seconds.
+// delayQueue is a queue whose shortest delay queue returns messages after a few seconds.
 type delayQueue struct {
 	topo
 	url   string
@@ -29,15 +29,16 @@ type delayQueue struct {
 	store *counter.Memory
 }
 
-// quick is the TTL of every bucket in these tests. A consumer refuses such buckets, so it begins where they are right.
+// quick is the TTL of every delay queue in these tests. A consumer refuses such delay queues, so it begins where they
+// are right.
 const quick = 2 * time.Second
 
 func newDelayQueue(t *testing.T) *delayQueue { return newShortDelayQueue(t, 0) }
 
-// newShortDelayQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as
-// declared.
+// newShortDelayQueue's delay queues return messages after ttl, by a policy that consumers do not see; zero: they are
+// as declared.
 func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
-	url := servertest.VirtualHost(t) // the buckets are those of all queues of a virtual host
+	url := servertest.VirtualHost(t) // the delay queues are those of all queues of a virtual host
 	b := topoDial(t, url)
 	if ttl > 0 {
 		shortenBuckets(t, managementURL(t), b.conn.Config.Vhost, ttl)
@@ -268,8 +269,8 @@ func TestDelayBuckets(t *testing.T) {
 	}
 }
 
-// TestDelayRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are
-// held until it is back.
+// TestDelayRefuses: a delay queue that goes away while messages are delayed loses none of those that come later. They
+// are held until it is back.
 func TestDelayRefuses(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDoctorExaminesTheDelayQueues finds buckets that are missing, were declared otherwise, or are changed by a policy.
+// TestDoctorExaminesTheDelayQueues finds delay queues that are missing, were declared otherwise, or are changed by a
+// policy.
 func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	t.Parallel() // most of it is waiting for the API
 	b, management := topoDial(t, servertest.VirtualHost(t)), managementURL(t)

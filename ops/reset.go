@@ -60,7 +60,7 @@ func clean(r counter.Record) bool {
 
 // Question asks before anything is forgotten.
 func (r *Reset) Question(plans int) string {
-	return fmt.Sprintf("Forget what is counted of %s of queue %s?", printable.Plural(plans, "message"),
+	return fmt.Sprintf("Forget the counts of %s of queue %s?", printable.Plural(plans, "message"),
 		printable.Name(r.queue))
 }
 

@@ -54,10 +54,10 @@ type Spec struct {
 	ExchangeType string
 
 	// DelayQueues also declares the delay queues, in which messages wait for retries after long delays. All queues of the
-	// virtual host share its buckets: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and 24h. They
-	// return messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to the queue
-	// strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages overtake one
-	// that waits.
+	// virtual host share its delay queues: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and
+	// 24h. They return messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to
+	// the queue strikes.delay.lost. DelayQueues cannot be combined with SingleActiveConsumer, because other messages
+	// overtake one that waits.
 	DelayQueues bool
 
 	// Partitions shares an ordered queue among consumers, see consumer.Consumer.Partitions: 2 to 256; if zero, Queue is

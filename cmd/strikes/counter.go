@@ -22,7 +22,7 @@ import (
 
 func (a *app) counterCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "counter", Short: "show what is counted of messages, and reset it",
+		Use: "counter", Short: "show the counts of messages, and reset them",
 		Example: "  strikes counter list orders\n" +
 			`  strikes counter reset orders order-17 --why "the bank was down"`,
 	}
@@ -72,7 +72,7 @@ func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
 func (a *app) counterGetCommand() *cobra.Command {
 	c := a.storeVerb()
 	cmd := &cobra.Command{
-		Use: "get QUEUE ID", Short: "show what is counted of one message", Args: cobra.ExactArgs(2),
+		Use: "get QUEUE ID", Short: "show the counts of one message", Args: cobra.ExactArgs(2),
 		Example: "  strikes counter get orders order-17",
 		Long: `Each generation of the message is shown, the newest first: a replay begins a new
 one. Put an ID that begins with - after --. strikes help words explains the

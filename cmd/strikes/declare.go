@@ -218,7 +218,7 @@ func queueType(name string) (topology.Type, error) {
 	return kind, nil
 }
 
-// printDeclared says what is there now.
+// printDeclared describes the queue that is there now.
 func printDeclared(w io.Writer, d topology.Spec) error {
 	if d.Partitions > 0 {
 		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", d.Type,

@@ -162,7 +162,7 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	e.acked = acked
 	if !d.prove(e, time.Since(began)) {
-		return errors.New("demo: the outcome is not what it must be")
+		return errors.New("demo: an order did not end as it must")
 	}
 	if d.console {
 		return d.showConsole(ctx)

@@ -87,7 +87,7 @@ func countedLine(id string, state ops.State, failures, crashes int) string {
 		printable.Plural(crashes, "crash"))
 }
 
-// prove prints the evidence beside what must have become of the orders, and reports whether they are the same.
+// prove prints the evidence beside the right ends of the orders, and reports whether they are the same.
 func (d *demo) prove(e evidence, took time.Duration) bool {
 	var dead, counted []string
 	for _, o := range d.orders {
@@ -106,7 +106,7 @@ func (d *demo) prove(e evidence, took time.Duration) bool {
 	for _, c := range []struct{ what, source, want, got string }{
 		{"orders still in the queue", "RabbitMQ", "0", strconv.Itoa(e.left)},
 		{"orders in the dead-letter queue", "RabbitMQ", sortedLines(dead), sortedLines(e.dead)},
-		{"what is counted", "the store", sortedLines(counted), sortedLines(e.counted)},
+		{"counts", "the store", sortedLines(counted), sortedLines(e.counted)},
 		{"orders handled to the end", "their consumers", strconv.Itoa(len(d.orders) - len(dead)), strconv.Itoa(e.acked)},
 	} {
 		if c.want == c.got {

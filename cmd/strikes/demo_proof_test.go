@@ -20,7 +20,7 @@ func TestProof(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(e *evidence)
-		wrong string // what is printed as wrong; empty: nothing
+		wrong string // the check that is printed as wrong; empty: none
 	}{
 		{"all is well", func(*evidence) {}, ""},
 		{"an order is left", func(e *evidence) { e.left = 1 }, "orders still in the queue"},
@@ -36,15 +36,15 @@ func TestProof(t *testing.T) {
 		{"the poison was handled", func(e *evidence) { e.acked = 20 }, "orders handled to the end"},
 		{"one attempt too few", func(e *evidence) {
 			e.counted[0] = "order-07 dead-lettered, 3 failures, 0 crashes"
-		}, "what is counted"},
+		}, "counts"},
 		{"a crash is counted for a neighbour", func(e *evidence) {
 			e.counted = append(e.counted, "order-13 done, 0 failures, 1 crash")
-		}, "what is counted"},
+		}, "counts"},
 		{"a failure is counted as a crash", func(e *evidence) {
 			e.counted[0] = "order-07 dead-lettered, 3 failures, 1 crash"
-		}, "what is counted"},
-		{"the flaky one is forgotten", func(e *evidence) { e.counted = e.counted[:1:1] }, "what is counted"},
-		{"the killer is not found", func(e *evidence) { e.counted = e.counted[:2] }, "what is counted"},
+		}, "counts"},
+		{"the flaky one is forgotten", func(e *evidence) { e.counted = e.counted[:1:1] }, "counts"},
+		{"the killer is not found", func(e *evidence) { e.counted = e.counted[:2] }, "counts"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

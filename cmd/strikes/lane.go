@@ -123,7 +123,7 @@ func (a *app) laneDropCommand() *cobra.Command {
 func (c *lanes) addTo(cmd *cobra.Command) {
 	c.addServers(cmd)
 	cmd.Flags().BoolVar(&c.yes, "yes", false, yesText)
-	cli.JSON(cmd.Flags(), &c.json, "print what was done as one JSON object")
+	cli.JSON(cmd.Flags(), &c.json, "print the result as one JSON object")
 	c.addAudit(cmd)
 }
 
@@ -144,7 +144,7 @@ func (c *lanes) addDrop(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.missing, "missing", false, "also give up messages that are not in the dead-letter queue: "+
 		"they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they "+
 		"are then acked without an attempt")
-	cmd.Flags().StringVar(&c.to, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; "+
+	cmd.Flags().StringVar(&c.to, "to", "", "append dropped messages to `FILE`; each is on disk before it is taken off; "+
 		"required")
 }
 
@@ -422,7 +422,7 @@ func explainLane(err error, queue, lane string) error {
 		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the "+
 			"message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):
-		return fmt.Errorf("%w; pause what publishes them, then run the command again", err)
+		return fmt.Errorf("%w; pause their publishers, then run the command again", err)
 	}
 	return err
 }

@@ -153,7 +153,7 @@ func (c *limit) set(ctx context.Context, queue string) error {
 func (a *app) limitClearCommand() *cobra.Command {
 	c := a.limitVerb()
 	cmd := &cobra.Command{
-		Use: "clear QUEUE", Short: "go back to what the consumers are configured with", Args: cobra.ExactArgs(1),
+		Use: "clear QUEUE", Short: "go back to the limits of the consumers", Args: cobra.ExactArgs(1),
 		Example: "  strikes limit clear orders",
 		Long:    "With --id, --why is required.",
 		RunE: func(cmd *cobra.Command, args []string) error {

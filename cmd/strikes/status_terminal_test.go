@@ -111,7 +111,7 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 		failOnce(t, queue, "a")
 		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--why",
 			"why", queue, "a"))
-		tt.awaits(t, "Forget what is counted of 1 message of queue "+queue+"? [y/N] ")
+		tt.awaits(t, "Forget the counts of 1 message of queue "+queue+"? [y/N] ")
 		tt.press(t, answer)
 		tt.awaits(t, want)
 		_ = tt.cmd.Wait()

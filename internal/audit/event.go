@@ -18,7 +18,7 @@ const (
 	Ended    Kind = "ended"    // it returned; Outcome says how
 	Asked    Kind = "asked"    // the step BEGUN is about to be sent, and its handler called once it is answered
 	Stepped  Kind = "stepped"  // the store was asked, and answered or did not
-	Copied   Kind = "copied"   // it moved a message into a bucket: Copy names the copy, Seq is its copyNumber
+	Copied   Kind = "copied"   // it moved a message into a delay queue: Copy names the copy, Seq is its copyNumber
 	Heard    Kind = "heard"    // it read whether the queue is paused; Paused
 	Unheard  Kind = "unheard"  // it asked, and got no answer
 	Stopping Kind = "stopping" // it was asked to stop

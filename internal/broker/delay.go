@@ -10,13 +10,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DelayExchange is the direct exchange to which the buckets return messages. Each queue with delay queues is bound to
-// it by its name.
+// DelayExchange is the direct exchange to which the delay queues return messages. Each queue with delay queues is
+// bound to it by its name.
 const DelayExchange = "strikes.delay"
 
 // DelayLost is the fanout exchange, and its quorum queue, for messages that come back after their queue was deleted.
-// Without it they stay in their bucket, and 32 of them keep the bucket from returning others (measured with 3.10.8 and
-// 4.3.6).
+// Without it they stay in their delay queue, and 32 of them keep the delay queue from returning others (measured with
+// 3.10.8 and 4.3.6).
 const DelayLost = "strikes.delay.lost"
 
 // DelayArguments are those of the DelayExchange.
@@ -41,7 +41,7 @@ var Buckets = []Bucket{
 // LongestBucket is the TTL of the last of the Buckets.
 const LongestBucket = 24 * time.Hour
 
-// BucketFor returns the bucket with the longest TTL that fits into a wait; false if none does.
+// BucketFor returns the delay queue with the longest TTL that fits into a wait; false if none does.
 func BucketFor(wait time.Duration) (b Bucket, ok bool) {
 	for _, bucket := range Buckets {
 		if bucket.TTL <= wait {
@@ -51,9 +51,9 @@ func BucketFor(wait time.Duration) (b Bucket, ok bool) {
 	return b, ok
 }
 
-// Arguments are those of the bucket's queue. It has no dead-letter routing key, so that a message keeps the one it was
-// published with. At-least-once needs reject-publish, else it silently falls back to at-most-once. The delivery limit
-// is for people who look into it.
+// Arguments are those with which the delay queue is declared. It has no dead-letter routing key, so that a message
+// keeps the one it was published with. At-least-once needs reject-publish, else it silently falls back to
+// at-most-once. The delivery limit is for people who look into it.
 func (b Bucket) Arguments() amqp.Table {
 	return amqp.Table{
 		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: DelayExchange, ArgStrategy: "at-least-once",
@@ -67,9 +67,9 @@ func IsDelayQueue(queue string) bool {
 	return queue == DelayLost || slices.ContainsFunc(Buckets, func(b Bucket) bool { return b.Name == queue })
 }
 
-// BucketsOf says whether the virtual host of a connection has the buckets. Wrong lists each that is missing, is bound
-// to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the broker
-// did not show.
+// BucketsOf says whether the virtual host of a connection has the delay queues. Wrong lists each that is missing, is
+// bound to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the
+// broker did not show.
 func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	found = No
 	look := func(kind, name string, find func() (Answer, error)) (Answer, error) {
@@ -120,7 +120,7 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 	return Yes, wrong, unread, nil
 }
 
-// differs says how the bucket's queue differs from its arguments; empty: it does not.
+// differs says how the declared delay queue differs from its arguments; empty: it does not.
 func (b Bucket) differs(ctx context.Context, conn *amqp.Connection) (string, error) {
 	r := read(b.Name)
 	r.Args = b.Arguments()

@@ -25,7 +25,7 @@ const (
 	FenceHeader = "x-strikes-fence"
 	// PositionHeader is the position of a replayed message in its lane. A string.
 	PositionHeader = "x-strikes-position"
-	// CopyHeader numbers the copies of a message that was moved to a bucket. An int64, from 1.
+	// CopyHeader numbers the copies of a message that was moved to a delay queue. An int64, from 1.
 	CopyHeader = "x-strikes-copy"
 	// CopyGenerationHeader is the generation of a copy, if its other headers do not tell it. A string.
 	CopyGenerationHeader = "x-strikes-copy-generation"

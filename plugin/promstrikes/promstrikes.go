@@ -35,7 +35,7 @@ func New(registry prometheus.Registerer) (*Observer, error) {
 			Name: "strikes_outcomes_total", Help: "What became of deliveries, and why.",
 		}, []string{"vhost", "queue", "outcome", "cause"}),
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "strikes_attempt_duration_seconds", Help: "How long handlers ran, by what became of the delivery.",
+			Name: "strikes_attempt_duration_seconds", Help: "How long handlers ran, by the outcome of the delivery.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min; the deadline of a handler is 5 minutes
 		}, []string{"vhost", "queue", "outcome"}),
 		held: prometheus.NewHistogramVec(prometheus.HistogramOpts{

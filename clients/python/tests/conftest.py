@@ -15,7 +15,7 @@ PATIENCE = 120  # seconds
 
 
 def until(condition, what: str = "the condition"):
-    """Wait for a condition, and return what it returned. The time only ends a test that hangs."""
+    """Wait for a condition, and return its result. The time only ends a test that hangs."""
     end = time.monotonic() + PATIENCE
     while not (got := condition()):
         if time.monotonic() > end:
@@ -75,7 +75,7 @@ def prefix() -> str:
 
 
 def required(name: str) -> str:
-    """Return what make client-python sets."""
+    """Return the variable that make client-python sets."""
     if url := os.environ.get(name):
         return url
     pytest.exit(f"{name} is not set: run make client-python, which starts private servers and builds the command", 1)
@@ -92,7 +92,7 @@ def redis_url() -> str:
 
 
 class Queue:
-    """A queue with a dead-letter queue, and what is in them."""
+    """A queue with a dead-letter queue, and their messages."""
 
     def __init__(self, url: str, kind: str) -> None:
         import pika

@@ -109,7 +109,7 @@ class World:
         self.ended, self.open, self.session = True, False, None
 
     def read(self, **changed) -> None:
-        """Read what operators want. A pause ends the session, and the end of the pause begins another."""
+        """Read the requests of operators. A pause ends the session, and the end of the pause begins another."""
         was, now = self.view.reply, replace(self.view.reply, **changed)
         self.view.take(now)
         if now.paused and not self.ended:
@@ -412,7 +412,7 @@ BREAKER = {
     "doubt": {"doubt": True}, "opened": {"open": True}, "closed": {"doubt": False, "open": False},
     "others": {"success": True}, "permit": {},
 }
-"""Events that are not in the trace, and what ASK reports then."""
+"""Events that are not in the trace, each with the reply of ASK after it."""
 
 
 def like(want: dict | None, got: dict | None) -> bool:
@@ -429,7 +429,7 @@ ABSENT = (None, 0, False, "")
 
 
 def check(case: dict, patient: bool = False) -> None:
-    """Play a case of conduct.json, and compare what came of it. No pause between repetitions is shortened at random."""
+    """Play a case of conduct.json, and compare its trace. No pause between repetitions is shortened at random."""
     drawn, backoff.draw = backoff.draw, lambda: 0.0
     try:
         got = World(case, patient).play()

@@ -1,4 +1,4 @@
-"""A consumer process of the soak: integration/lab/soak/languages.go says what it does, and starts it."""
+"""A consumer process of the soak: integration/lab/soak/languages.go describes its work, and starts it."""
 
 from __future__ import annotations
 

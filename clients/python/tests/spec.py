@@ -1,4 +1,4 @@
-"""The cases of spec/v1, and what their runners share."""
+"""The cases of spec/v1, and the helpers that their runners share."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ REPLIES = {
 
 
 class Stub:
-    """A counter with fixed replies. It notes what it was sent."""
+    """A counter with fixed replies. It notes the calls."""
 
     def __init__(self, **replies):
         self.options, self.sent, self.ended = Options(), [], threading.Event()
@@ -107,7 +107,7 @@ def handle(request):
 
 
 def free():
-    """Check that nothing of the process is held, and release what is, for the tests that follow."""
+    """Check that the process holds no locks, and release those that it holds, for the tests that follow."""
     isolation = PROCESS.isolation
     try:
         assert (

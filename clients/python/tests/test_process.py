@@ -1,4 +1,4 @@
-"""What is unique to a process, and what its threads share."""
+"""The objects that are unique to a process, and those that its threads share."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def failing(error):
 
 @pytest.fixture(params=["sync", "asyncio"])
 def handle(request, redis_url, prefix):
-    """Handle one delivery with each kind of settler; returns the outcome and what was settled."""
+    """Handle one delivery with each kind of settler; returns the outcome and the settlements."""
 
     def with_threads(delivery, handler, settle=None, **settings):
         sent = []

@@ -39,7 +39,7 @@ def breaker(fields, begin):
 
 
 class Run:
-    """One case: a prefix of its own, and what was seen of it."""
+    """One case: a prefix of its own, and the differences from the case."""
 
     def __init__(self, case, url):
         self.case, self.prefix, self.ttl = case, "spec:" + uuid.uuid4().hex, case.get("ttl", 604800000)

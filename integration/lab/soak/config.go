@@ -63,7 +63,7 @@ func parseFlags(args []string) (config, error) {
 	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
 	f.StringVar(&c.store, "store", inRedis, "`kind` of the store: redis, postgres or mysql, which is a MariaDB")
-	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until "+
+	f.StringVar(&c.storeFaults, "store-faults", "", "faults of requests to the store, and of their replies, until "+
 		"the queue is drained: late, lossy or slow")
 	f.StringVar(&c.kind, "type", string(topology.Quorum),
 		"of the queue: quorum or classic; that of its dead letters is always a quorum queue")
@@ -86,7 +86,7 @@ func parseFlags(args []string) (config, error) {
 	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
 		"a time and are cut off from each other")
 	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
-	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")
+	f.BoolVar(&c.verbose, "v", false, "show the log of the consumers")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}

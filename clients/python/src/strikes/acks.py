@@ -34,7 +34,7 @@ class Acks(Generic[T]):
         return bool(self._settled)
 
     def take(self) -> list[tuple[Step, int, bool, list[T]]]:
-        """Return what to send: step, tag, multiple, and what it settles. A nack is never multiple."""
+        """Return the frames to send: step, tag, multiple, and the settled items. A nack is never multiple."""
         decided: list[int] = []
         while self._settled:
             tag, step, item = self._settled.popleft()

@@ -1,4 +1,4 @@
-"""The driver for asyncio: it does what the generators of begin.py, conclude.py and late.py ask for."""
+"""The driver for asyncio: it carries out the effects of the generators of begin.py, conclude.py and late.py."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class AsyncDriver:
             pass
 
     async def _do(self, effect: Effect) -> Any:
-        """Do what a delivery asks for, and return the result."""
+        """Carry out an effect of a delivery, and return the result."""
         if isinstance(effect, Invoke):
             return await self._invoke(effect.progress)
         if isinstance(effect, Send):

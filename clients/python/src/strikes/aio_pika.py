@@ -455,7 +455,7 @@ class _Session:
         self._tasks.spawn(self.driver.drive(carry(self.session, d)))
 
     async def _flush(self) -> None:
-        """Send what was settled, for as long as the session lasts."""
+        """Send the settlements, for as long as the session lasts."""
         while True:
             await self._woken.wait()
             self._woken.clear()

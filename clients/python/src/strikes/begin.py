@@ -17,7 +17,7 @@ from .steps import Call, Cause, Reply
 def begin(s: Session, d: Progress) -> Steps:
     """Return Step.RUN once the handler is to be called: d then has a worker and its units of the isolation lock.
 
-    Any other step says what becomes of the delivery without an attempt.
+    Any other step ends the delivery without an attempt.
     """
     d.fresh(decide.start_mode(s.settings.isolation))
     if s.breaker and (instead := (yield from s.breaker.begin(s, d))):
@@ -260,7 +260,7 @@ def unlock(s: Session, d: Progress) -> None:
 
 
 def release(s: Session, d: Progress) -> None:
-    """Give back what an attempt holds."""
+    """Give back the isolation lock, the slot and the worker of an attempt."""
     unlock(s, d)
     _leave_slot(s, d)
     if d.worker:
@@ -292,7 +292,7 @@ def hand_over(s: Session, d: Progress):  # type: ignore[no-untyped-def]
 
 
 def give_back(s: Session, d: Progress) -> Steps:
-    """Return what becomes of a delivery that got no further: it waited until the stop, or for as long as it may."""
+    """Return the step of a delivery that got no further: it waited until the stop, or for as long as it may."""
     release(s, d)
     if s.stop.fired:
         return Step.LEAVE
@@ -364,7 +364,7 @@ def end_later(s: Session, d: Progress, succeeded: bool) -> None:
 
 
 def wait(s: Session, d: Progress, seconds: float, after: Step) -> Steps:
-    """Hold a delivery before the next step. It returns that step, or what comes instead."""
+    """Hold a delivery before the next step. It returns that step, or the one that replaces it."""
     seconds, step = decide.wait(seconds, d.held_until - s.now(), after)
     end = s.now() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""The driver for programs with threads: it does what the generators of begin.py, conclude.py and late.py ask for."""
+"""The driver for threads: it carries out the effects of the generators of begin.py, conclude.py and late.py."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Driver:
             pass
 
     def _do(self, effect: Effect, steps: Steps) -> tuple[bool, Any]:
-        """Do what a delivery asks for. Return whether this thread goes on with it, and the result."""
+        """Carry out an effect of a delivery. Return whether this thread goes on with it, and the result."""
         if isinstance(effect, Invoke):
             return self._invoke(effect.progress, steps)
         if isinstance(effect, Send):

@@ -96,7 +96,7 @@ class Breaker:
             return steps.progress(self.size, self.patience, *ages, failing)
 
     def begin(self, s: Session, d: Progress) -> Steps:
-        """Hold a delivery while no attempt may begin. Return what becomes of it, None if its attempt may begin."""
+        """Hold a delivery while no attempt may begin. Return None once its attempt may begin, else the step instead."""
         if not self.shut:
             return None
         release(s, d)

@@ -106,7 +106,7 @@ def done(s: Session, d: Progress) -> None:
 
 
 def conclude(s: Session, d: Progress) -> Steps:
-    """Report to the store how the handler ended, if it must know, and return what becomes of the delivery."""
+    """Report to the store how the handler ended, if it must know, and return the next step of the delivery."""
     if d.failed:
         d.failure, d.cause = d.failed.error, d.failed.cause
     uncounted = d.failed is not None and d.failed.uncounted
@@ -231,7 +231,7 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
 
 
 def _failure_of(s: Session, d: Progress) -> Failure:
-    """Return what FAIL is sent with."""
+    """Return the failure that FAIL reports to the store."""
     assert d.failed
     if d.failed.cause is Cause.REJECTED:
         return Failure(0, 0.0, d.failed.cause, d.failed.text, d.ran)

@@ -61,7 +61,7 @@ def _check_url(url: str) -> None:
 
 
 class _Base:
-    """What both counters share: their options, and what a reply or an error means."""
+    """The base of both counters: their options, and the meaning of replies and errors."""
 
     def __init__(self, client: Any, prefix: str | None, ttl: float | None) -> None:
         self.options = Options(prefix or DEFAULT_PREFIX, steps.DEFAULT_TTL if ttl is None else ttl)
@@ -83,7 +83,7 @@ class _Base:
         return StoreError(_fault(err, text), f"{where}: {text}")
 
     def _result(self, call: Call, reply: Any) -> Any:
-        """Return what one step replied. An error may be one element of the reply."""
+        """Return the reply to one step. An error may be one element of the reply."""
         if not call.several:
             return reply
         if not isinstance(reply, list) or len(reply) != 1:

@@ -10,7 +10,7 @@ class StrikesError(Exception):
 
 
 class SettingError(StrikesError, ValueError):
-    """A setting that is refused. The text names the setting, what it was, and what it must be."""
+    """A setting that is refused. The text names the setting, its value, and the allowed values."""
 
     def __init__(self, field: str, value: object, want: str) -> None:
         super().__init__(f"{field} must be {want}, got {value!r}")

@@ -112,8 +112,8 @@ class Headers:
     """The headers of one message that was received from a queue.
 
     Programs copy the headers of a message that they received to the next one that they publish. Those of strikes count
-    only if they were written for this message. `message_id` is the property as it was transported, not what a key
-    function returns.
+    only if they were written for this message. `message_id` is the property as it was transported, not the result of a
+    key function.
     """
 
     def __init__(

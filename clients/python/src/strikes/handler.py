@@ -1,4 +1,4 @@
-"""What a handler gets, and how it steers what becomes of its message."""
+"""The arguments of a handler, and the ways in which it steers the end of its message."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Failed:
 
 
 def failure_of(error: BaseException, timed_out: bool) -> Failed:
-    """Judge what a handler raised. An exception that is no Exception, such as SystemExit, counts as a panic."""
+    """Judge the error of a handler. An exception that is no Exception, such as SystemExit, counts as a panic."""
     if isinstance(error, Reject):
         return Failed(error, Cause.REJECTED, text_of(error))
     if not isinstance(error, Exception):
@@ -149,7 +149,7 @@ def at_most_of(error: BaseException) -> int:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what a record says of an exception: its type, its text, and where it was raised."""
+    """Return the text of an exception for the record: its type, its text, and where it was raised."""
     try:
         said = str(error)
     except Exception:  # its __str__ is the user's code

@@ -33,7 +33,7 @@ class Gate:
             closed.fire()
 
     def opened(self) -> Signal | None:
-        """Return None if the gate is open, else what fires when it opens."""
+        """Return None if the gate is open, else the signal that fires when it opens."""
         return self._closed
 
 

@@ -40,7 +40,7 @@ def encode(name: str | bytes) -> bytes:
 
 
 def queue_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> bytes:
-    """Return what begins every key of a queue. It has the hash tag of a Cluster."""
+    """Return the prefix of every key of a queue. It has the hash tag of a Cluster."""
     return raw(prefix) + b":{" + encode(vhost) + b"/" + encode(queue) + b"}:"
 
 

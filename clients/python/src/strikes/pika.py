@@ -355,7 +355,7 @@ class _Session:
         self.session.admit(d, lambda: THREADS.submit(lambda: drive(carry(self.session, d))))
 
     def _flush(self) -> None:
-        """Send what was settled."""
+        """Send the settlements."""
         with self._lock:
             self._woken = False
             waiting, self._flushing = self._flushing, []

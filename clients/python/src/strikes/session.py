@@ -218,7 +218,7 @@ class Port(Protocol):
         """Nothing more is to be done with a delivery."""
 
     def flushed(self) -> Signal:
-        """Return what fires once everything that was settled so far has been sent."""
+        """Return the signal that fires once all settlements until now have been sent."""
 
 
 class ControlView:
@@ -334,7 +334,7 @@ _LEVELS = {Outcome.DEAD_LETTER: logging.WARNING, Outcome.RETRY: logging.DEBUG}
 
 
 def _line(d: Progress, e: Event) -> tuple[Any, ...]:
-    """Return what is logged of a dead letter or a retry.
+    """Return the log line of a dead letter or a retry.
 
     A message without an id has no record, so its line shows the fingerprint by which `strikes dead list` names it.
     """

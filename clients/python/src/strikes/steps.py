@@ -1,4 +1,4 @@
-"""The steps that count a message: what is sent to the store and what it replies. Pure functions.
+"""The steps that count a message: the requests to the store and its replies. Pure functions.
 
 Each step is one script and one round trip. It is identified by the token of its attempt, so it is safe to repeat if its
 reply was lost. counter.py sends the steps.
@@ -55,7 +55,7 @@ class ReplyCode(str, Enum):
 
 
 class Mode(str, Enum):
-    """What else may run in the process during an attempt. It decides what the death of the process proves."""
+    """Which other handlers may run in the process during an attempt. It decides what the process's death proves."""
 
     SHARED = "shared"
     ISOLATED = "isolated"
@@ -341,7 +341,7 @@ class Control:
 
 
 def control(vhost: str | bytes, queue: str | bytes, reader: str, consumer: str, state: str, options: Options) -> Call:
-    """Read what operators want, and report this process. The state is consuming, breaker, stopped or left."""
+    """Read the requests of operators, and report this process. The state is consuming, breaker, stopped or left."""
     _validate_token(reader)
     args: list[bytes | str | int] = [reader, cut(consumer, MAX_STORED_ID), state, ceil_millis(PAUSE_TTL)]
     return Call("control", CONTROL, k.control_keys(vhost, queue, options.prefix), args, several=False)

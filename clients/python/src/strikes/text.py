@@ -12,7 +12,7 @@ MAX_STORED_ID = 512
 """Bytes of an id, a generation or a consumer that a record keeps for people."""
 
 MAX_MILLIS = (2**63 - 1) // 10**6
-"""The longest wait, in milliseconds: what a Go time.Duration holds."""
+"""The longest wait, in milliseconds: the largest Go time.Duration."""
 
 
 def raw(value: str | bytes) -> bytes:

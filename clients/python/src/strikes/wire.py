@@ -26,7 +26,7 @@ _DECODING = re.compile(r"Stream connection lost: (\w+)\((\d*)")
 
 
 def is_undecodable(lost: BaseException) -> bool:
-    """Whether a connection was lost because pika could not decode what came: it wraps what its decoder raised.
+    """Whether a connection was lost because pika could not decode a frame: it wraps the exception of its decoder.
 
     A time that the platform cannot hold is an OSError with the number EOVERFLOW.
     """

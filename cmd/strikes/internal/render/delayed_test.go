@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// TestDelay: a status shows the depth of each bucket, and warns of messages that could not return.
+// TestDelay: a status shows the depth of each delay queue, and warns of messages that could not return.
 func TestDelay(t *testing.T) {
 	lane := []ops.DelayQueue{{Queue: "strikes.delay.1m", Messages: 3}, {Queue: "strikes.delay.24h", Messages: 1},
 		{Queue: "strikes.delay.lost"}}
