@@ -59,9 +59,18 @@ type rule func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration)
 // taking is a step of one message on its way through Load and Save.
 type taking struct {
 	message Message
+	record  string // the name of its document
 	rule    rule
+	fresh   bool // the message was not delivered before, and probably has no record
+	sure    bool // it needs a Load
 	reply   Reply
 	err     error // of this step alone
+
+	recalled bool // the documents with which it was decided may be old
+}
+
+func newTaking(m Message, by rule) *taking {
+	return &taking{message: m, record: docRecord(member(m.ID, m.Generation)), rule: by}
 }
 
 // change takes a step of one message through Load and Save.
@@ -82,7 +91,8 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 		if err := checkAttempt(Attempt{Message: m, Token: byOperator}); err != nil {
 			return nil, err
 		}
-		all[i] = &taking{message: m, rule: take}
+		all[i] = newTaking(m, take)
+		all[i].sure = true
 	}
 	var err error
 	for open := all; len(open) > 0 && err == nil; {
@@ -98,31 +108,32 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 	return replies, nil
 }
 
-// takeSome takes steps of messages of one queue with one Load and one Save, and returns those that are to be taken
-// again because their documents changed meanwhile. From the first step on that writes a document of the queue, each
-// step sees the queue as the one before left it, and they are saved together.
+// takeSome takes steps of messages of one queue with one Save, and one Load unless their documents are recent. It
+// returns those that are to be taken again because their documents may have changed. From the first step on that writes
+// a document of the queue, each step sees the queue as the one before left it, and they are saved together.
 func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
-	names := []string{docLimit, docPause, docTombstones, docBreaker}
 	var taken []*taking
 	for _, t := range some {
-		name := docRecord(member(t.message.ID, t.message.Generation))
-		if slices.Contains(names, name) {
+		if slices.ContainsFunc(taken, func(o *taking) bool { return o.record == t.record }) {
 			again = append(again, t)
-			continue
+		} else {
+			taken = append(taken, t)
 		}
-		names, taken = append(names, name), append(taken, t)
 	}
-	now, docs, err := c.load(ctx, of, names...)
+	now, docs, err := c.recall(ctx, of, taken)
 	if err != nil {
 		return nil, err
 	}
-	about, records := docs[:4], docs[4:]
+	about, records := docs[:len(aboutQueue)], docs[len(aboutQueue):]
 	var changes []Change
 	var in [][]*taking // each change
 	together := false
 	for i, t := range taken {
 		change, err := c.decide(about, records[i], t, now)
-		if t.err = err; err != nil || change.isEmpty() {
+		if err != nil || change.isEmpty() {
+			if t.err = err; t.recalled {
+				t.err, t.sure, again = nil, true, append(again, t)
+			}
 			continue
 		}
 		if together {
@@ -143,7 +154,11 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 		return nil, err
 	}
 	for i, is := range saved {
+		c.recent.note(of, changes[i], in[i], is)
 		if !is {
+			for _, t := range in[i] {
+				t.sure = true
+			}
 			again = append(again, in[i]...)
 		}
 	}

@@ -50,6 +50,7 @@ type client struct {
 	store  Store
 	opts   Options
 	refuse error // why the client must not be used; nil: it may be
+	recent recent
 
 	rdb     redis.UniversalClient // nil: the store is no Redis, and takes every step through Load and Save
 	owned   bool                  // Dial opened rdb, so Close closes it
@@ -78,7 +79,9 @@ func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit i
 	if c.pipe == nil {
 		return c.change(ctx, s.name, a.Message, rule)
 	}
-	reply, err := c.pipe.do(ctx, &request{message: a.Message, taking: &taking{message: a.Message, rule: rule}})
+	step := newTaking(a.Message, rule)
+	step.fresh = a.First
+	reply, err := c.pipe.do(ctx, &request{message: a.Message, taking: step})
 	if err != nil {
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
 	}

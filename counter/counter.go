@@ -107,15 +107,16 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 var ErrNoStore = errors.New("counter: Over needs a Store")
 
 // Over returns a Counter over any Store, such as those of store/postgres and store/mysql. It takes each step with one
-// Load and one Save, which concurrent steps of a queue share. If another process changes the documents of a step
-// meanwhile, it takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only
+// Load and one Save, which concurrent steps of a queue share. A busy queue is loaded once a second, and the record of a
+// message only if this Counter did not write it last. If another process changes the documents of a step meanwhile, it
+// takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only
 // TTL, because the store makes its own keys. A nil opts means the defaults.
 func Over(store Store, opts *Options) *Counter {
 	c := &client{opts: opts.withDefaults(), store: store}
 	if c.refuse = c.opts.validate(); store == nil {
 		c.refuse = errors.Join(c.refuse, ErrNoStore)
 	}
-	c.pipe = startPipeline(&pipeline{take: c.takeBatch, byQueue: true})
+	c.pipe = startPipeline(&pipeline{take: c.takeBatch, byQueue: true, flushes: 1})
 	return &Counter{c}
 }
 

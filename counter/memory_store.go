@@ -82,7 +82,19 @@ func (m *memoryStore) Save(ctx context.Context, of Queue, changes ...Change) ([]
 			q.save(c, now)
 		}
 	}
+	versioned(changes, saved)
 	return saved, nil
+}
+
+// versioned sets the Version of the documents that a Save wrote to their Data.
+func versioned(changes []Change, saved []bool) {
+	for i, is := range saved {
+		for j := range changes[i].Docs {
+			if is {
+				changes[i].Docs[j].Version = changes[i].Docs[j].Data
+			}
+		}
+	}
 }
 
 func (q *memoryQueue) save(c Change, now time.Time) {

@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Two flushes keep the server busy while the client reads the replies of the other; the server replies to a batch well
-// within a read's timeout.
+// Two flushes keep Redis busy while the client reads the replies of the other. A Store gets one at a time, because a
+// second one makes batches half as large, and a COMMIT costs a database more than a step. The server replies to a batch
+// well within a read's timeout.
 const (
 	maxFlushes = 2
 	maxBatch   = 128
@@ -34,6 +35,7 @@ type pipeline struct {
 	opts    Options
 	take    func(ctx context.Context, batch []*request) // instead of rdb: any Store
 	byQueue bool                                        // a batch is of one queue
+	flushes int                                         // at a time in a line
 
 	mu    sync.Mutex
 	lines map[slot]*line // with steps under way
@@ -69,7 +71,7 @@ type request struct {
 }
 
 func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipeline {
-	return startPipeline(&pipeline{rdb: rdb, byQueue: cluster, opts: opts})
+	return startPipeline(&pipeline{rdb: rdb, byQueue: cluster, flushes: maxFlushes, opts: opts})
 }
 
 func startPipeline(p *pipeline) *pipeline {
@@ -119,7 +121,7 @@ func (p *pipeline) enter(r *request) (slot, *line) {
 		return to, l
 	}
 	l.waiting = append(l.waiting, r)
-	if l.flushes < maxFlushes {
+	if l.flushes < p.flushes {
 		l.flushes++
 		go p.flush(to, l)
 	}

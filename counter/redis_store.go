@@ -143,6 +143,7 @@ func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 	for i, one := range reply {
 		saved[i] = one == 1
 	}
+	versioned(changes, saved)
 	return saved, nil
 }
 

@@ -21,7 +21,7 @@ type Store interface {
 	Read(ctx context.Context, queue Queue, names ...string) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
-	// changes it made.
+	// changes it made, and sets the Version of the documents that it wrote.
 	Save(ctx context.Context, queue Queue, changes ...Change) (saved []bool, err error)
 
 	// Page returns the first n members of a set that come after a place, the highest score first, and those of one score

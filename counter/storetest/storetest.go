@@ -90,9 +90,12 @@ func testDocuments(t *testing.T, k keeper) {
 			t.Errorf("%s: %+v, want %q", name, docs[0], data[0])
 		}
 		old := docs[0]
-		second := old
-		second.Data = data[1]
-		k.save(t, counter.Change{Docs: []counter.Doc{second}})
+		second := counter.Change{Docs: []counter.Doc{old}}
+		second.Docs[0].Data = data[1]
+		k.save(t, second)
+		if _, docs = k.load(t, name); second.Docs[0].Version != docs[0].Version || docs[0].Version == old.Version {
+			t.Errorf("%s: Save says that it wrote version %q, want %q", name, second.Docs[0].Version, docs[0].Version)
+		}
 		for what, change := range map[string]counter.Change{
 			"an old version":            {Docs: []counter.Doc{{Name: name, Version: old.Version, Data: data[0]}}},
 			"none, but there is one":    {Docs: []counter.Doc{{Name: name, Data: data[0]}}},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,6 +65,24 @@ func Row(m counter.Member) counter.Member {
 		return counter.Member{Name: m.Set, Expires: m.Expires}
 	}
 	return m
+}
+
+// Saved sets the Version of the documents that a Save wrote, when it is done, and returns which changes it made. A
+// change that was not made has version 0.
+func Saved(changes []counter.Change, versions []int64) []bool {
+	saved := make([]bool, len(versions))
+	for i, version := range versions {
+		if saved[i] = version > 0; !saved[i] {
+			continue
+		}
+		docs := changes[i].Docs
+		for j := range docs {
+			if docs[j].Version = ""; docs[j].Data != "" {
+				docs[j].Version = strconv.FormatInt(version, 10)
+			}
+		}
+	}
+	return saved
 }
 
 // Failed returns err as a counter.StoreError of one line without the password, and adds what to do, if it is known.

@@ -23,7 +23,7 @@ type plan struct {
 	queue   []byte
 	changes []counter.Change
 	rows    map[string]*row // of documents, by name
-	writer  int64           // the version of the documents that this Save writes
+	writer  int64           // begins the versions of the documents that this Save writes
 	now     int64           // milliseconds by the server's clock, when all rows were locked
 	members map[member]counter.Member
 }
@@ -103,20 +103,24 @@ func (p *plan) names(which func(*row) bool) (names []string) {
 	return names
 }
 
-// decide makes the changes of the plan whose documents are as they were loaded, and reports which.
-func (p *plan) decide() (made []bool) {
+// decide makes the changes of the plan whose documents are as they were loaded. It returns the version of the documents
+// that each wrote; 0: it was not made.
+func (p *plan) decide() (versions []int64) {
 	for _, r := range p.rows {
 		if r.expires > 0 && r.expires <= p.now {
 			r.version, r.expires, r.data = 0, 0, ""
 		}
 	}
-	for _, c := range p.changes {
-		is := !slices.ContainsFunc(c.Docs, p.differs) && !slices.ContainsFunc(c.Same, p.differs)
-		if made = append(made, is); is {
-			p.make(c)
+	for i, c := range p.changes {
+		version := p.writer + int64(i)
+		if slices.ContainsFunc(c.Docs, p.differs) || slices.ContainsFunc(c.Same, p.differs) {
+			version = 0
+		} else {
+			p.make(c, version)
 		}
+		versions = append(versions, version)
 	}
-	return made
+	return versions
 }
 
 func (p *plan) differs(d counter.Doc) bool {
@@ -124,14 +128,14 @@ func (p *plan) differs(d counter.Doc) bool {
 	return !d.Any && (err != nil || version != p.rows[d.Name].version)
 }
 
-func (p *plan) make(c counter.Change) {
+func (p *plan) make(c counter.Change, version int64) {
 	for _, d := range c.Same {
 		p.rows[d.Name].compared = true
 	}
 	for _, d := range c.Docs {
 		r := p.rows[d.Name]
 		r.compared = r.compared || !d.Any
-		r.write(p.writer, d.Data, sqlstore.Millis(d.Expires))
+		r.write(version, d.Data, sqlstore.Millis(d.Expires))
 	}
 	for _, sum := range c.Add {
 		r, expires := p.rows[sum.Doc], sqlstore.Millis(sum.Expires)
@@ -142,7 +146,7 @@ func (p *plan) make(c counter.Change) {
 				expires = max(expires, r.expires)
 			}
 		}
-		r.write(p.writer, counter.AddTo(r.data, sum), expires)
+		r.write(version, counter.AddTo(r.data, sum), expires)
 	}
 	for _, m := range c.Sets {
 		m = sqlstore.Row(m)

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Save is that of counter.Store. Changes are decided here, between two round trips of one transaction. The first locks
@@ -26,25 +27,25 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 	if err != nil {
 		return nil, err
 	}
-	saved := make([]bool, 0, len(changes))
-	for len(saved) < len(changes) {
-		p := planOf(queue, changes[len(saved):])
+	versions := make([]int64, 0, len(changes))
+	for len(versions) < len(changes) {
+		p := planOf(queue, changes[len(versions):])
 		if err := p.check(); err != nil {
 			return nil, err
 		}
 		made, err := s.saveSome(ctx, p)
 		switch {
 		case err == nil:
-			saved = append(saved, made...)
+			versions = append(versions, made...)
 		case !passes(err) || ctx.Err() != nil:
 			return nil, s.failed(err)
 		}
 	}
-	return saved, nil
+	return sqlstore.Saved(changes, versions), nil
 }
 
-// saveSome takes a plan through its transaction.
-func (s *Store) saveSome(ctx context.Context, p *plan) (made []bool, err error) {
+// saveSome takes a plan through its transaction, and returns the versions of its changes.
+func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, err

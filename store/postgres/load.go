@@ -16,12 +16,19 @@ import (
 const byName = `unnest($2::bytea[]) AS t (name), LATERAL (SELECT * FROM strikes_doc WHERE queue = $1 AND name = t.name
 	OFFSET 0) d`
 
+const loadSQL = `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
+	FROM (SELECT ` + micros + ` AS now) t LEFT JOIN (SELECT d.* FROM ` + byName + `) d ON true`
+
 // Load is that of counter.Store.
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
-		FROM (SELECT `+micros+` AS now) t LEFT JOIN (SELECT d.* FROM `+byName+`) d ON true`, s.queue(of), namesOf(names))
+	conn, _, err := s.conn(ctx, loadSQL)
+	if err != nil {
+		return now, nil, s.failed(err)
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, loadSQL, s.queue(of), namesOf(names))
 	if err != nil {
 		return now, nil, s.failed(err)
 	}

@@ -51,8 +51,8 @@ var _ counter.Store = (*Store)(nil)
 //
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
 // and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: a
-// connection through it gets no named prepared statements. On other connections Save names its statements, so that the
-// server keeps their plans. If default_query_exec_mode is given, that decides instead.
+// connection through it gets no named prepared statements. On other connections Load and Save name their statements, so
+// that the server keeps their plans. If default_query_exec_mode is given, that decides instead.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {
@@ -78,7 +78,11 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		}
 		var pid uint32
 		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-		conn.PgConn().CustomData()[names] = pid == conn.PgConn().PID()
+		if err != nil || pid != conn.PgConn().PID() {
+			return err
+		}
+		conn.PgConn().CustomData()[names] = true
+		_, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
 		return err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
@@ -129,19 +133,26 @@ func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_qu
 // does if it has a process of the server for itself. A pgbouncer tells it another process number than the server does.
 const names = "strikes: takes named statements"
 
+// sessionSQL has the server keep the plan of a named statement, because planning took longer than the Save. The server
+// may have made the plan when the tables were empty, so the plan must use their indexes.
+const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
+	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off`
+
 // conn returns a connection, for the caller to release. If it takes named statements, these are prepared on it.
-func (s *Store) conn(ctx context.Context, statements ...string) (*pgxpool.Conn, error) {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil || conn.Conn().PgConn().CustomData()[names] != true {
-		return conn, err
+func (s *Store) conn(ctx context.Context, statements ...string) (conn *pgxpool.Conn, named bool, err error) {
+	if conn, err = s.pool.Acquire(ctx); err != nil {
+		return nil, false, err
+	}
+	if named = conn.Conn().PgConn().CustomData()[names] == true; !named {
+		return conn, false, nil
 	}
 	for _, sql := range statements {
 		if _, err := conn.Conn().Prepare(ctx, sql, sql); err != nil {
 			conn.Release()
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return conn, nil
+	return conn, true, nil
 }
 
 // Close ends the connections, and the goroutine that deletes expired rows.

@@ -77,7 +77,7 @@ func open(t testing.TB, url string) *Store {
 
 // TestStore is the test of a Store, also where transactions are not READ COMMITTED.
 func TestStore(t *testing.T) {
-	for _, mode := range []string{"",
+	for _, mode := range []string{"", "&default_transaction_isolation=serializable",
 		"&default_query_exec_mode=cache_statement&default_transaction_isolation=repeatable%20read"} {
 		t.Run("mode"+mode, func(t *testing.T) {
 			storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)+mode) })
@@ -265,7 +265,7 @@ func TestWithoutStatistics(t *testing.T) {
 // TestNamedStatements: a connection to a process of the server names the statements of a Save, so that the server keeps
 // their plans. TestPgbouncer tests a connection that must not.
 func TestNamedStatements(t *testing.T) {
-	for mode, want := range map[string]int{"": 3, "&default_query_exec_mode=cache_describe": 0} {
+	for mode, want := range map[string]int{"": 2, "&default_query_exec_mode=cache_describe": 0} {
 		s := open(t, migrated(t)+"&pool_max_conns=1"+mode)
 		change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "a", Any: true}}}
 		for range 2 {

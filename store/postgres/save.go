@@ -26,10 +26,10 @@ import (
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	saved := make([]bool, len(changes))
+	versions := make([]int64, len(changes))
 	for _, round := range roundsOf(changes) {
 		for {
-			err := s.saveRound(ctx, of, changes, round, saved)
+			err := s.saveRound(ctx, of, changes, round, versions)
 			if err == nil {
 				break
 			}
@@ -38,7 +38,7 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 			}
 		}
 	}
-	return saved, nil
+	return sqlstore.Saved(changes, versions), nil
 }
 
 // roundsOf splits the indices of changes into rounds: no change of a round reads or writes a document of another.
@@ -189,7 +189,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 }
 
 func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
-	saved []bool) error {
+	versions []int64) error {
 	queue, c, batch := s.queue(of), columnsOf(changes, round), &pgx.Batch{}
 	keys, exclusive := c.advisory(queue)
 	for _, names := range []*[][]byte{&c.changed, &c.compared} {
@@ -228,14 +228,17 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		sql.WriteString(movedSQL)
 	}
 	sql.WriteString(" SELECT change FROM ok")
-	batch.Queue(isolateSQL)
-	batch.Queue(lockSQL, keys, exclusive)
-	batch.Queue(sql.String(), args...)
-	conn, err := s.conn(ctx, isolateSQL, lockSQL, sql.String())
+	conn, named, err := s.conn(ctx, lockSQL, sql.String())
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
+	if !named {
+		batch.Queue(isolateSQL)
+		batch.Queue(indexSQL)
+	}
+	batch.Queue(lockSQL, keys, exclusive)
+	batch.Queue(sql.String(), args...)
 	results := conn.SendBatch(ctx, batch)
 	defer results.Close()
 	for range batch.Len() - 1 {
@@ -255,23 +258,22 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		return err
 	}
 	for _, n := range made {
-		saved[n] = true
+		versions[n] = version
 	}
 	return nil
 }
 
-// isolateSQL makes the transaction READ COMMITTED where that is not the default of the server or the role. In another
-// the second statement would see the data that was committed before the locks were taken.
-const isolateSQL = `SET transaction_isolation = 'read committed'`
+// Where a session is not as sessionSQL makes it, isolateSQL makes the transaction READ COMMITTED, because in another
+// the second statement would see the data from before the locks were taken. indexSQL has the plan use indexes.
+const (
+	isolateSQL = `SET transaction_isolation = 'read committed'`
+	indexSQL   = `SET LOCAL enable_seqscan = off`
+)
 
-// lockSQL takes advisory locks in the order of the keys. Before that, it makes the server keep the plan of a named
-// statement, because planning took longer than the Save. The server may have made the plan when the tables were empty,
-// so the plan must use their indexes.
+// lockSQL takes advisory locks in the order of the keys.
 const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
-	FROM (SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
-		set_config('enable_seqscan', 'off', true) OFFSET 0) s,
-	unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
+	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
 
 // saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4. A
 // document that exists is written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.

@@ -1,0 +1,138 @@
+package counter
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	recentFor     = time.Second // then the documents of a queue are loaded again
+	recentRecords = 1000
+	recentSize    = 4096 // bytes of a record; a longer one is loaded each time
+)
+
+// recent has the documents that this process loaded or saved last, so that most steps of a busy queue need no Load. It
+// may have old ones, because other processes change them too. Save refuses a step that was decided with an old
+// document, and the step is taken again after a Load. So is a step that saves nothing: without a Save, its documents
+// were compared with nothing.
+type recent struct {
+	mu      sync.Mutex
+	queues  map[Queue]recentQueue
+	records map[recentRecord]Doc
+}
+
+// recentQueue has the documents of a queue beside its records, and the clocks of the store and of this process when
+// they were loaded.
+type recentQueue struct {
+	now, loaded time.Time
+	about       []Doc
+}
+
+type recentRecord struct {
+	of   Queue
+	name string
+}
+
+// aboutQueue are the documents of a queue that each step reads.
+var aboutQueue = []string{docLimit, docPause, docTombstones, docBreaker}
+
+// recall returns the documents of aboutQueue and then the records of steps, and the time by the store's clock. It loads
+// those that are not recent. A fresh message has no record yet.
+func (c *client) recall(ctx context.Context, of Queue, some []*taking) (time.Time, []Doc, error) {
+	now, docs := c.recent.find(of, some)
+	var names []string
+	for i, d := range docs {
+		switch {
+		case d.Name != "":
+		case i < len(aboutQueue):
+			names = append(names, aboutQueue[i])
+		default:
+			names = append(names, some[i-len(aboutQueue)].record)
+		}
+	}
+	if len(names) == 0 {
+		return now, docs, nil
+	}
+	now, loaded, err := c.load(ctx, of, names...)
+	if err != nil {
+		return now, nil, err
+	}
+	if names[0] == aboutQueue[0] {
+		c.recent.refresh(of, recentQueue{now, time.Now(), slices.Clone(loaded[:len(aboutQueue)])})
+	}
+	for i := range docs {
+		if docs[i].Name == "" {
+			docs[i], loaded = loaded[0], loaded[1:]
+		}
+	}
+	return now, docs, nil
+}
+
+// find returns the documents of recall, those without a name where a Load is due.
+func (r *recent) find(of Queue, some []*taking) (now time.Time, docs []Doc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	docs = make([]Doc, len(aboutQueue)+len(some))
+	q := r.queues[of]
+	age := time.Since(q.loaded)
+	known := age <= recentFor && !slices.ContainsFunc(some, func(t *taking) bool { return t.sure })
+	if known {
+		copy(docs, q.about)
+	}
+	for i, t := range some {
+		d, found := r.records[recentRecord{of, t.record}]
+		if !found && t.fresh {
+			d, found = Doc{Name: t.record}, true
+		}
+		if found = found && !t.sure; found {
+			docs[len(aboutQueue)+i] = d
+		}
+		t.recalled = known || found
+	}
+	return q.now.Add(age), docs
+}
+
+func (r *recent) refresh(of Queue, q recentQueue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queues == nil {
+		r.queues, r.records = map[Queue]recentQueue{}, map[recentRecord]Doc{}
+	}
+	r.queues[of] = q
+}
+
+// note notes whether the change of some steps was saved. The record of a dead letter is not needed soon.
+func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.queues[of]
+	q.about = slices.Clone(q.about)
+	for _, d := range by.Docs {
+		if i := slices.Index(aboutQueue, d.Name); i >= 0 {
+			if saved {
+				q.about[i] = d
+			}
+			continue
+		}
+		at := recentRecord{of, d.Name}
+		delete(r.records, at)
+		if !saved || len(d.Data) > recentSize {
+			continue
+		}
+		for other := range r.records {
+			if len(r.records) < recentRecords {
+				break
+			}
+			delete(r.records, other)
+		}
+		r.records[at] = d
+	}
+	for _, t := range steps {
+		if t.reply.Code == ReplyExhausted {
+			delete(r.records, recentRecord{of, t.record})
+		}
+	}
+	r.queues[of] = q
+}
