@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/internal/cluster"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -96,11 +97,15 @@ func (b *Broker) NewProxy(ctx context.Context, first int) (*proxy.Proxy, error) 
 	return proxy.New(ctx, hosts...)
 }
 
+// settled is the time after which a RabbitMQ that is killed has the log of a new quorum queue.
+const settled = 5 * time.Second
+
 // CanKill reports whether its nodes can be killed and started.
 func (b *Broker) CanKill() bool { return b.Private != nil || b.KillCommand != "" }
 
 // Declare declares a queue, which must not exist, with its dead-letter route, until Close. Then it restarts private
-// nodes: one that is killed within moments of a quorum queue's declaration may forget its log.
+// nodes: one that is killed within moments of a quorum queue's declaration may forget its log. Where commands kill the
+// RabbitMQ, it waits instead.
 func (b *Broker) Declare(ctx context.Context, spec topology.Spec) error {
 	if q, err := b.Queue(spec.Queue); err == nil {
 		return fmt.Errorf("queue %s exists, with %d messages; delete it", spec.Queue, q.Messages)
@@ -109,6 +114,9 @@ func (b *Broker) Declare(ctx context.Context, spec topology.Spec) error {
 		return err
 	}
 	b.declared = spec.Queue
+	if b.Private == nil && b.KillCommand != "" {
+		pause.For(ctx, settled)
+	}
 	for _, n := range b.Nodes {
 		if err := n.Restart(ctx); err != nil {
 			return err
