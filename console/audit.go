@@ -2,8 +2,10 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -28,8 +30,12 @@ type auditView struct {
 	More    string // URL of the older ones
 }
 
-// auditPage is how many entries a page lists.
-const auditPage = 100
+const (
+	// auditPage is how many entries a page lists.
+	auditPage = 100
+	// auditAll is how many the store keeps.
+	auditAll = 1000
+)
 
 // auditPage shows the changes in a queue and their authors, the newest first.
 func (c *Console) auditPage(r *http.Request) (page, error) {
@@ -54,4 +60,32 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 			shown(last.Verb), shown(last.Actor))
 	}
 	return p, nil
+}
+
+// auditFile sends the audit log as one JSON object a line, the newest first.
+func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) error {
+	queue, err := queueOf(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.brieflyAsked(r)
+	defer cancel()
+	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, "", auditAll)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape("audit-"+queue+".ndjson"))
+	out := json.NewEncoder(w)
+	for _, e := range entries {
+		err := out.Encode(map[string]any{
+			"id": e.ID, "time": e.Time, "vhost": c.opts.VHost, "queue": queue, "actor": e.Actor, "verb": e.Verb,
+			"subject": e.Subject,
+			"reason":  e.Reason, "result": e.Result, "count": e.Count,
+		})
+		if err != nil {
+			return nil // the browser is gone
+		}
+	}
+	return nil
 }

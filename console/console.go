@@ -37,6 +37,7 @@ type Console struct {
 
 	queues  map[string]*queueStatus
 	all     *cached[ops.Overview]
+	history *history
 	results *results
 	jobs    *jobs
 	grouped map[string]*cached[ops.Groups] // by queue and filter; causes, by queue
@@ -64,8 +65,9 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
-		queues:  map[string]*queueStatus{}, causing: make(chan struct{}, causesTogether), results: &results{},
-		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
+		queues:  map[string]*queueStatus{}, history: newHistory(), causing: make(chan struct{}, causesTogether),
+		results: &results{},
+		jobs:    newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all = newCached(c, c.overview)

@@ -62,6 +62,7 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 		return nil, nil
 	}})
 	f.kill(t, "r", "m-1")
+	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
 	if w := f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a drop that the store cannot count: %d", w.Code)
@@ -71,13 +72,12 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil {
 		t.Fatal(err)
 	}
-	j := &job{Verb: VerbDrop, Queue: "orders"}
-	work, err := f.prepare(t.Context(), j, "")
-	if err != nil {
-		t.Fatal(err)
+	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"},
+		"why": {"r"}}); w.Code != http.StatusSeeOther {
+		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
-	if f.runJob(t.Context(), j, work); !strings.Contains(j.State().Result, "nothing was done") {
-		t.Errorf("result: %+v", j.State())
+	if body := f.ended(t); !strings.Contains(body, "nothing was done") {
+		t.Errorf("result: %s", body)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)

@@ -272,6 +272,20 @@ func TestUnknownQueuesAreNotKept(t *testing.T) {
 	}
 }
 
+func TestAuditFile(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, verb := range []string{"pause", "resume"} {
+		if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Verb: verb, Reason: hostile}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := f.get(query("audit.ndjson"))
+	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"),
+		"attachment") {
+		t.Errorf("%d lines, %v", n, w.Header())
+	}
+}
+
 // TestHeldQueue: the page names the message that holds its queue, and links the changes that end this, as far as they
 // are allowed.
 func TestHeldQueue(t *testing.T) {

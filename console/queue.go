@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 // queueView is the content of the page of a queue.
 type queueView struct {
 	ops.Status
+	Curves  []curve
 	Groups  ops.Groups // of the dead letters
 	Counted time.Time  // when they were counted
 	Lanes   laneList   // the first blocked ones
@@ -82,6 +84,7 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 	if err != nil {
 		return queueView{}, err
 	}
+	c.history.add(name, sampleOf(s.Rates, s.Blocked, s.Dead))
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
 		names := []string{name}
@@ -98,6 +101,15 @@ func (q *queueStatus) close() {
 	q.asking.Lock()
 	defer q.asking.Unlock()
 	q.collector.Close()
+}
+
+// sampleOf is a queue now.
+func sampleOf(r *ops.Rates, failing int, dead ops.DeadLetters) sample {
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(failing), Dead: float64(dead.Count)}
+	if r != nil {
+		out.In, out.Out = r.In, r.Out
+	}
+	return out
 }
 
 // changed makes the next page ask again, after a change.
@@ -118,6 +130,7 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	a := ask(r, c.statusOf(name).cached, liveEvery-200*time.Millisecond)
+	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
 		// else the visitor left
 		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil {

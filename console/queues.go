@@ -74,6 +74,9 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	if err != nil {
 		return ops.Overview{}, err
 	}
+	for _, s := range all.Queues {
+		c.history.add(s.Queue, sampleOf(s.Rates, s.Retrying-s.Forgotten, s.Dead))
+	}
 	c.findCauses(all.Queues)
 	return all, nil
 }

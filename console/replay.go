@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 const (
 	// samples is how many dead letters a preview shows.
 	samples = 5
+	// mostCounted is how many dead letters a preview reads at most, if the store's records cannot answer it.
+	mostCounted = 2000
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
 	// watchFor is how long a replay watches whether the last messages fail again.
@@ -33,6 +36,7 @@ type replayView struct {
 
 	Count       int  // of the preview
 	Partial     bool // more were not counted
+	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
@@ -74,6 +78,10 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 		return p, err
 	}
 	p.View = v
+	if v.Unread {
+		p.Title = shown(queue) + ": " + string(verb) + " by header"
+		return p, nil
+	}
 	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
 	return p, nil
 }
@@ -93,27 +101,54 @@ func headlineOfJob(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), name, v.State.Done, v.Job.Of, done(v.Job.Verb))
 }
 
-// preview counts the dead letters that the filter picks, from the store's records.
+// preview counts the dead letters that the filter picks, from the store's records, or from the queue if only its
+// messages tell.
 func (c *Console) preview(r *http.Request, v *replayView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	q := c.records(v.Queue)
 	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
+	switch {
+	case errors.Is(err, ops.ErrLane) && r.Method != http.MethodPost:
+		// reading returns each message, so only a form asks for it
+		v.Unread, err = true, nil
+	case errors.Is(err, ops.ErrLane):
+		err = c.previewQueue(ctx, v)
+	case err == nil:
+		v.Count, v.Partial = groups.Count, groups.Partial
+		if v.Filter.Everything() { // there may be some without a record
+			if a := c.queue(ctx, v.Queue, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
+				v.Count, v.Partial = *a.Value.Dead.Holds, false
+			}
+		}
+		var page ops.DeadPage
+		page, err = q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
+		v.Samples = page.Dead
+	}
 	if err != nil {
 		return err
 	}
-	v.Count, v.Partial = groups.Count, groups.Partial
-	if v.Filter.Everything() { // there may be some without a record
-		if a := c.queue(ctx, v.Queue, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
-			v.Count, v.Partial = *a.Value.Dead.Holds, false
+	return c.findInterrupted(ctx, v)
+}
+
+func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
+	q, _, err := c.broker.DeadLetters(ctx, v.Queue, deadletter.Queue{})
+	if err != nil {
+		return err
+	}
+	for m, err := range q.BrowsePart(ctx, v.Filter.Filter, deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}) {
+		if errors.Is(err, deadletter.ErrUnread) {
+			v.Partial = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if v.Count++; v.Count <= samples {
+			v.Samples = append(v.Samples, m)
 		}
 	}
-	page, err := q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
-	if err != nil {
-		return err
-	}
-	v.Samples = page.Dead
-	return c.findInterrupted(ctx, v)
+	return nil
 }
 
 // findInterrupted looks for a replay or a drop that did not report its end.
@@ -134,6 +169,25 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 		return nil // only the last one
 	}
 	return nil
+}
+
+// countPage previews a replay or a drop whose dead letters are found by reading the queue.
+func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
+	verb := Verb(r.URL.Query().Get("verb"))
+	if verb != VerbReplay && verb != VerbDrop {
+		return formError{"the address does not say whether to replay or to drop"}
+	}
+	p, err := c.jobPage(r, verb)
+	if err != nil {
+		return err
+	}
+	c.render(w, r, http.StatusOK, p)
+	return nil
+}
+
+// CountLink is the address of the page that counts the dead letters which the filter picks.
+func (v replayView) CountLink() string {
+	return v.Filter.Link("count", v.Queue) + "&verb=" + string(v.Verb)
 }
 
 // begin starts a replay or a drop.
@@ -182,8 +236,12 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 	return err
 }
 
-// recount lowers the number of the form, which the visitor saw, to the present number.
+// recount lowers the number of the form, which the visitor saw, to the present number. A filter by header would read
+// the whole queue once more; the job does that itself.
 func (c *Console) recount(r *http.Request, j *job) error {
+	if j.Filter.Lane != "" {
+		return nil
+	}
 	v := replayView{Verb: j.Verb, Queue: j.Queue, Filter: j.Filter}
 	if err := c.preview(r, &v); err != nil {
 		return err

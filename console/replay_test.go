@@ -234,14 +234,17 @@ func TestGroupsArePickedExactly(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "},
+	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane-header": {"k"}, "lane": {" v"},
 		"group": {"34fqn6qw"}})
 	again, errAgain := subjectOf(f.subject())
 	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour ||
-		f.IDs[0] != " x " {
+		f.IDs[0] != " x " || f.LaneValue != " v" {
 		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
 	}
-	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"group": {"x"}},
+	if f, err := filterOf(url.Values{"lane-header": {"k"}}); err != nil || f.Lane != "k" || f.LaneValue != "" {
+		t.Errorf("the lane of messages whose header is empty: %v, %v", f, err)
+	}
+	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}},
 		{"older": {"2h"}, "newer": {"1h"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
@@ -253,8 +256,12 @@ func TestFilters(t *testing.T) {
 func TestNoGetReadsTheQueue(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2")
+	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"tenant": "7"}
+	filter := []string{"lane-header", "tenant", "lane", "7"}
 	for _, path := range []string{
-		query("replay"), query("drop"), query("dead"), query("message", "id", "m-1"), query("queue"), "/" + link("live", "screen", "dead", "queue", "orders"),
+		query("replay", filter...), query("drop", filter...), query("dead", filter...), query("replay"), query("drop"),
+		query("dead"),
+		query("message", "id", "m-1"), query("queue"), "/" + link("live", "screen", "dead", "queue", "orders"),
 	} {
 		if w := f.get(path); w.Code != http.StatusOK {
 			t.Errorf("%s: %d", path, w.Code)
@@ -263,9 +270,13 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 	if n := f.broker.dead.browsed.Load(); n > 0 {
 		t.Errorf("GETs read the queue %d times", n)
 	}
-	if w := f.post(query("message", "id", "m-1"), url.Values{}); w.Code != http.StatusOK ||
+	if body := f.get(query("replay", filter...)).Body.String(); !strings.Contains(body, `action="count?`) {
+		t.Errorf("the page offers no count: %s", body)
+	}
+	body := f.post(query("count", append(filter, "verb", "replay")...), url.Values{}).Body.String()
+	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) ||
 		f.broker.dead.browsed.Load() != 1 {
-		t.Errorf("after a click: %d", w.Code)
+		t.Errorf("after a click: %s", body)
 	}
 	if b := f.broker.dead.bounds; b.AtMost == 0 || b.Bytes == 0 {
 		t.Errorf("the read is not bounded: %+v", b)

@@ -60,6 +60,22 @@ func sameHost(origin, host string) bool {
 	return err == nil && strings.EqualFold(u.Host, host)
 }
 
+// Guard serves next, such as metrics beside the pages, to visitors whom the Console lets in. With a Token they must
+// send "Authorization: Bearer TOKEN", or be logged in. It refuses other requests with status 403.
+func (c *Console) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := c.admit(r)
+		if err == nil {
+			_, err = c.recognise(r)
+		}
+		if err != nil {
+			http.Error(w, "not allowed: "+err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // fromHere reports whether a request comes from this machine.
 func fromHere(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

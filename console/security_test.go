@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -198,6 +199,26 @@ func TestLogoutEndsOpenPages(t *testing.T) {
 	for _, path := range []string{"/", "/live?screen=queues"} {
 		if w := f.get(path, as); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s with the cookie of before: %d", path, w.Code)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	guarded := f.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for name, tt := range map[string]struct {
+		host, bearer string
+		code         int
+	}{
+		"token": {"localhost", token, 200}, "no token": {"localhost", "", 403}, "wrong token": {"localhost", "wrong", 403},
+		"rebound host": {"evil.example", token, 403},
+	} {
+		r := httptest.NewRequest(http.MethodGet, host+"/metrics", nil)
+		r.Host = tt.host
+		r.Header.Set("Authorization", "Bearer "+tt.bearer)
+		w := httptest.NewRecorder()
+		if guarded.ServeHTTP(w, r); w.Code != tt.code {
+			t.Errorf("%s: %d, want %d", name, w.Code, tt.code)
 		}
 	}
 }

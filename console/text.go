@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"html/template"
 	"strings"
 	"time"
 
@@ -82,17 +81,13 @@ func digits(n int64) string {
 	return text
 }
 
+// perSecond is a rate.
+func perSecond(r float64) string {
+	if r >= 100 {
+		return digits(int64(r)) + "/s"
+	}
+	return fmt.Sprintf("%.1f/s", r)
+}
+
 // instant is a time in UTC as the audit and the command print it.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
-
-// bar draws a part of a whole.
-func bar(part, whole int64) template.HTML {
-	if whole <= 0 {
-		return ""
-	}
-	width := max(1, 100*float64(part)/float64(whole))
-	return template.HTML(fmt.Sprintf(
-		`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
-			//nolint:gosec // numbers only
-			`<rect class="whole" width="100" height="10"/><rect width="%.1f" height="10"/></svg>`, width))
-}

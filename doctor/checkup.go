@@ -27,6 +27,7 @@ type Checkup struct {
 	Need  inspect.Need   // without a Queue
 	Store *counter.Admin // nil: it is not asked about the queues
 	Named bool           // an operator named the queues; else they were listed
+	Probe bool           // prove facts on scratch queues where that is possible
 
 	Together int // queues examined at the same time; 0: one
 
@@ -40,6 +41,7 @@ type Report struct {
 	Subject  string // queue, broker or store
 	Name     string
 	VHost    string            // of a queue
+	Proven   []string          // the abilities that a probe showed, a sentence each
 	Findings []inspect.Finding // errors first
 	Err      error             // why it was not examined; nil: it was
 }
@@ -90,7 +92,7 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 		return nil, nil //nolint:nilnil // there is nothing to report
 	case missing:
 		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
-			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name),
+			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
 		})}
 	case err != nil:
 		return nil, err
@@ -142,7 +144,7 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	need := c.need(name)
 	findings, err := Examine(ctx, c.Conn, need)
 	if errors.Is(err, broker.ErrNotFound) {
-		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 {
+		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 { // a probe would prove one scratch queue, and no partition
 			need.Ordered = true
 			if r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine); err != nil {
 				return r, err
@@ -155,7 +157,13 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if findings, err = c.owned(ctx, name, findings); err != nil {
+	if c.Probe {
+		proof, err := Probe(ctx, c.Conn, need)
+		if err != nil {
+			return r, err
+		}
+		r.Proven, findings = proof.Proven, append(findings, proof.Findings...)
+	} else if findings, err = c.owned(ctx, name, findings); err != nil {
 		return r, err
 	}
 	r.Findings = append(findings, c.kept(ctx, r.VHost, name)...)

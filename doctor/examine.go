@@ -17,14 +17,14 @@ import (
 // names. What cannot be seen is a finding too. Findings have Commands if some fix them. A delay queue has
 // none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	plan, err := MakePlan(ctx, conn, need)
+	plan, err := MakePlan(ctx, conn, need, "")
 	return plan.findings(), err
 }
 
 // DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one
 // Error if not, one Warning if only just, and nothing if it does, or if there is no such limit.
 func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	plan, err := makePlan(ctx, conn, need, []inspect.Rule{inspect.DeliveryLimitRule})
+	plan, err := makePlan(ctx, conn, need, "", []inspect.Rule{inspect.DeliveryLimitRule})
 	return plan.findings(), err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -131,4 +132,22 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 		known.Queues[all[i].Name] = &all[i]
 	}
 	return known.List(), nil
+}
+
+// DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management
+// does not list them: AMQP cannot.
+func DidYouMean(ctx context.Context, conn *amqp.Connection, need inspect.Need, queue string) string {
+	api, err := need.API()
+	if api == nil || err != nil {
+		return ""
+	}
+	all, err := api.Queues(ctx, conn.Config.Vhost)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, q := range all {
+		names = append(names, q.Name)
+	}
+	return printable.DidYouMean(queue, names, "")
 }

@@ -27,7 +27,15 @@ type Plan struct {
 type Fix struct {
 	Finding inspect.Finding
 	Steps   []Step   // none: a person has to decide, or to declare the queue again
+	Choice  *Choice  // nil: there is none
 	Refused []string // why the dead-letter queue that exists is not used
+}
+
+// Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares
+// the exchange would be refused if it were another.
+type Choice struct {
+	Exchange string
+	Kinds    []string // that can take every dead letter
 }
 
 // Steps are those of all fixes, each once, in their order.
@@ -47,8 +55,9 @@ func (p Plan) Steps() (steps []Step) {
 // patient is a queue to be fixed.
 type patient struct{ inspect.Facts }
 
-// plan returns the plan for the findings. One policy has all settings, because a second one would undo the first.
-func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
+// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if it was not chosen. One
+// policy has all settings, because a second one would undo the first.
+func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
 	changes := amqp.Table{}
 	for _, x := range findings {
 		changes = broker.Merge(changes, p.changes(x.Code, need))
@@ -59,11 +68,11 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
 		fix := Fix{Finding: x}
 		switch {
 		case len(p.changes(x.Code, need)) == 0:
-			p.fix(&fix)
+			p.fix(&fix, kind)
 		case !canSet:
 		default:
 			if exchange, moves := changes["dead-letter-exchange"].(string); moves {
-				p.route(&fix, exchange) // before anything is sent there
+				p.route(&fix, exchange, "fanout") // before anything is sent there
 				canSet = len(fix.Refused) == 0
 			}
 			if canSet {
@@ -78,15 +87,22 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
 }
 
 // fix plans the steps for a finding that the policy of the queue does not fix.
-func (p patient) fix(fix *Fix) {
+func (p patient) fix(fix *Fix, kind string) {
 	exchange, _ := p.DeadLetterExchange()
-	key, _ := p.DeadLetterKey()
+	key, fixed := p.DeadLetterKey()
 	switch fix.Finding.Code {
 	case inspect.CodeLoop:
 		p.breakLoop(fix)
 	case inspect.CodeExchangeMissing:
-		if p.OwnsExchange(exchange) { // the program that declares another one knows its type
-			p.route(fix, exchange)
+		fix.Choice = &Choice{Exchange: exchange, Kinds: []string{"fanout", "topic"}}
+		if fixed { // else the keys of its dead letters are not known
+			fix.Choice.Kinds = append(fix.Choice.Kinds, "direct")
+		}
+		if kind == "" && p.OwnsExchange(exchange) {
+			kind = "fanout"
+		}
+		if slices.Contains(fix.Choice.Kinds, kind) {
+			p.route(fix, exchange, kind)
 		}
 	case inspect.CodeUnbound:
 		if p.Exchange.Alternate == "" {
@@ -109,12 +125,12 @@ func (p patient) fix(fix *Fix) {
 	}
 }
 
-// route declares a fanout exchange unless it exists, and binds a dead-letter queue to it.
-func (p patient) route(fix *Fix, exchange string) {
+// route declares an exchange of a type unless it exists, and binds a dead-letter queue to it.
+func (p patient) route(fix *Fix, exchange, kind string) {
 	have := p.Known.Exchanges[exchange]
 	if have.Exists != broker.Yes {
-		fix.Steps = append(fix.Steps, p.declareExchange(exchange))
-		p.end(fix, exchange, "fanout")
+		fix.Steps = append(fix.Steps, p.declareExchange(exchange, kind))
+		p.end(fix, exchange, kind)
 		return
 	}
 	if len(p.Known.TraceThrough(p.Queue, exchange).Loops) > 0 {
@@ -198,27 +214,32 @@ func (p Plan) findings() (all []inspect.Finding) {
 				f.Commands = append(f.Commands, line)
 			}
 		}
-		if len(fix.Steps) > 0 {
+		switch {
+		case len(fix.Steps) > 0:
 			f.Repair = "strikes doctor --fix " + shell.Operands(p.queue)
+		case fix.Choice != nil:
+			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.queue)
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// MakePlan examines need.Queue and plans the steps that fix its findings.
-func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Plan, error) {
-	return makePlan(ctx, conn, need, inspect.RulesFor(need.Queue))
+// MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If
+// kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
+func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
+	return makePlan(ctx, conn, need, kind, inspect.RulesFor(need.Queue))
 }
 
 // makePlan examines need.Queue closely by some rules.
-func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) (Plan, error) {
+func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string,
+	rules []inspect.Rule) (Plan, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, rules)
 	if err != nil {
 		return Plan{}, err
 	}
-	return patient{f}.plan(inspect.Judge(rules, f, need), need), nil
+	return patient{f}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }
 
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
@@ -244,7 +265,7 @@ func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need,
 // returns those that are not.
 func (p Plan) left(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	return broker.Settled(ctx, func(ctx context.Context) ([]inspect.Finding, bool, error) {
-		now, err := MakePlan(ctx, conn, need)
+		now, err := MakePlan(ctx, conn, need, "")
 		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool { return !p.promised(f) })
 		return left, len(left) == 0, err
 	})
@@ -290,12 +311,11 @@ func (p patient) step(declare func(*amqp.Channel) error, r broker.Request, forma
 	return Step{fmt.Sprintf(format, args...), declare, p.API, r}
 }
 
-func (p patient) declareExchange(name string) Step {
-	return p.step(func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclare(name, amqp.ExchangeFanout, true, false, false, false, nil)
-	}, broker.Request{Method: "PUT", Body: map[string]any{"type": amqp.ExchangeFanout, "durable": true},
-		Path: []string{"exchanges", p.VHost, name}},
-		"declare the fanout exchange %q", name)
+func (p patient) declareExchange(name, kind string) Step {
+	return p.step(func(ch *amqp.Channel) error { return ch.ExchangeDeclare(name, kind, true, false, false, false, nil) },
+		broker.Request{Method: "PUT", Body: map[string]any{"type": kind, "durable": true},
+			Path: []string{"exchanges", p.VHost, name}},
+		"declare the %s exchange %q", kind, name)
 }
 
 func (p patient) declareQueue(name string) Step {

@@ -98,7 +98,7 @@ func traced(f inspect.Facts) inspect.Facts {
 func commands(f inspect.Facts) map[string]string {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 	out := map[string]string{}
-	for _, x := range (patient{f}).plan(inspect.Judge(inspect.All, f, need), need).findings() {
+	for _, x := range (patient{f}).plan(inspect.Judge(inspect.All, f, need), need, "").findings() {
 		out[x.Code] = strings.Join(x.Commands, "\n")
 	}
 	return out
@@ -188,7 +188,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: broker.Table(f.Policy)}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
-	found := patient{f}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need).findings()
+	found := patient{f}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
 	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
 		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
@@ -292,19 +292,20 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 	byPolicy.Policy, byPolicy.PolicyName = amqp.Table{"message-ttl": int64(60000)}, "all"
 	for name, tc := range map[string]struct {
 		f       []func(*inspect.Facts)
+		kind    string
 		want    []string
 		refused string
 	}{
-		"everything is missing": {changes(gone), []string{`declare the fanout exchange "q.dlx"`,
+		"everything is missing": {changes(gone), "", []string{`declare the fanout exchange "q.dlx"`,
 			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
 		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}),
-			without(broker.ArgDeadLetterExchange)), []string{
+			without(broker.ArgDeadLetterExchange)), "", []string{
 			`declare the fanout exchange "q.dlx"`,
 			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
 			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`,
 		}, ""},
 		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}),
-			there(byPolicy)), []string{
+			there(byPolicy)), "", []string{
 			`declare the fanout exchange "q.dlx"`,
 			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
 			`bind the queue "q.dlq" to the exchange "q.dlx"`,
@@ -312,32 +313,39 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
 			f.Policies.Operator = []broker.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all",
 				Definition: broker.Table{"message-ttl": int64(60000)}}}
-		}), nil, "keeps messages for 60000 ms"},
-		"the dead-letter queue is there": {changes(gone, there(sound)), []string{`declare the fanout exchange "q.dlx"`,
+		}), "", nil, "keeps messages for 60000 ms"},
+		"the dead-letter queue is there": {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`,
 			`bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
-		"with arguments that lose messages": {changes(gone, there(expiring)), nil, "keeps messages for 60000 ms"},
-		"an exchange of unknown type":       {changes(gone, with(broker.ArgDeadLetterExchange, "dead")), nil, ""},
+		"with arguments that lose messages": {changes(gone, there(expiring)), "", nil, "keeps messages for 60000 ms"},
+		"an exchange of unknown type":       {changes(gone, with(broker.ArgDeadLetterExchange, "dead")), "", nil, ""},
+		"of a type that a person chose": {changes(gone, with(broker.ArgDeadLetterExchange, "dead"),
+			with(broker.ArgDeadLetterKey, "k")), "direct", []string{
+			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`,
+			`bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
+		}, ""},
+		"of a type that takes some keys alone": {changes(gone, with(broker.ArgDeadLetterExchange, "dead")),
+			"direct", nil, ""},
 		"the usual exchange is there as direct": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
-			"direct")), nil,
+			"direct")), "", nil,
 			`the exchange "q.dlx" is direct: no binding takes every dead letter`},
 		"the usual exchange leads back": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
-			"fanout", toQueue("q"))), nil, "leads back to the queue"},
+			"fanout", toQueue("q"))), "", nil, "leads back to the queue"},
 		"the usual exchange leads back through another": {changes(without(broker.ArgDeadLetterExchange),
 			exchange("q.dlx", "fanout", broker.Binding{Destination: "mid", DestinationType: "exchange"}), exchange("mid",
 				"fanout", toQueue("q"))),
-			nil, "leads back to the queue"},
+			"", nil, "leads back to the queue"},
 		"the usual exchange leads back through a queue": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",
 			"fanout", toQueue("q.wait")),
 			keeps("q.wait", broker.ArgTTL, int64(1000), broker.ArgDeadLetterExchange,
 				"", broker.ArgDeadLetterKey, "q")),
-			nil, "leads back to the queue"},
+			"", nil, "leads back to the queue"},
 	} {
 		f := examined(t)
 		for _, change := range tc.f {
 			change(&f)
 		}
 		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
-		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need)
+		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
 		var refused []string
 		for _, fix := range plan.Fixes {
 			refused = append(refused, fix.Refused...)

@@ -36,7 +36,7 @@ func TestDoctorFixes(t *testing.T) {
 			b.settles(p)
 		}
 		need := p.need
-		plan, err := doctor.MakePlan(t.Context(), b.conn, need)
+		plan, err := doctor.MakePlan(t.Context(), b.conn, need, "")
 		if err != nil {
 			t.Fatalf("%s: %v", p.name, err)
 		}
@@ -51,7 +51,7 @@ func TestDoctorFixes(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Steps())
 		}
-		again, err := doctor.MakePlan(t.Context(), b.conn, need)
+		again, err := doctor.MakePlan(t.Context(), b.conn, need, "")
 		if err != nil || len(again.Steps()) > 0 {
 			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again.Steps(), plan.Steps())
 		}

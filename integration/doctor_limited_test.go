@@ -92,16 +92,3 @@ func (b topo) waiting(queue string) int {
 	need(b.t, json.NewDecoder(res.Body).Decode(&shown))
 	return shown.Waiting
 }
-
-// depths are the messages of a queue and of its dead-letter queue; of one that
-// does not exist, none.
-func (b topo) depths(q string) (n [2]int) {
-	for i, name := range []string{q, q + ".dlq"} {
-		_ = b.try(func(ch *amqp.Channel) error {
-			state, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
-			n[i] = state.Messages
-			return err
-		})
-	}
-	return n
-}

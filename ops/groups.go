@@ -3,12 +3,15 @@ package ops
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -41,7 +44,13 @@ func (t *Tally) Add(m *deadletter.Message) {
 	if !m.Origin.Time.IsZero() {
 		died = m.Origin.Time.UTC()
 	}
-	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(died, m.Name())
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
+}
+
+func (t *Tally) addReasons(all []counter.DeadReason) {
+	for i := range all {
+		t.addReason(&all[i])
+	}
 }
 
 // addReason is Add for a dead letter of which only the store's record is known.
@@ -51,7 +60,7 @@ func (t *Tally) addReason(r *counter.DeadReason) {
 	}
 	m := t.recorded
 	m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
-	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(r.At, r.ID)
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
 }
 
 // ofReason is the dead letter of which the store knows r.
@@ -80,14 +89,21 @@ func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 	return g
 }
 
-// add counts a dead letter that died at a time; zero: not known.
-func (g *Group) add(died time.Time, name string) {
-	g.Count++
-	if !died.IsZero() && (g.Oldest.IsZero() || died.Before(g.Oldest)) {
-		g.Oldest = died
+// merge adds the groups of another Tally.
+func (t *Tally) merge(other *Tally) {
+	for _, from := range other.Groups() {
+		t.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
 	}
-	if g.Example == "" || died.After(g.Newest) {
-		g.Newest, g.Example = died, strings.Clone(name) // a part of a long reply
+}
+
+// add counts n dead letters, of which newest has the later time.
+func (g *Group) add(n int, from, to time.Time, newest string) {
+	g.Count += n
+	if !from.IsZero() && (g.Oldest.IsZero() || from.Before(g.Oldest)) {
+		g.Oldest = from
+	}
+	if g.Example == "" || to.After(g.Newest) {
+		g.Newest, g.Example = to, strings.Clone(newest) // a part of a long reply
 	}
 }
 
@@ -143,7 +159,8 @@ func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out
 func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
 	out *Groups) error {
 	began := time.Now()
-	var tally Tally
+	counting := newTallies()
+	defer counting.end()
 	spent := false
 	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name) {
 		if err != nil {
@@ -156,14 +173,51 @@ func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, b
 			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool { return !filter.Match(q.ofReason(&r), began) })
 		}
 		out.Count += len(found)
-		for i := range found {
-			tally.addReason(&found[i])
-		}
+		counting.add(found)
 		if q.Counting != nil {
 			q.Counting(out.Count)
 		}
 		spent = budget > 0 && time.Since(began) > budget
 	}
-	out.Groups = tally.Groups()
+	out.Groups = counting.end().Groups()
 	return nil
+}
+
+// tallies count in the background: to normalise reasons that all differ takes longer than to read them.
+type tallies struct {
+	parts   chan []counter.DeadReason
+	each    []Tally
+	workers sync.WaitGroup
+	sum     *Tally // nil: not ended
+
+	panicked panics.First
+}
+
+func newTallies() *tallies {
+	t := &tallies{parts: make(chan []counter.DeadReason, 1), each: make([]Tally, min(runtime.GOMAXPROCS(0), 4))}
+	for i := range t.each {
+		t.workers.Go(func() {
+			for part := range t.parts {
+				t.panicked.Catch(func() { t.each[i].addReasons(part) }) // and goes on: add would block without a worker
+			}
+		})
+	}
+	return t
+}
+
+func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
+
+// end waits for all and returns their sum. It panics if a worker did.
+func (t *tallies) end() *Tally {
+	if t.sum != nil {
+		return t.sum
+	}
+	close(t.parts)
+	t.workers.Wait()
+	t.sum = &t.each[0]
+	t.panicked.Again()
+	for i := range t.each[1:] {
+		t.sum.merge(&t.each[1+i])
+	}
+	return t.sum
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -12,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -26,7 +29,8 @@ letters and why they died, each message's history, and the doctor's findings.
 The pages only read unless --allow names verbs. Each change asks for a reason,
 and an audit in the store keeps it. Without --token-file only this machine is
 served. With it, browsers ask for the token and a name, and other programs send
-"Authorization: Bearer TOKEN". docs/console.md says how to run it safely.`,
+"Authorization: Bearer TOKEN". /metrics serves what strikes export serves, to
+the same visitors. docs/console.md says how to run it safely.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.console(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -37,10 +41,25 @@ served. With it, browsers ask for the token and a name, and other programs send
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
+	_ = cmd.RegisterFlagCompletionFunc("allow", completeVerbs) // the flag is there
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
 	o.AddManagement(cmd)
 	return cmd
+}
+
+// completeVerbs completes the last of the verbs of --allow.
+func completeVerbs(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
+	given := begun[:strings.LastIndex(begun, ",")+1]
+	for verb := range strings.SplitSeq(console.AllVerbs().String(), ",") {
+		if !slices.Contains(strings.Split(given, ","), verb) {
+			all = append(all, given+verb)
+		}
+	}
+	if given == "" {
+		all = append(all, "all")
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // consoleOptions are the flags of console.
@@ -73,6 +92,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return err
 	}
 	defer store.Close()
+	figures := collector(b, store)
+	figures.Names = o.queues
 	need, err := managementOf(ctx, b, o.ManagementURL)
 	if err != nil {
 		return err
@@ -88,7 +109,12 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misuse(err)
 	}
 	defer c.Close()
-	return o.at.serve(ctx, c, a.Out)
+	cache := &ops.Cache{Collector: figures, Keep: exportKeep}
+	defer cache.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/", c)
+	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
+	return o.at.serve(ctx, mux, a.Out)
 }
 
 // managementOf returns the management API at url. If url is empty, it returns the one at the broker's usual address, if

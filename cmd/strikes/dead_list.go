@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // deadList is one run of dead list.
@@ -38,9 +41,9 @@ func (a *app) deadListCommand() *cobra.Command {
 dead-letter queue, if that does no harm, and the store's records of its
 messages. strikes help dead-letters explains the harm, and KIND.
 
---groups counts the store's records if the queue holds more than 500 messages,
-and stderr says how many there are. Otherwise, and with --read, it reads the
-queue.`,
+--groups counts the store's records if the queue holds more than 500 messages
+and the records are at least nine tenths as many. stderr says when it counted
+them. Otherwise, and with --read, it reads the queue.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.deadWhere.addTo(cmd)
@@ -72,6 +75,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
+	c.beginCounting(ctx, q, f)
 	if !c.records {
 		if err := c.judge(ctx, q); err != nil {
 			return err
@@ -161,10 +165,19 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 		return nil, "", cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if !records {
-		q.unread = q.ready != 0
-		fmt.Fprintf(c.Err, "queue %s is not read: %s.\nIt %s. The following is from the store's records; messages may have "+
+		var err error
+		has := "Another consumer holds some or all of its messages"
+		switch q.unseen, err = q.dead.Depth(ctx); {
+		case errors.Is(err, deadletter.ErrBusy):
+			q.held = err
+		case err != nil:
+			return nil, "", q.fail(err)
+		default:
+			has = "It has " + printable.Plural(q.unseen, "message")
+		}
+		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have "+
 			"left the queue since.\n",
-			q.where(), term.Printable(q.dead.Handling.Why, ""), q.has())
+			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
 	}
 	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
@@ -207,44 +220,137 @@ func showing(p *term.Progress) func(deadletter.Progress) {
 // counts it.
 const searched = 500
 
-// runGroups prints the dead letters by kind and reason. It counts the store's records in place of a long queue.
+// runGroups prints the dead letters by kind and reason: from the store's records where they can answer.
 func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) error {
-	long := q.ready < 0 || q.ready > searched
-	byStore := long && !c.read && q.store != nil && q.dead.Handling.Hold && q.records().Knows(f)
+	recorded, byStore, err := q.answers(ctx)
+	if err != nil {
+		return q.fail(err)
+	}
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
 	}
 	out := render.Groups(c.Out, c.json, c.limit, source)
+	out.Recorded, out.Ready = recorded, q.known()
 	q.fromRecords = out.FromRecords
 	if source == render.FromQueue {
+		if q.counting != nil {
+			q.counting.end()
+		}
 		return c.printed(q, f, 0, messages, out)
 	}
-	p, records := term.NewProgress(c.Err), q.records()
-	records.Counting = func(n int) { p.Show("counting records", n, -1) }
-	counted, err := records.Groups(ctx, f, 0)
-	p.Finish()
+	if byStore && !c.records {
+		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
+	}
+	if q.counting == nil {
+		q.count(ctx, f)
+	}
+	counted, err := q.counting.wait(term.NewProgress(c.Err), recorded)
 	switch {
 	case err != nil:
 		return q.fail(err)
 	case counted.Count == 0:
 		return q.nothing(seek(f))
-	case byStore && !c.records:
-		fmt.Fprintln(c.Err, q.provenance(counted.Of, time.Now()))
 	}
 	return out.Print(counted.Groups)
 }
 
-// provenance names the source of the groups, its time, and how many dead letters each side has.
-func (q *dlq) provenance(recorded int, now time.Time) string {
-	return fmt.Sprintf("from the store's records at %s: there are %d, and queue %s %s; --read reads the queue",
-		now.UTC().Format(time.RFC3339), recorded, q.where(), q.has())
+// known is how many messages the broker counted; nil: not known.
+func (q *dlq) known() *int {
+	if q.ready < 0 {
+		return nil
+	}
+	return &q.ready
 }
 
-// has says how many messages the queue has.
-func (q *dlq) has() string {
-	if q.ready < 0 {
-		return "could not be counted"
+// answers reports whether the store's records answer for a queue that could be read, and how many there are; nil: not
+// known.
+func (q *dlq) answers(ctx context.Context) (recorded *int, byStore bool, err error) {
+	if q.counting == nil {
+		return nil, false, nil
 	}
-	return "has " + printable.Plural(q.ready, "message")
+	n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+	if err != nil {
+		return nil, false, err
+	}
+	return &n, q.dead.Handling.Hold && n > 0 && storeAnswers(n, q.ready), nil
+}
+
+// storeAnswers reports whether the store's records answer instead of the queue, by the number of records and of ready
+// messages. A short queue is read, because the records may belong to other messages. In a long queue a tenth of the
+// messages may lack a record. A negative number is not known.
+func storeAnswers(recorded, ready int) bool {
+	return ready < 0 || ready > searched && recorded >= ready-ready/10
+}
+
+// provenance names the source of the groups, its time, and the dead letters that the store does not have.
+func (q *dlq) provenance(recorded int, now time.Time) string {
+	from := "from the store's records at " + now.UTC().Format(time.RFC3339)
+	switch {
+	case q.ready < 0:
+		return fmt.Sprintf("%s; the messages of queue %s could not be counted", from, q.where())
+	case q.ready > recorded:
+		return fmt.Sprintf("%s: %d of the %s in queue %s have one; --read reads the queue", from, recorded,
+			printable.Plural(q.ready, "message"), q.where())
+	case q.ready < recorded:
+		return fmt.Sprintf("%s: there are %d, but %s in queue %s; --read reads the queue", from, recorded,
+			printable.Plural(q.ready, "message"), q.where())
+	}
+	return fmt.Sprintf("%s: there are %d, and as many messages in queue %s, but they may be others; --read reads "+
+		"the queue", from, recorded, q.where())
+}
+
+// counting groups the store's records while the broker is asked, which takes about as long.
+type counting struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	n      atomic.Int64 // records so far
+
+	groups ops.Groups // when done
+	err    error
+}
+
+// beginCounting begins to count the records for --groups, if --groups may be answered from them.
+func (c *deadList) beginCounting(ctx context.Context, q *dlq, f deadletter.Filter) {
+	if c.groups && !c.read && q.store != nil && q.records().Knows(f) {
+		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
+		q.count(ctx, f)
+	}
+}
+
+func (q *dlq) count(ctx context.Context, f deadletter.Filter) {
+	ctx, cancel := context.WithCancel(ctx)
+	counting := &counting{cancel: cancel, done: make(chan struct{})}
+	q.counting = counting
+	of := q.records()
+	of.Counting = func(n int) { counting.n.Store(int64(n)) }
+	go func() {
+		defer close(counting.done)
+		counting.groups, counting.err = of.Groups(ctx, f, 0)
+	}()
+}
+
+// end stops the count, if it still goes on.
+func (c *counting) end() {
+	c.cancel()
+	<-c.done
+}
+
+// wait shows progress until the count is done. of is the number of records; nil: not known.
+func (c *counting) wait(p *term.Progress, of *int) (ops.Groups, error) {
+	defer p.Finish()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.done:
+			return c.groups, c.err
+		case <-tick.C:
+			n, all := int(c.n.Load()), -1
+			if of != nil {
+				all = max(*of, n)
+			}
+			p.Show("counting records", n, all)
+		}
+	}
 }

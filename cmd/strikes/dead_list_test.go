@@ -12,7 +12,7 @@ import (
 
 // TestForceIsSaidOnce: an error mentions --force once.
 func TestForceIsSaidOnce(t *testing.T) {
-	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unread: true}
+	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
 	var out strings.Builder
 	err := new(deadList).printed(q, deadletter.Filter{IDs: []string{"a"}}, 0, none, render.DeadLetters(&out, false))

@@ -30,9 +30,12 @@ type dlq struct {
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
-	unread bool             // the queue holds messages that were not read
+	unseen int              // messages in the queue that were not read
+	held   error            // ErrBusy: others hold messages that were not counted
 
 	fromRecords func() // is called when the records answer because the queue could not be read; nil: is not
+
+	counting *counting // of the records; nil: they are not counted
 }
 
 // errNoSource says that neither the dead-letter queue nor its source exists.
@@ -75,7 +78,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
 	err := q.judge(ctx, c.Err, c.deadLetterQueue != "", c.force)
 	if errors.Is(err, errNoSource) {
-		return q.broker.NoQueue(q.queue, err)
+		return q.broker.NoQueue(ctx, q.queue, err)
 	}
 	return err
 }
@@ -86,6 +89,9 @@ func (q *dlq) records() *ops.Queue {
 }
 
 func (q *dlq) close() {
+	if q.counting != nil {
+		q.counting.end()
+	}
 	if q.store != nil {
 		_ = q.store.Close()
 	}
@@ -207,7 +213,10 @@ func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
 func (q *dlq) nothing(want *wanted) error { return q.fail(q.none(want)) }
 
 func (q *dlq) none(want *wanted) error {
-	if q.unread {
+	if q.held != nil {
+		return q.held
+	}
+	if q.unseen > 0 {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
 			q.dead.Name)
 	}

@@ -244,6 +244,9 @@ func (q *dlq) keptOf(ctx context.Context, f deadletter.Filter) (k kept, err erro
 // absent shows the record of a dead letter that the queue, which was read to its end, does not hold.
 func (s *search) absent(show func(*deadletter.Message) error) error {
 	err := s.q.nothing(seek(s.filter))
+	if s.q.held != nil || s.q.unseen > 0 {
+		return err
+	}
 	last := s.kept.dead
 	if last == nil {
 		last = s.kept.removed

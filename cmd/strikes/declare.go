@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
@@ -29,14 +30,14 @@ type declare struct {
 	cli.Streams
 	connect.Flags
 
-	kind          string // of the queue
-	singleActive  bool
-	deliveryLimit int
-	bind          []string
-	exchangeType  string
-	delayQueues   bool
-	partitions    int
-	repartition   bool
+	kind               string // of the queue
+	singleActive, json bool
+	deliveryLimit      int
+	bind               []string
+	exchangeType       string
+	delayQueues        bool
+	partitions         int
+	repartition        bool
 }
 
 func (a *app) declareCommand() *cobra.Command {
@@ -91,9 +92,22 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	d.AddManagement(cmd)
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
+	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	cli.OneOf(cmd, "exchange-type", "topic", "direct", "fanout", "headers")
 	return cmd
+}
+
+// declared is the JSON that declare prints.
+type declared struct {
+	Queue              string `json:"queue"`
+	Type               string `json:"type"`
+	DeadLetterExchange string `json:"dead_letter_exchange"`
+	DeadLetterQueue    string `json:"dead_letter_queue"`
+
+	Bindings    []topology.Binding `json:"bindings,omitempty"`
+	DelayQueues bool               `json:"delay_queues,omitempty"`
+	Partitions  int                `json:"partitions,omitempty"`
 }
 
 func (d *declare) run(ctx context.Context, queue string) error {
@@ -141,7 +155,12 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		}
 		return err
 	}
-	return printDeclared(d.Out, spec)
+	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
+		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: d.delayQueues, Partitions: d.partitions}
+	if d.json {
+		return jsonl.NewEncoder(d.Out).Encode(done)
+	}
+	return done.print(d.Out)
 }
 
 // change changes the number of partitions, unless that would lose messages or the order of a lane.
@@ -218,8 +237,7 @@ func queueType(name string) (topology.Type, error) {
 	return kind, nil
 }
 
-// printDeclared describes the queue that is there now.
-func printDeclared(w io.Writer, d topology.Spec) error {
+func (d declared) print(w io.Writer) error {
 	if d.Partitions > 0 {
 		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", d.Type,
 			term.Shown(broker.Partition(d.Queue, 0)), d.Partitions-1, term.Shown(d.Queue))

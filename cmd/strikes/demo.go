@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
@@ -26,31 +28,39 @@ import (
 )
 
 // demo is one run of the command. Two consumer processes handle twenty orders, one of which fails twice, one always,
-// and one kills the processes that handle it. The proof at the end asks the broker and the store.
+// and one kills the processes that handle it. The proof at the end asks the broker, the store and a ledger.
 type demo struct {
 	cli.Streams
 
 	amqpURL, storeURL, kind string
-	console                 bool
+	database                string // kind of the private database that is the store; empty: none
+	json, console           bool
 
 	broker        *connect.Broker
 	managementURL string // of a private broker
 	store         *counter.Counter
+	ledger        *ledger
 	queue         string // and prefix of the store's keys
 	orders        []order
+	story         io.Writer
 }
 
 func (a *app) demoCommand() *cobra.Command {
 	d := demo{Streams: a.Streams, orders: demoOrders()}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
-		Example: "  strikes demo\n  strikes demo --console",
+		Example: "  strikes demo\n  strikes demo --console\n  strikes demo --store postgres",
 		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
 publishes 20 orders and handles them in two processes. One order fails twice,
-one always, and one kills the first processes that handle it. Then the broker
-and the store prove how each order ended: exit 1 if anything is wrong. At the
-end it removes all that it made.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
+one always, and one kills the first processes that handle it. Then the broker,
+the store and a ledger of all attempts prove how each order ended: exit 1 if
+anything is wrong. At the end it removes all that it made.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.database != "" && cmd.Flags().Changed("store-url") {
+				return cli.Misusef("--store starts a private database, so it does not go with --store-url")
+			}
+			return d.run(cmd.Context())
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
@@ -59,13 +69,16 @@ end it removes all that it made.`,
 	f.StringVar(&d.storeURL, "store-url", "", "the store, as `URL`")
 	cli.FromEnvOr(f, "store-url", "REDIS_URL")
 	cli.DefaultText(f, "store-url", "an embedded one")
+	f.StringVar(&d.database, "store", "", "keep the counts in a private database: `KIND` postgres or mysql")
 	f.StringVar(&d.kind, "type", string(topology.Quorum), "declare queues of this `TYPE`: quorum or classic")
 	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
+	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
+	cli.OneOf(cmd, "store", "postgres", "mysql")
 	return cmd
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.story, format+"\n", args...) }
 
 // run shows the demo and leaves nothing behind. It returns an error if an order did not end as it must.
 func (d *demo) run(ctx context.Context) (err error) {
@@ -73,7 +86,13 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if _, known := demoDatabases[d.database]; !known && d.database != "" {
+		return cli.Misuse(setting.New("--store", d.database, "postgres or mysql"))
+	}
 	d.queue = "strikes-demo-" + uuid.NewString()[:8]
+	if d.story = d.Out; d.json {
+		d.story = d.Err
+	}
 	undo := func(f func() error) { err = errors.Join(err, f()) }
 	if d.amqpURL == "" {
 		d.say("starting a private RabbitMQ")
@@ -87,29 +106,67 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
 		return err
 	}
-	store := setting.RedactURL(d.storeURL)
+	if d.database != "" {
+		private, err := d.startDatabase(ctx)
+		if err != nil {
+			return err
+		}
+		defer undo(private.Close)
+	}
+	v := verdict{Queue: d.queue, Store: setting.RedactURL(d.storeURL)}
 	if d.storeURL == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
 			return err
 		}
 		defer embedded.Close()
-		d.storeURL, store = "redis://"+embedded.Addr(), "embedded"
+		d.storeURL, v.Store = "redis://"+embedded.Addr(), "embedded"
 	}
 	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue); err != nil {
 		return err
 	}
 	defer undo(d.store.Close)
-	defer undo(func() error { return d.remove(ctx) })
-	name, err := d.declare(ctx, kind)
-	if err != nil {
+	if d.ledger, err = newLedger(); err != nil {
 		return err
 	}
-	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", name, store, d.queue, len(d.orders), demoRetries)
+	defer undo(d.ledger.file.Close)
+	defer undo(func() error { return d.remove(ctx) })
+	if v.Broker, err = d.declare(ctx, kind); err != nil {
+		return err
+	}
+	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", v.Broker, v.Store, d.queue, len(d.orders),
+		demoRetries)
 	if err := d.publish(ctx); err != nil {
 		return err
 	}
-	return d.play(ctx)
+	return d.play(ctx, v)
+}
+
+// demoDatabases are the databases that --store starts, with their URLs.
+var demoDatabases = map[string]struct {
+	name, url string
+	start     func(context.Context, servers.DatabaseOptions) (*servers.Database, error)
+}{
+	"postgres": {"PostgreSQL", "postgres://postgres@%s/postgres?sslmode=disable", servers.StartPostgreSQL},
+	"mysql":    {"MariaDB", "mysql://root@%s/strikes", servers.StartMariaDB},
+}
+
+// startDatabase starts a private database, with the tables.
+func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
+	kind := demoDatabases[d.database]
+	d.say("starting a private %s", kind.name)
+	private, err := kind.start(ctx, servers.DatabaseOptions{})
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w; install it, or name a database with --store-url", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.storeURL = fmt.Sprintf(kind.url, private.Addr)
+	if err := connect.DatabaseOf(d.storeURL).Migrate(ctx, d.storeURL); err != nil {
+		return nil, errors.Join(err, private.Close())
+	}
+	return private, nil
 }
 
 // startRabbitMQ starts a private RabbitMQ.
@@ -149,22 +206,30 @@ func (d *demo) publish(ctx context.Context) error {
 	return errors.Join(p.PublishAll(ctx, msgs), p.Close())
 }
 
-// play lets the consumers handle the orders, and prints the proof.
-func (d *demo) play(ctx context.Context) error {
+// play lets the consumers handle the orders, judges, and prints the verdict.
+func (d *demo) play(ctx context.Context, v verdict) error {
 	began := time.Now()
-	acked, err := d.watch(ctx)
+	killed, err := d.watch(ctx)
 	if err != nil {
 		return err
 	}
-	e, err := d.gather(ctx)
+	e, err := d.gather(ctx, killed)
 	if err != nil {
 		return err
 	}
-	e.acked = acked
-	if !d.prove(e, time.Since(began)) {
+	v.judge(d.orders, e)
+	v.Seconds = time.Since(began).Seconds()
+	if d.json {
+		err = jsonl.NewEncoder(d.Out).Encode(v)
+	} else {
+		v.print(d.Out)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !v.OK:
 		return errors.New("demo: an order did not end as it must")
-	}
-	if d.console {
+	case d.console:
 		return d.showConsole(ctx)
 	}
 	return nil

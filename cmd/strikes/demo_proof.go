@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,16 +21,120 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// evidence is read from the broker and the store once all consumers have ended.
+// The entries of the ledger.
+const (
+	entryAttempt = "attempt" // a handler begins with an order
+	entryDone    = "done"    // it succeeds
+)
+
+// ledger is a file to which all consumers of the demo append a line for each attempt, in one write. It has no name, so
+// it disappears with the last process that has it open.
+type ledger struct{ file *os.File }
+
+func newLedger() (*ledger, error) {
+	f, err := os.CreateTemp("", "strikes-demo-")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	appending, err := os.OpenFile(f.Name(), os.O_APPEND|os.O_RDWR, 0)
+	if err := errors.Join(err, os.Remove(f.Name())); err != nil {
+		return nil, err
+	}
+	return &ledger{appending}, nil
+}
+
+// ledgerEntry is a line of the ledger.
+type ledgerEntry struct {
+	what, id string
+	pid      int // of the consumer
+}
+
+// enter appends a line and returns how many of its kind there are, it included.
+func (l *ledger) enter(what, id string) (int, error) {
+	if _, err := l.file.WriteString(what + " " + id + " " + strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		return 0, err
+	}
+	all, err := l.entries()
+	return countEntries(all, what)[id], err
+}
+
+// entries reads the whole ledger.
+func (l *ledger) entries() (all []ledgerEntry, err error) {
+	info, err := l.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, info.Size()))
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 {
+			pid, _ := strconv.Atoi(fields[2])
+			all = append(all, ledgerEntry{fields[0], fields[1], pid})
+		}
+	}
+	return all, err
+}
+
+// countEntries returns the number of entries of a kind, by order.
+func countEntries(all []ledgerEntry, what string) map[string]int {
+	counts := map[string]int{}
+	for _, e := range all {
+		if e.what == what {
+			counts[e.id]++
+		}
+	}
+	return counts
+}
+
+// handledAgain returns how often orders were handled again because a consumer was killed after it handled them and
+// before the broker had its ack.
+func handledAgain(all []ledgerEntry, killed map[int]bool) map[string]int {
+	done := countEntries(all, entryDone)
+	again := countEntries(slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !killed[e.pid] }),
+		entryDone)
+	for id := range again {
+		again[id] = min(again[id], done[id]-1) // the ack of the last one may have arrived
+	}
+	maps.DeleteFunc(again, func(_ string, n int) bool { return n == 0 })
+	return again
+}
+
+// interrupted counts for each order the killed consumers whose last attempt at it did not succeed. The kill may have
+// come before that attempt was counted.
+func interrupted(all []ledgerEntry, killed map[int]bool) map[string]int {
+	last := map[ledgerEntry]string{} // by order and consumer: attempt or done
+	for _, e := range all {
+		if killed[e.pid] {
+			last[ledgerEntry{id: e.id, pid: e.pid}] = e.what
+		}
+	}
+	n := map[string]int{}
+	for e, what := range last {
+		if what == entryAttempt {
+			n[e.id]++
+		}
+	}
+	return n
+}
+
+// evidence is read from the broker, the store and the ledger once all consumers have ended.
 type evidence struct {
-	left    int      // messages in the queue
-	dead    []string // dead letters
-	counted []string // records
-	acked   int      // orders, as the consumers say
+	left           int            // messages in the queue
+	dead           []string       // dead letters
+	counted        []string       // records
+	attempts, done map[string]int // by order
+	again          map[string]int // orders handled again after a kill that came before their ack
+	interrupted    map[string]int // by order: the most attempts that a kill can have ended before they were counted
 }
 
 // gather collects the evidence. The consumers have ended, so their unacked messages are back in the queue.
-func (d *demo) gather(ctx context.Context) (e evidence, err error) {
+func (d *demo) gather(ctx context.Context, killed map[int]bool) (e evidence, err error) {
+	entries, err := d.ledger.entries()
+	if err != nil {
+		return e, err
+	}
+	e.attempts, e.done = countEntries(entries, entryAttempt), countEntries(entries, entryDone)
+	e.again, e.interrupted = handledAgain(entries, killed), interrupted(entries, killed)
 	for _, o := range d.orders {
 		records, err := d.store.Admin().Get(ctx, d.broker.VHost, d.queue, o.ID)
 		if err != nil {
@@ -42,7 +149,7 @@ func (d *demo) gather(ctx context.Context) (e evidence, err error) {
 	queue := broker.DeadLetterQueueFor(d.queue)
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-			// a dead letter that takes longer from one queue to the other is for the proof
+			// a dead letter that takes longer from one queue to the other is for the verdict
 			_ = poll.Until(ctx, 5*time.Second, "the dead letter", func() error {
 				q, err := broker.Passive(ch, queue)
 				if err == nil && q.Messages == 0 {
@@ -87,40 +194,92 @@ func countedLine(id string, state ops.State, failures, crashes int) string {
 		printable.Plural(crashes, "crash"))
 }
 
-// prove prints the evidence beside the right ends of the orders, and reports whether they are the same.
-func (d *demo) prove(e evidence, took time.Duration) bool {
+// verdict is the outcome of a demo.
+type verdict struct {
+	OK           bool           `json:"ok"`
+	Broker       string         `json:"broker"`
+	Store        string         `json:"store"`
+	Queue        string         `json:"queue"`
+	Orders       int            `json:"orders"`
+	Handled      int            `json:"handled"`
+	DeadLettered int            `json:"dead_lettered"`
+	Again        map[string]int `json:"handled_again,omitempty"` // after a kill that came before the ack, by order
+	Uncounted    map[string]int `json:"uncounted,omitempty"`     // attempts that a kill ended, by order
+	Checks       []check        `json:"checks"`
+	Seconds      float64        `json:"seconds"` // from the first order to the proof
+}
+
+// check is one thing that has to hold.
+type check struct {
+	What   string `json:"what"`
+	Source string `json:"source"` // of the evidence
+	Want   string `json:"want"`
+	Got    string `json:"got"`
+	OK     bool   `json:"ok"`
+}
+
+// judge compares the evidence with the right ends of the orders.
+func (v *verdict) judge(orders []order, e evidence) {
+	handled, attempts := map[string]int{}, map[string]int{}
 	var dead, counted []string
-	for _, o := range d.orders {
+	for _, o := range orders {
+		handled[o.ID], attempts[o.ID] = 1, 1
 		switch o.Kind {
 		case flaky:
+			attempts[o.ID] = 3
 			counted = append(counted, countedLine(o.ID, ops.Done, 2, 0))
 		case deadly:
+			attempts[o.ID] = demoKills + 1
 			counted = append(counted, countedLine(o.ID, ops.Done, 0, 1))
 		case poisonous:
+			handled[o.ID], attempts[o.ID] = 0, demoRetries+1
 			counted = append(counted, countedLine(o.ID, ops.DeadLettered, demoRetries+1, 0))
-			dead = append(dead, deadLine(o.ID, "rejected", d.queue))
+			dead = append(dead, deadLine(o.ID, "rejected", v.Queue))
 		}
 	}
-	d.say("\nThe proof, after all consumers have ended:")
-	right := true
-	for _, c := range []struct{ what, source, want, got string }{
-		{"orders still in the queue", "RabbitMQ", "0", strconv.Itoa(e.left)},
-		{"orders in the dead-letter queue", "RabbitMQ", sortedLines(dead), sortedLines(e.dead)},
-		{"counts", "the store", sortedLines(counted), sortedLines(e.counted)},
-		{"orders handled to the end", "their consumers", strconv.Itoa(len(d.orders) - len(dead)), strconv.Itoa(e.acked)},
+	for id, n := range e.again { // at-least-once delivery: nothing else may repeat an order
+		handled[id] += n
+		attempts[id] += n
+	}
+	v.Uncounted = map[string]int{}
+	for _, o := range orders {
+		more := min(e.attempts[o.ID]-attempts[o.ID], e.interrupted[o.ID])
+		if more > 0 && o.Kind != deadly { // all its attempts are certain
+			v.Uncounted[o.ID] = more
+			attempts[o.ID] += more
+		}
+	}
+	v.Orders, v.Handled, v.DeadLettered, v.Again, v.OK = len(orders), len(e.done), len(e.dead), e.again, true
+	for _, c := range []check{
+		{What: "orders still in the queue", Source: "RabbitMQ", Want: "0", Got: strconv.Itoa(e.left)},
+		{What: "orders in the dead-letter queue", Source: "RabbitMQ", Want: sortedLines(dead), Got: sortedLines(e.dead)},
+		{What: "orders handled to the end", Source: "the ledger", Want: countsText(handled, e.done),
+			Got: countsText(e.done, handled)},
+		{What: "attempts of the handler", Source: "the ledger", Want: countsText(attempts, e.attempts),
+			Got: countsText(e.attempts, attempts)},
+		{What: "counts", Source: "the store", Want: sortedLines(counted), Got: sortedLines(e.counted)},
 	} {
-		if c.want == c.got {
-			d.say("  ok    %s, says %s: %s", c.what, c.source, c.got)
-			continue
+		c.OK = c.Want == c.Got
+		v.OK = v.OK && c.OK
+		v.Checks = append(v.Checks, c)
+	}
+}
+
+// countsText says how often something was done for each order. It does not name those for which it was done once. The
+// orders of others are those of counts too.
+func countsText(counts, others map[string]int) string {
+	all := maps.Clone(others)
+	maps.Copy(all, counts)
+	var odd []string
+	once := 0
+	for id := range all {
+		if counts[id] == 1 {
+			once++
+		} else {
+			odd = append(odd, fmt.Sprintf("%s %d", term.Shown(id), counts[id]))
 		}
-		right = false
-		d.say("  WRONG %s, says %s: %s\n        it must be: %s", c.what, c.source, c.got, c.want)
 	}
-	if right {
-		d.say("%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)", len(d.orders), e.acked, len(e.dead),
-			took.Seconds())
-	}
-	return right
+	return sortedLines(append(odd, fmt.Sprintf("the other %d once each", once)))
 }
 
 func sortedLines(all []string) string {
@@ -129,4 +288,31 @@ func sortedLines(all []string) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, "; ")
+}
+
+// print shows the proof.
+func (v *verdict) print(w io.Writer) {
+	fmt.Fprintf(w, "\nThe proof, after all consumers have ended:\n")
+	for _, c := range v.Checks {
+		result := "ok    "
+		if !c.OK {
+			result = "WRONG "
+		}
+		fmt.Fprintf(w, "  %s%s, says %s: %s\n", result, c.What, c.Source, c.Got)
+		if !c.OK {
+			fmt.Fprintf(w, "        it must be: %s\n", c.Want)
+		}
+	}
+	for id, n := range v.Again {
+		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id),
+			printable.Plural(n, "time"))
+	}
+	for id, n := range v.Uncounted {
+		fmt.Fprintf(w, "  %s of %s not counted: a consumer was killed before it could report the failure\n",
+			printable.Plural(n, "attempt"), term.Shown(id))
+	}
+	if v.OK {
+		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, v.DeadLettered,
+			v.Seconds)
+	}
 }

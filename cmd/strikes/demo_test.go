@@ -5,8 +5,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -34,41 +35,49 @@ func demoOn(t *testing.T, args ...string) *exec.Cmd {
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"quorum", "classic"} {
-		t.Run(kind, func(t *testing.T) {
-			out := mustOutput(t, demoOn(t, "--type", kind))
+	for _, flags := range []string{"--type=quorum", "--type=classic", "--store=postgres", "--store=mysql"} {
+		t.Run(flags, func(t *testing.T) {
+			cmd := demoOn(t, "--json", flags)
+			var story bytes.Buffer
+			cmd.Stderr = &story
+			out, err := cmd.Output()
+			var v verdict
+			if jsonErr := json.Unmarshal(out, &v); err != nil || jsonErr != nil || bytes.Count(out, []byte("\n")) != 1 {
+				t.Fatalf("%v, %v\n%s\n%s", err, jsonErr, out, &story)
+			}
+			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.DeadLettered != 1 || v.Seconds > 30 ||
+				!strings.HasPrefix(v.Checks[1].Got, "order-07 rejected") {
+				t.Errorf("%s", out)
+			}
 			// a kill may come before the story has the last events of its process
 			for _, want := range []string{"retry order-04, attempt ", "died (signal: killed)", "isolate order-12",
-				"retry order-07, attempt ", "queue, says RabbitMQ: order-07 rejected", "20 orders: 19 handled, 1 dead-lettered"} {
-				if !strings.Contains(out, want) {
-					t.Errorf("the story lacks %q:\n%s", want, out)
+				"retry order-07, attempt "} {
+				if !strings.Contains(story.String(), want) {
+					t.Errorf("the story lacks %q:\n%s", want, &story)
 				}
 			}
-			if queue := queueIn(out); queue == "" || exists(t, queue) || exists(t, queue+".dlq") {
-				t.Errorf("the queue %q is left", queue)
+			if exists(t, v.Queue) || exists(t, v.Queue+".dlq") {
+				t.Error("its queues are left")
 			}
 		})
 	}
 }
 
-// queueIn finds the queue of a demo in its story.
-func queueIn(story string) string {
-	_, rest, _ := strings.Cut(story, "; queue ")
-	queue, _, _ := strings.Cut(rest, " ")
-	return queue
-}
-
 // TestDemoOnStore gives the demo a store, where it must leave nothing.
 func TestDemoOnStore(t *testing.T) {
 	t.Parallel()
-	cmd := demoOn(t)
+	cmd := demoOn(t, "--json")
 	cmd.Env = append(cmd.Env, "REDIS_URL="+storeURL(t))
-	queue := queueIn(mustOutput(t, cmd))
-	store, err := connect.OpenStore(t.Context(), patientURL(t), queue) // which is its prefix as well
+	var v verdict
+	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
+		t.Fatalf("%v, %+v", err, v)
+	}
+	store, err := connect.OpenStore(t.Context(), patientURL(t), v.Queue) // which is its prefix as well
 	need(t, err)
 	defer store.Close()
-	for _, o := range demoOrders() {
-		if left, err := store.Admin().Get(t.Context(), "/", queue, o.ID); len(left) > 0 || err != nil {
+	for i := range v.Orders {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 ||
+			err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}
@@ -113,7 +122,9 @@ func TestDemoConsole(t *testing.T) {
 	need(t, cmd.Start())
 	url, queue := "", ""
 	for lines := bufio.NewScanner(stdout); url == "" && lines.Scan(); {
-		queue = cmp.Or(queue, queueIn(lines.Text()))
+		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
+			queue, _, _ = strings.Cut(rest, " ")
+		}
 		if strings.HasPrefix(lines.Text(), "http://") {
 			url = lines.Text()
 		}
@@ -135,7 +146,9 @@ func untilHandled(t *testing.T, stdout interface{ Read([]byte) (int, error) }) (
 	t.Helper()
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		queue = cmp.Or(queue, queueIn(lines.Text()))
+		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
+			queue, _, _ = strings.Cut(rest, " ")
+		}
 		if strings.Contains(lines.Text(), "  ack ") {
 			return queue
 		}

@@ -24,8 +24,13 @@ import (
 const (
 	demoRetries = 3
 
-	// demoRestarts of one consumer are enough: the deadly order kills three, and more are a sign that nothing works.
-	demoRestarts = 5
+	// demoKills is how many processes the deadly order kills. The first leaves no trace, as a first delivery sends the
+	// store nothing. The second leaves an open attempt, which makes the order a suspect. In the third it runs isolated,
+	// so that crash is counted.
+	demoKills = 3
+
+	// demoRestarts of one consumer are enough: the deadly order kills fewer, and more are a sign that nothing works.
+	demoRestarts = demoKills + 2
 
 	// demoWork is how long an order takes. It also lets the settlements of earlier orders reach the broker before a
 	// process dies, so that few of these are handled again.
@@ -56,39 +61,44 @@ func demoOrders() []order {
 	return all
 }
 
-// handleOrder handles an order. The deadly one kills its process until a crash is counted. The first kill leaves no
-// trace, as a first delivery sends the store nothing. The second leaves an open attempt, which makes the order a
-// suspect. In the third it runs isolated, so that crash is counted.
-func handleOrder(ctx context.Context, d amqp.Delivery) error {
-	var o order
-	if err := json.Unmarshal(d.Body, &o); err != nil {
-		return consumer.Reject(err)
-	}
-	timer := time.NewTimer(demoWork)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	attempt, _ := consumer.AttemptFrom(ctx)
-	switch {
-	case o.Kind == flaky && attempt.Number <= 2:
-		return errors.New("the card service does not answer")
-	case o.Kind == poisonous:
-		return errors.New("no such product")
-	case o.Kind == deadly && attempt.Number == 1:
-		if p, err := os.FindProcess(os.Getpid()); err == nil {
-			_ = p.Kill() // as the kernel would for lack of memory
+// demoHandler handles orders, and enters each attempt in the ledger before anything else happens.
+func demoHandler(l *ledger) consumer.Handler {
+	return func(ctx context.Context, d amqp.Delivery) error {
+		var o order
+		if err := json.Unmarshal(d.Body, &o); err != nil {
+			return consumer.Reject(err)
 		}
-		select {} // until it has happened
+		n, err := l.enter(entryAttempt, o.ID)
+		if err != nil {
+			return err
+		}
+		timer := time.NewTimer(demoWork)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		switch {
+		case o.Kind == flaky && n <= 2:
+			return errors.New("the card service does not answer")
+		case o.Kind == poisonous:
+			return errors.New("no such product")
+		case o.Kind == deadly && n <= demoKills:
+			if p, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = p.Kill() // as the kernel would for lack of memory
+			}
+			select {} // until it has happened
+		}
+		_, err = l.enter(entryDone, o.ID)
+		return err
 	}
-	return nil
 }
 
 const (
 	demoWorkerName = "demo-worker"
 	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // the configuration of a consumer process in JSON
+	ledgerFD       = 3                     // the ledger in such a process: the first of exec.Cmd.ExtraFiles
 )
 
 // demoWorker tells a consumer process where its queue is.
@@ -127,7 +137,7 @@ func (w demoWorker) run(ctx context.Context, out io.Writer) error {
 	}
 	defer store.Close()
 	c := consumer.Consumer{
-		Queue: w.Queue, Handler: handleOrder, Counter: store,
+		Queue: w.Queue, Handler: demoHandler(&ledger{os.NewFile(ledgerFD, "ledger")}), Counter: store,
 		MaxRetries: demoRetries, Prefetch: 4, Observer: &lines{to: out, all: true, json: true},
 		DrainTimeout: 2 * time.Second,
 	}
@@ -137,6 +147,7 @@ func (w demoWorker) run(ctx context.Context, out io.Writer) error {
 // fleet keeps the consumers of the demo running: processes of this binary.
 type fleet struct {
 	env    []string
+	ledger *os.File
 	stderr io.Writer
 	events chan demoEvent
 }
@@ -159,43 +170,38 @@ func (e demoEvent) String() string {
 	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
 }
 
-// watch runs two consumers until they report every order as settled, and tells the story. It returns the number of
-// orders that they acked.
-func (d *demo) watch(ctx context.Context) (acked int, err error) {
+// watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
+// their reports. It returns the pids of those that were killed.
+func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
 	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, StoreURL: d.storeURL, Queue: d.queue})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	// in the environment: every user can read a command line
-	f := &fleet{env: append(os.Environ(), demoWorkerEnv+"="+string(spec)), stderr: d.Err,
+	f := &fleet{env: append(os.Environ(), demoWorkerEnv+"="+string(spec)), ledger: d.ledger.file, stderr: d.Err,
 		events: make(chan demoEvent, 100)}
 	var members sync.WaitGroup
 	for number := range 2 {
 		members.Go(func() { f.keep(running, number+1) })
 	}
 	go func() { members.Wait(); close(f.events) }()
-	settled := map[string]consumer.Outcome{} // by order
+	killed, settled := map[int]bool{}, map[string]bool{}
 	for e := range f.events {
 		d.say("%s", e)
-		if e.decision != nil {
-			switch outcome := consumer.Outcome(e.decision.Decision); outcome {
-			case consumer.OutcomeAck, consumer.OutcomeDeadLetter:
-				settled[e.decision.ID] = outcome
-			default:
-			}
+		if e.ended != "" {
+			killed[e.pid] = true
+		}
+		if e.decision != nil && (e.decision.Decision == string(consumer.OutcomeAck) ||
+			e.decision.Decision == string(consumer.OutcomeDeadLetter)) {
+			settled[e.decision.ID] = true
 		}
 		if len(settled) == len(d.orders) {
 			stop()
 		}
 	}
-	for _, outcome := range settled {
-		if outcome == consumer.OutcomeAck {
-			acked++
-		}
-	}
-	return acked, ctx.Err()
+	return killed, ctx.Err()
 }
 
 // keep starts a consumer, and again when it ends, until ctx is done.
@@ -220,7 +226,7 @@ func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
 	}
 	cmd := exec.CommandContext(ctx, path, demoWorkerName) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
-	cmd.Env, cmd.Stderr = f.env, f.stderr
+	cmd.Env, cmd.Stderr, cmd.ExtraFiles = f.env, f.stderr, []*os.File{f.ledger}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe() // held open for as long as this process lives

@@ -24,7 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := examination{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it", Args: cobra.ArbitraryArgs,
-		Example: "  strikes doctor\n  strikes doctor orders --fix --dry-run",
+		Example: "  strikes doctor\n  strikes doctor orders --probe\n  strikes doctor orders --fix --dry-run",
 		Long: `Examines each QUEUE, its dead-letter route, the broker and the store. It reports
 each problem, its impact and its fix. It changes nothing without --fix.
 docs/operations.md has a section for the code of each finding. Without a QUEUE
@@ -38,6 +38,10 @@ With --fix it shows the steps that fix each QUEUE, asks, takes them, and
 examines the queue again. A step declares what is missing, sets a policy for one
 queue, or removes a binding that leads dead letters back. The audit log of the
 queue keeps who did it, and --why.
+
+With --probe it also proves, for each QUEUE, where a requeued message goes, on a
+scratch queue with the same arguments, and that a rejected message arrives, if
+the dead-letter queue is empty and has no consumer.
 
 It examines everything before it exits: 5 if anything is wrong; else 69 if the
 store is out of reach, 4 if permissions are missing, 2 if a QUEUE or the store's
@@ -57,9 +61,10 @@ type examination struct {
 	maxRetries         int
 	backoff            string
 	ordered, allowDrop bool
-	json               bool
+	probe, json        bool
 
 	fixes, dryRun, yes bool
+	exchangeType       string
 	note               // of the fix
 }
 
@@ -75,9 +80,13 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
 	f.BoolVar(&c.ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.allowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&c.probe, "probe", false, "prove where requeued and rejected messages go, with scratch messages")
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
+	f.StringVar(&c.exchangeType, "exchange-type", "",
+		"with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
+	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
 	cli.JSON(f, &c.json, "print one JSON object a finding")
@@ -88,6 +97,9 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	need, err := c.need()
 	if err != nil {
 		return err
+	}
+	if c.probe && len(queues) == 0 {
+		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
 	}
 	if err := c.checkFix(len(queues)); err != nil {
 		return err
@@ -108,7 +120,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		if err != nil {
 			fmt.Fprintf(c.Err, withoutManagement, term.Printable(err.Error(), ""))
 		}
-		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0}
+		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
 				return err
@@ -142,8 +154,10 @@ func (c *examination) checkFix(queues int) error {
 	switch {
 	case c.fixes && queues == 0:
 		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
-	case !c.fixes && (c.dryRun || c.yes || c.why != ""):
-		return cli.Misusef("--dry-run, --yes and --why are for --fix")
+	case c.fixes && c.probe:
+		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
+	case !c.fixes && (c.dryRun || c.yes || c.exchangeType != "" || c.why != ""):
+		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspe
 	steps := 0
 	for _, queue := range queues {
 		need.Queue = queue
-		plan, err := doctor.MakePlan(ctx, conn, need)
+		plan, err := doctor.MakePlan(ctx, conn, need, c.exchangeType)
 		if err != nil {
 			return false, err
 		}
@@ -101,8 +101,13 @@ func (c *examination) show(f fixable) error {
 
 // whyLeft says why a finding is left to a person.
 func whyLeft(x doctor.Fix) string {
-	if len(x.Refused) > 0 {
+	switch {
+	case len(x.Refused) > 0:
 		return strings.Join(x.Refused, "; ")
+	case x.Choice != nil:
+		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and "+
+			"give it with --exchange-type %s",
+			x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"))
 	}
 	return cli.InFlags(x.Finding.Fix)
 }

@@ -121,8 +121,8 @@ func usualPlace(t *testing.T) string {
 	})
 }
 
-// Every command says of a queue that does not exist how to make it.
-func TestNoQueue(t *testing.T) {
+// A misspelt queue is told from a missing one where the management API lists the names.
+func TestMisspeltQueue(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
 	servertest.DeleteLater(queue)
@@ -137,7 +137,8 @@ func TestNoQueue(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(string(out),
-			"strikes declare "+misspelt) {
+			"did you mean \""+queue+"\"") ||
+			!strings.Contains(string(out), "strikes declare "+misspelt) {
 			t.Errorf("%q: %v: %s", args, err, out)
 		}
 	}

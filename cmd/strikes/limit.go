@@ -183,7 +183,7 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 		need, _ := b.Management(ctx, conn, inspect.Need{Queue: queue, MaxRetries: c.maxRetries})
 		return c.checkDeliveryLimit(ctx, conn, need)
 	})
-	err = b.NoQueue(queue, err)
+	err = b.NoQueue(ctx, queue, err)
 	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
 		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
 	}

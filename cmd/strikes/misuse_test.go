@@ -26,6 +26,7 @@ func TestMisuse(t *testing.T) {
 			`--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},
 		{"", "consume --ordered=maybe", `--ordered must be true or false, got "maybe"` + see},
 		{"", "consume --nope", `there is no flag --nope` + see},
+		{"", "consume --Backoff", `there is no flag --Backoff; did you mean "--backoff"?` + see},
 		{"", "consume -x", `there is no flag -x` + see},
 		{"", "counter get orders -1",
 			`there is no flag -1; put an argument that begins with - after -- (see strikes counter get --help)`},

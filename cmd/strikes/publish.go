@@ -135,7 +135,7 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 		err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
 			"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
 	} else if o.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
-		err = fmt.Errorf("%w: %w", b.NoQueue(key, broker.ErrNotFound), err)
+		err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
 	}
 	if closing := closeSoon(pub, err != nil); err == nil {
 		err = closing

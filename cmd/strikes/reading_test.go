@@ -202,11 +202,12 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})
 	need(t, err)
 	t.Cleanup(func() { _ = errors.Join(c.Close(), store.Close()) })
-	byLane := "queue=" + url.QueryEscape(queue) + "&lane=7"
+	byLane := "queue=" + url.QueryEscape(queue) + "&lane-header=tenant&lane=7"
 	for _, to := range []string{
 		"GET /queue?" + byLane, "GET /dead?" + byLane, "GET /replay?" + byLane, "GET /drop?" + byLane, "GET /lanes?" + byLane,
 		"GET /lane?verb=replay&" + byLane, "GET /lane?verb=release&" + byLane, "GET /lane?verb=drop&" + byLane,
 		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
+		"POST /count?verb=replay&" + byLane, "POST /count?verb=drop&" + byLane,
 		"GET /live?screen=queue&" + byLane, "GET /live?screen=dead&" + byLane, "GET /live?screen=replay&" + byLane,
 		"GET /live?screen=lanes&" + byLane,
 	} {

@@ -105,7 +105,7 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 		err = b.Explain(err)
 	}
 	if err != nil {
-		return ambiguous(b.NoQueue(queue, err))
+		return ambiguous(b.NoQueue(ctx, queue, err))
 	}
 	for i := range s.Findings {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)

@@ -19,8 +19,8 @@ const token = "0123456789abcdef0123456789abcdef"
 // requests are one for each route of the handler: the pages that only show something, and those that change something.
 var (
 	reading = []string{
-		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /dead",
-		"GET /message", "POST /message", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
+		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead",
+		"GET /message", "POST /message", "POST /count", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
 	}
 	writing = map[string][]string{"/change": {"reset", "skip", "limit", "pause"}}
 	// jobs have a preview that everybody may see.

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bufio"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,6 +50,18 @@ func TestPause(t *testing.T) {
 	b.visit(s.at("audit", "queue", "stock"))
 	for _, part := range []string{"pause", "resume", "the database moves", "it has moved"} {
 		b.sees(part)
+	}
+	res := s.ask(http.MethodGet, s.at("audit.ndjson", "queue", "stock"), nil, nil)
+	var verbs []string
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		var e struct{ Verb, Actor, Reason, Result string }
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Actor == "" || e.Reason == "" || e.Result == "" {
+			t.Errorf("a line of the audit: %s: %v", lines.Text(), err)
+		}
+		verbs = append(verbs, e.Verb)
+	}
+	if got := strings.Join(verbs, ","); got != "resume,pause" {
+		t.Errorf("the audit lists %s", got)
 	}
 }
 

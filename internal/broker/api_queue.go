@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -97,6 +100,27 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 			return all, nil
 		}
 	}
+}
+
+// Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
+func (c *API) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
+	query := url.Values{
+		"page": {"1"}, "page_size": {queuesPage}, "columns": {"name"}, "use_regex": {"true"},
+		"name": {"^" + regexp.QuoteMeta(prefix)},
+	}
+	reply, err := fetch[struct {
+		Items []queueReply `json:"items"`
+	}](ctx, c, "?"+query.Encode(), "queues", vhost)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, q := range reply.Items {
+		if strings.HasPrefix(q.Name, prefix) {
+			names = append(names, q.Name)
+		}
+	}
+	return names, nil
 }
 
 // largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.

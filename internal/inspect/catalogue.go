@@ -53,7 +53,7 @@ var unreadable = text{
 var catalogue = map[string]text{
 	// What can be seen
 	CodeNoQueue: {
-		Error, "there is no such queue in virtual host {vhost}",
+		Error, "there is no such queue in virtual host {vhost}{similar}",
 		"nothing can be consumed from it",
 		"declare it (strikes declare {queue}), or correct the name or the virtual host",
 	},
@@ -456,5 +456,28 @@ var catalogue = map[string]text{
 		Error, "{reason}",
 		notCounted,
 		"give the address of the store with --store-url",
+	},
+
+	// Probes
+	"probe-refused": {
+		Warning, "{what}: {reason}",
+		"it was not proven",
+		"remove the reason, then probe again",
+	},
+	"probe-tail": {
+		Error, "a requeued message was redelivered after all others, on a scratch queue with the same arguments",
+		"a failed message is retried after all waiting ones, and order is lost",
+		"declare the queue again as a quorum queue with x-delivery-limit={limit} (strikes declare), or as a classic queue",
+	},
+	"probe-discards": {
+		Error, "a requeued message was not redelivered, on a scratch queue with the same arguments",
+		"a message is dead-lettered or dropped at its first failed attempt",
+		"declare the queue again as a quorum queue with x-delivery-limit={limit} (strikes declare), or as a classic queue",
+	},
+	"probe-lost": {
+		Error, "a rejected scratch message did not reach the queues {queues} through the dead-letter exchange {exchange} " +
+			"within {wait}",
+		lostSilently,
+		"check the bindings of the exchange, the limits of the queues, and whether they are up",
 	},
 }

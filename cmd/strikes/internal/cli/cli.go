@@ -20,6 +20,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -138,13 +139,14 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	like := ""
-	cmd.SuggestionsMinimumDistance = 2
-	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
-		like = fmt.Sprintf("; did you mean %q?", names[0])
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
 	}
-	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]), like,
-		cmd.CommandPath())
+	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]),
+		printable.DidYouMean(args[0], names, ""), cmd.CommandPath())
 }
 
 // quotable is an argument as an error may quote it: a URL in the wrong place may hold a password.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -128,12 +129,21 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead explains a word that was read as a flag.
+// instead suggests a known flag for an unknown one.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	name := unknown.GetSpecifiedName()
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	like := ""
+	if unknown.GetSpecifiedShortnames() == "" {
+		like = printable.DidYouMean(name, names, "--")
+	}
 	switch {
+	case like != "":
+		return like
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
 		return "; put -- before the command that is to run, as in: strikes " + cmd.Use
-	case strings.Trim(unknown.GetSpecifiedName(), "0123456789") == "": // a negative number is read as a flag
+	case strings.Trim(name, "0123456789") == "": // a negative number is read as a flag
 		return "; put an argument that begins with - after --"
 	}
 	return ""

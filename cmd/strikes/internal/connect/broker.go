@@ -2,11 +2,13 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"strings"
@@ -66,7 +68,7 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	case errors.Is(ctx.Err(), context.Canceled): // a deadline says something about the broker
 		return nil, ctx.Err()
 	}
-	return nil, b.explainDial(err)
+	return nil, b.explainDial(ctx, err)
 }
 
 // Explain distinguishes a broker that refuses from one that does not answer.
@@ -74,7 +76,7 @@ func (b *Broker) Explain(err error) error {
 	if denied(err) {
 		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
-	hint := otherTLS(b.URL, err)
+	hint := ""
 	if b.URL == defaultAMQP {
 		hint = "; AMQP_URL or --amqp-url names another broker"
 	}
@@ -83,7 +85,7 @@ func (b *Broker) Explain(err error) error {
 }
 
 // explainDial adds the defect of the URL to the error.
-func (b *Broker) explainDial(err error) error {
+func (b *Broker) explainDial(ctx context.Context, err error) error {
 	at := setting.RedactURL(b.URL)
 	switch {
 	case missingVHost(err):
@@ -98,6 +100,9 @@ func (b *Broker) explainDial(err error) error {
 			"with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
 	case errors.As(err, new(*fs.PathError)):
 		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
+	}
+	if why := wrongTLS(ctx, b.URL); why != "" {
+		return cli.Misusef("broker %s: %s: %w", at, why, err)
 	}
 	return b.Explain(err)
 }
@@ -147,23 +152,57 @@ func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error
 // Close ends a connection on which nothing is under way any more.
 func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
 
-// otherScheme maps the scheme of a URL to that of the same protocol with TLS, or without.
-var otherScheme = map[string]string{"amqp": "amqps", "amqps": "amqp", "redis": "rediss", "rediss": "redis"}
+// speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
+const speakTimeout = time.Second
 
-// otherTLS says which scheme to try if a server was connected, and does not answer as its URL has it.
-func otherTLS(rawURL string, err error) string {
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" {
+// plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
+var (
+	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
+	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
+)
+
+// wrongTLS says which scheme to write if the server at a URL speaks TLS and the scheme does not, or the reverse. It
+// returns "" if the scheme is right or the server answers neither way. It sends no password.
+func wrongTLS(ctx context.Context, rawURL string) string {
+	u, _, err := setting.ParseURL(rawURL)
+	if err != nil || u.Host == "" {
 		return ""
 	}
-	scheme, _, _ := strings.Cut(rawURL, ":")
-	base, _, _ := strings.Cut(scheme, "+") // redis+cluster
-	other := otherScheme[base] + strings.TrimPrefix(scheme, base)
-	switch slow := errors.Is(err, context.DeadlineExceeded); {
-	case otherScheme[base] == "", slow && len(other) > len(scheme):
+	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
+	defer cancel()
+	scheme, _, _ := strings.Cut(u.Scheme, "+") // redis+cluster
+	addr := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
 		return ""
-	case len(other) > len(scheme):
-		return fmt.Sprintf("; if it speaks TLS, write %s://", other)
 	}
-	return fmt.Sprintf("; if it does not speak TLS, write %s://", other)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	plain, known := plainSchemes[scheme]
+	if !known {
+		return ""
+	}
+	kind := strings.TrimPrefix(u.Scheme, scheme)
+	switch {
+	case scheme != plain && answersPlain(conn):
+		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
+	case scheme == plain && answersTLS(ctx, conn):
+		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
+	}
+	return ""
+}
+
+// answersPlain reports whether a server answers PING as Redis does, or with the header of its version as RabbitMQ does.
+func answersPlain(conn net.Conn) bool {
+	first := make([]byte, 1)
+	if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
+		return false
+	}
+	_, err := io.ReadFull(conn, first)
+	return err == nil && strings.Contains("+-A", string(first))
+}
+
+func answersTLS(ctx context.Context, conn net.Conn) bool {
+	//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
+	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) == nil
 }

@@ -10,10 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/doctor"
@@ -41,13 +45,36 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	if with.HTTPClient, err = b.guessing(); err != nil {
 		return need, err
 	}
-	if with.Management = GuessManagement(b.URL); with.Management == "" {
-		return need, errors.New("the AMQP port is too high to derive a management port")
+	err = errors.New("the AMQP port is too high to derive a management port")
+	for i, at := range usualManagement(b.URL) {
+		with.Management = at
+		tried := doctor.TryManagement(ctx, conn, with)
+		switch {
+		case tried == nil:
+			return with, nil
+		case i == 0:
+			err = tried
+		default:
+			err = fmt.Errorf("%w; %w", err, tried)
+		}
 	}
-	if err := doctor.TryManagement(ctx, conn, with); err != nil {
-		return need, err
+	return need, err
+}
+
+// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a
+// proxy may have moved one port and not the other.
+func usualManagement(amqpURL string) []string {
+	beside := GuessManagement(amqpURL)
+	uri, err := amqp.ParseURI(amqpURL)
+	if err != nil || uri.Scheme != "amqps" {
+		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
 	}
-	return with, nil
+	uri.Port = 5671
+	usual := GuessManagement(uri.String())
+	if beside == "" || beside == usual {
+		return []string{usual}
+	}
+	return []string{beside, usual}
 }
 
 // guessing is a client that trusts the same certificates as the AMQP connection.
@@ -90,20 +117,99 @@ func GuessManagement(amqpURL string) string {
 	return at.String()
 }
 
+// completeTimeout bounds how long a shell waits for names after a tab.
+const completeTimeout = time.Second
+
+// CompleteQueues has a shell complete the argument QUEUE of a command and its subcommands, with names from the
+// management API.
+func CompleteQueues(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		CompleteQueues(sub)
+	}
+	operands := strings.Fields(cmd.Use)[1:]
+	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") ||
+		cmd.Flags().Lookup("amqp-url") == nil {
+		return
+	}
+	every, files := strings.Contains(operands[0], "…"), cli.TakesFiles(cmd)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0 || every:
+			return queueNames(cmd, args, begun), cobra.ShellCompDirectiveNoFileComp
+		case files:
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// queueNames returns the names that begin so, without those that were given. It returns none if the API is away or
+// slow, because a shell shows an error in the middle of the line that is being typed.
+func queueNames(cmd *cobra.Command, given []string, begun string) []string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTimeout)
+	defer cancel()
+	if err := cli.SetFromEnvironment(cmd.Flags()); err != nil {
+		return nil
+	}
+	flag := func(name string) string {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	b, err := NewBroker(flag("amqp-url"), "")
+	if err != nil {
+		return nil
+	}
+	vhost := b.VHost
+	if named := flag("vhost"); named != "" {
+		vhost = named
+	}
+	client, err := b.guessing()
+	if err != nil {
+		return nil
+	}
+	at := usualManagement(b.URL)
+	if named := flag("management-url"); named != "" {
+		at, client = []string{named}, nil
+	}
+	for _, base := range at {
+		api, err := broker.NewAPI(base, client)
+		if err != nil {
+			return nil
+		}
+		names, err := api.Names(ctx, vhost, begun)
+		if err == nil {
+			return slices.DeleteFunc(names, func(name string) bool {
+				return strings.HasPrefix(name, "-") || strings.ContainsFunc(name, unicode.IsControl) || slices.Contains(given, name)
+			})
+		}
+	}
+	return nil
+}
+
 // noQueueError is broker.ErrNotFound with a text of its own.
 type noQueueError struct{ text string }
 
 func (e noQueueError) Error() string { return e.text }
 func (noQueueError) Unwrap() error   { return broker.ErrNotFound }
 
-// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and how to see those
-// that exist. It returns any other error as it is.
-func (b *Broker) NoQueue(queue string, err error) error {
+// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose
+// names are similar if the management API lists them. It returns any other error as it is.
+func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 	if !errors.Is(err, broker.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
 	}
-	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q (strikes declare %s makes it, "+
-		"strikes status lists the others)", queue, b.VHost, shell.Operands(queue))})
+	like := ""
+	_ = b.With(ctx, func(conn *amqp.Connection) error { // without an answer nothing is similar
+		ctx, cancel := context.WithTimeout(ctx, guessTimeout)
+		defer cancel()
+		need, _ := b.Management(ctx, conn, inspect.Need{})
+		like = doctor.DidYouMean(ctx, conn, need, queue)
+		return nil
+	})
+	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q%s (strikes declare %s makes it)",
+		queue, b.VHost, like, shell.Operands(queue))})
 }
 
 // RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and
@@ -133,5 +239,5 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, e
 	if found != broker.No {
 		return partitions, nil
 	}
-	return 0, b.NoQueue(queue, broker.ErrNotFound)
+	return 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
 }

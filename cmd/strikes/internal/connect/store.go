@@ -118,11 +118,11 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the "+
 			"environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
-	case errors.As(err, &failed) && (failed.Fault == counter.FaultDenied || failed.Fault == counter.FaultOther):
+	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
-	if hint := otherTLS(rawURL, err); hint != "" {
-		return fmt.Errorf("%w%s", err, hint)
+	if why := wrongTLS(ctx, rawURL); why != "" {
+		return cli.Misusef("%s: %w", why, err)
 	}
 	if strings.HasPrefix(rawURL, defaultRedis) {
 		return fmt.Errorf("%w; this is the default, and --store-url or STRIKES_STORE_URL names another store", err)

@@ -19,6 +19,9 @@ type group struct {
 	ops.Group
 	Source Source    `json:"source"`
 	AsOf   time.Time `json:"as_of"`
+
+	Recorded *int `json:"recorded,omitempty"` // dead letters with a record, whatever the filter; absent: not asked
+	Ready    *int `json:"ready,omitempty"`    // messages in the dead-letter queue, by the broker; absent: not asked
 }
 
 // Source is where an answer about dead letters comes from.
@@ -31,7 +34,7 @@ const (
 )
 
 func (g *GroupList) groupOf(of *ops.Group) group {
-	out := group{*of, g.source, g.asOf}
+	out := group{*of, g.source, g.asOf, g.Recorded, g.Ready}
 	if of.Kind == "" {
 		out.Reason = otherReasons
 	}
@@ -41,6 +44,8 @@ func (g *GroupList) groupOf(of *ops.Group) group {
 // GroupList counts dead letters by kind and reason. It is a List.
 type GroupList struct {
 	ops.Tally
+
+	Recorded, Ready *int // as in the JSON
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all
