@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// paintAge is how old an answer may be that the first paint shows: the open page soon asks for the newer one.
+// paintAge is the age of the oldest answer that the first paint shows. The open page soon asks for a newer one.
 const paintAge = 15 * time.Second
 
 // patience is how long a page waits for answers. The open page asks again soon.

@@ -43,7 +43,7 @@ type Console struct {
 	grouped map[string]*cached[ops.Groups] // by queue and filter; causes, by queue
 
 	examiner examiner
-	causing  chan struct{} // of the causes that are read
+	causing  chan struct{} // has an entry for each queue whose causes are being read
 
 	mu      sync.Mutex      // guards queues and grouped
 	base    context.Context //nolint:containedctx // of work that outlives a request

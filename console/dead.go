@@ -118,7 +118,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 	return groups, at, err
 }
 
-// grouping keeps the answer of count, which counts groups in the background; nil if too many are counted.
+// grouping keeps the answer of count, which counts groups in the background. It returns nil if it keeps too many.
 func (c *Console) grouping(key string, count func(context.Context) (ops.Groups, error)) *cached[ops.Groups] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -214,9 +214,9 @@ func (s sums) headline(o ops.Overview) string {
 }
 
 const (
-	// causeBudget is how long the reasons of one queue are read for the first page, and causesTogether of how many at the
-	// same time.
-	causeBudget    = 30 * time.Millisecond
+	// causeBudget is how long the reasons of one queue are read for the first page.
+	causeBudget = 30 * time.Millisecond
+	// causesTogether is the number of queues whose reasons are read at the same time.
 	causesTogether = 4
 	// causeAge is how old the reason of a queue may be while its dead letters change.
 	causeAge = 30 * time.Second

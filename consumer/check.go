@@ -76,7 +76,7 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	}
 	if err := check(ctx, conn); err != nil {
 		refused := "is refused: "
-		if errors.Is(err, topology.ErrRefused) { // it says so itself
+		if errors.Is(err, topology.ErrRefused) { // the error itself has the word "refused"
 			refused = "is "
 		}
 		err = fmt.Errorf("consumer: queue %q %s%w", s.Queue, refused, err)

@@ -2,9 +2,9 @@
 // dead-letters them.
 //
 // Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs
-// use [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides between
-// ack, retry and dead letter. [Consumer.Handle] does the same for one delivery, for programs with their own loop and
-// for tests of a Handler.
+// use [Consumer]. Its Run keeps a session on the broker and gives each delivery to a Handler. The Handler's error
+// decides between ack, retry and dead letter. [Consumer.Handle] does the same for one delivery, for programs with
+// their own loop and for tests of a Handler.
 //
 // A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called;
 // a failed attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came
@@ -151,8 +151,9 @@ type Consumer struct {
 	Observer Observer // gets every outcome; if nil, none
 	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
 
-	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG, with the queue,
-	// the id, the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
+	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG. Dead letters and
+	// retries have the queue, the id, the number of the attempt, the limit, the cause and the error. If nil, nothing is
+	// logged.
 	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no

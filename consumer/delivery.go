@@ -21,7 +21,7 @@ type delivery struct {
 	message  counter.Message
 	received time.Time
 	lane     string
-	kept     []keptBy // the data of rooms about it
+	kept     []keptBy // the data of rooms about this delivery
 	next     *delivery
 	turn     chan struct{} // closed when it has a worker, if its goroutine waits for one
 

@@ -8,8 +8,8 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is
-// called, by any number of goroutines. config may be its zero value. A field without a value has the default of
+// Dialer returns a dial for Run. Each call dials a new connection to url, amqp[s]://user:password@host:port/vhost. Any
+// number of goroutines may call it. config may be its zero value. A field without a value has the default of
 // amqp.Dial, such as a heartbeat of 10 s. url's heartbeat and connection_timeout override those of config. Leave its
 // Recovery nil: Run redials.
 //

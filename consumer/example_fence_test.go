@@ -38,8 +38,8 @@ func (t *table) save(id, status string, fence int64) error {
 	return nil
 }
 
-// A database refuses the writes of a consumer that lost its message and does not know it: while another consumer has
-// the message, and after it was dead-lettered and replayed.
+// A database refuses the writes of a consumer that lost its message and does not know it. It does so while another
+// consumer has the message, and after the message was dead-lettered and replayed.
 func ExampleAttempt_fence() {
 	orders := &table{fences: map[string]int64{}}
 	c := consumer.Consumer{

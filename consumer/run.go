@@ -22,8 +22,9 @@ const steady = 10 * time.Second
 const refusedDelay = 500 * time.Millisecond
 
 // electing is how long dead letters are held when a connection had to be tried again: a broker may just have started,
-// or ended and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a
-// third of a second after a start (3.10.8), RabbitMQ drops the messages that a classic queue would hand over to it.
+// or ended and left its queues to others. A dead-letter queue that is a quorum queue has a leader again about a third
+// of a second after a start (3.10.8). Until then RabbitMQ drops the messages that a classic queue would hand over to
+// it.
 const electing = 3 * time.Second
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again,
@@ -92,7 +93,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 // failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the
 // broker. Otherwise it returns the error that ended the session, or the field or topology that is refused. Deliveries
 // that were not settled return to the queue and are not counted. A connection that recovers by itself
-// (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so a late ack would
+// (amqp.Config.Recovery) is refused. It keeps its channels and restarts their delivery tags, so a late ack would
 // settle another message.
 //
 // Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to

@@ -99,7 +99,7 @@ func (p *simProc) mayConsume() bool {
 	return !reply.Paused
 }
 
-// simControl is the store as the control of a process sees it: requests and replies may be lost, late or doubled.
+// simControl is the store as the control of a process sees it. Requests and replies may be lost, and requests doubled.
 type simControl struct {
 	proc  *simProc
 	reads int64
@@ -130,8 +130,8 @@ func (l *simControl) Control(ctx context.Context, vhost, queue string, r counter
 	return reply, err
 }
 
-// readControl serves a read as simStore.serve does a step. A late request changes only the reply that the process
-// gets.
+// readControl serves a read as simStore.serve does a step. No request is late, because that would change only the
+// reply that the process gets.
 func (w *simWorld) readControl(p *simProc, vhost, queue string, r counter.Reader) (reply counter.Control, err error) {
 	fate := 0
 	if w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {

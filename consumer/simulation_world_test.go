@@ -14,8 +14,8 @@ import (
 )
 
 // simWorld runs one schedule: a broker, a store and processes that run the code of this package, in virtual time.
-// Whatever a process asks of the world is parked as a simOp, and the seed decides which one is carried out next, and
-// which fault comes before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
+// Each request of a process to the world waits as a simOp. The seed decides which one is carried out next, and which
+// fault comes before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
 type simWorld struct {
 	rng     *rand.Rand
 	plan    simPlan

@@ -93,10 +93,10 @@ func fewestRetries(err error) (n int, found bool) {
 }
 
 // NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
-// message. The delivery is held unacked, for the Backoff or the delay of RetryAfter, and then the handler is called
-// again in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted;
-// the wait is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout
-// returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
+// message. The delivery is held unacked, for the Backoff or the delay of RetryAfter. Then the handler is called again
+// in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the
+// wait is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout returns to
+// the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
 func NotCounted(err error) error {
 	if err == nil {
 		return nil

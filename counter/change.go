@@ -109,8 +109,9 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 }
 
 // takeSome takes steps of messages of one queue with one Save, and one Load unless their documents are recent. It
-// returns those that are to be taken again because their documents may have changed. From the first step on that writes
-// a document of the queue, each step sees the queue as the one before left it, and they are saved together.
+// returns those that are to be taken again because their documents may have changed. The first step that
+// writes a document of the queue and all steps after it are saved together. Each of these sees the queue as the one
+// before left it.
 func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
 	var taken []*taking
 	for _, t := range some {

@@ -171,8 +171,8 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 // noteGone adds nacks of the letter name to arrived. Each session receives messages in the order of the queue. For
 // example, one session blocks x, x, y, and a later one x, y. So one x had left the queue by then: its last nack had
 // arrived. It counts the first messages as gone. It compares only with a letter of one message, as y is here. Of the
-// sessions before, it judges only the last one that had an x, because messages that left the queue earlier say nothing
-// of its nacks.
+// sessions before, it judges only the last one that had an x. Messages that left the queue earlier say nothing of its
+// nacks.
 func (s *LaneState) noteGone(name string, lacking map[string]int, arrived map[string]int64) {
 	for other, n := range lacking {
 		positions := slices.Concat(s.sessionsOf(other)...)

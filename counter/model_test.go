@@ -158,7 +158,8 @@ var (
 	bodies      = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
 )
 
-// drawDelay is that of most steps none, because after a step without one the body of the move is no longer known.
+// drawDelay draws a Delay for four of five steps. A step without one makes the body of a move unknown, so few have
+// none.
 func drawDelay(t *rapid.T) Delay {
 	if rapid.IntRange(0, 4).Draw(t, "no delay queues") == 0 {
 		return Delay{}

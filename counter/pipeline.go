@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Two flushes keep Redis busy while the client reads the replies of the other. A Store gets one at a time, because a
-// second one makes batches half as large, and a COMMIT costs a database more than a step. The server replies to a batch
-// well within a read's timeout.
+// Redis gets two flushes at a time, so that it works on one while the client reads the replies to the other. A Store
+// gets one: a second one makes batches half as large, and a COMMIT costs a database more than a step. The server
+// replies to a batch well within a read's timeout.
 const (
 	maxFlushes = 2
 	maxBatch   = 128

@@ -15,8 +15,8 @@ const (
 
 // recent has the documents that this process loaded or saved last, so that most steps of a busy queue need no Load. It
 // may have old ones, because other processes change them too. Save refuses a step that was decided with an old
-// document, and the step is taken again after a Load. So is a step that saves nothing: without a Save, its documents
-// were compared with nothing.
+// document, and the step is taken again after a Load. A step that was decided with recent documents and saves nothing
+// is taken again too, because only a Save finds out whether they are old.
 type recent struct {
 	mu      sync.Mutex
 	queues  map[Queue]recentQueue
@@ -70,7 +70,7 @@ func (c *client) recall(ctx context.Context, of Queue, some []*taking) (time.Tim
 	return now, docs, nil
 }
 
-// find returns the documents of recall, those without a name where a Load is due.
+// find returns the documents of recall. One that must be loaded is empty, without a name.
 func (r *recent) find(of Queue, some []*taking) (now time.Time, docs []Doc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,8 @@ func (r *recent) refresh(of Queue, q recentQueue) {
 	r.queues[of] = q
 }
 
-// note notes whether the change of some steps was saved. The record of a dead letter is not needed soon.
+// note keeps the documents of a change that was saved, and forgets those of one that was not. It also forgets the
+// record of a dead letter, which is not needed soon.
 func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

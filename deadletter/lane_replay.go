@@ -381,8 +381,8 @@ func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[lane
 	}
 }
 
-// laneGeneration returns the generation by which a lane expects a dead letter. Deaths are no part of it: a dead letter
-// does not tell before which death it was moved back.
+// laneGeneration returns the generation by which a lane expects a dead letter. It leaves out deaths, because a dead
+// letter does not tell before which death it was moved back.
 func laneGeneration(m *Message) string {
 	first := m.ours().FirstGeneration()
 	if m.ID == "" {

@@ -85,8 +85,8 @@ func (s step) prefetch(left, consumers int) int {
 	return min(s.size, left, mostWaiting/besideBody)
 }
 
-// amqp091-go reads all that a consumer is sent, however slowly it is received: only the prefetch bounds the messages
-// that wait in memory. So a queue that is held as a whole is read by one consumer after the other; each is added when
+// amqp091-go reads all that a consumer is sent, however slowly it is received. Only the prefetch bounds the messages
+// that wait in memory. So a queue that is held as a whole is read by one consumer after the other. Each is added when
 // the one before is full.
 const (
 	// mostConsumers on one channel. A quorum queue returns the messages of up to 32 consumers in the order of their tags,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// heldQueue orders returned messages as a quorum queue does: those of a closed channel go behind those that were
+// heldQueue orders returned messages as a quorum queue does. Those of a closed channel go behind those that were
 // returned before, and come before those that never were.
 type heldQueue struct{ returned, fresh []int }
 

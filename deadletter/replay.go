@@ -47,8 +47,9 @@ type Replay struct {
 	OnMessage func(*Message, error)
 }
 
-// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it: in their order,
-// each with its MessageId and a new value of GenerationHeader. It ignores messages that are dead-lettered meanwhile.
+// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it. It keeps their
+// order. Each has its MessageId and a new value of GenerationHeader. Replay ignores messages that are dead-lettered
+// meanwhile.
 //
 // A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To
 // skip it, a replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where

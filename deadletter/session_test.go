@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestRequestToAClosedSocket has a request fail between the close of the connection and the news of it: the error is
+// TestRequestToAClosedSocket has a request fail between the close of the connection and the news of it. The error is
 // the broker's, which names the remedy, and not that of the socket.
 func TestRequestToAClosedSocket(t *testing.T) {
 	undecodable := &amqp.Error{Code: amqp.InternalError, Reason: "the message cannot be converted"}

@@ -11,9 +11,8 @@ import (
 const picked = passedOn / 2
 
 // source hands out dead letters in their order and takes them off the queue. One of everything hands them out as they
-// arrive, and holds two windows at most: the second is on its way while the broker settles the first. One with a
-// filter that picks reads the whole queue first, and holds the other messages until the end, so that they keep their
-// order.
+// arrive. It holds two windows at most: the second is on its way while the broker settles the first. One with a filter
+// that picks reads the whole queue first. It holds the other messages until the end, so that they keep their order.
 type source struct {
 	q     *Queue
 	s     *session

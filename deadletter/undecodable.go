@@ -134,8 +134,8 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 // keep their order.
 //
 // If several messages of a quorum queue cannot be decoded, the API can show one only as it removes it, so keep
-// receives it after that, and others may change their order: a quorum queue puts returned messages behind those that
-// were returned before.
+// receives it after that. Others may then change their order, because a quorum queue puts returned messages behind
+// those that were returned before.
 //
 // It wraps ErrAllDecodable if there is no such message, ErrUnsafe where reading is not harmless, and ErrUndecodable
 // for a message that the API cannot read either.

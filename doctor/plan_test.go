@@ -268,8 +268,8 @@ func TestUnbind(t *testing.T) {
 	}
 }
 
-// A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it
-// lose or move dead letters, and a queue that exists with other arguments is not declared again.
+// A fix does not lead to the next error. A policy for the queue that matches its dead-letter queue too would make it
+// lose or move dead letters. A queue that exists with other arguments is not declared again.
 func TestPlanKeepsDeadLetters(t *testing.T) {
 	matching := func(definition amqp.Table) func(*inspect.Facts) {
 		return func(f *inspect.Facts) {

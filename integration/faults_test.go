@@ -198,8 +198,8 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				}
 				return len(rejected.since(time.Time{})) == n/20 && depth("orders") == 0
 			})
-			// a quorum queue keeps a dead letter until it has arrived, and may send it twice; a classic one does not know
-			// whether the dead letters that it had sent when it was killed have
+			// A quorum queue keeps a dead letter until it has arrived, and may send it twice. A classic one does not know
+			// whether the dead letters have arrived that it had sent when it was killed.
 			must := rejected.since(time.Time{})
 			if typ == topology.Classic {
 				must = rejected.since(killed)

@@ -56,9 +56,9 @@ func send(t *testing.T, conn net.Conn, lines *bufio.Reader, command string) {
 	}
 }
 
-// commandTouchesRecords is false for commands that are sent once when a connection or a session begins, or once a
-// second for a queue, for the requests of operators (counter/scripts/control.lua). A session asks once whether lanes
-// are blocked.
+// commandTouchesRecords reports whether a command may read or write records. It is false for the commands with which a
+// connection or a session begins, such as the question whether lanes are blocked. It is also false for the read of
+// operators' requests once a second (counter/scripts/control.lua).
 func commandTouchesRecords(line string) bool {
 	line = strings.ToLower(line)
 	for _, greeting := range []string{`"hello"`, `"client"`, `"ping"`, `"info"`, `"config" "get"`, `"auth"`} {

@@ -21,8 +21,8 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// child is the configuration of a consumer process. It writes a line to Ledger, with one write(2), before each run of
-// the handler.
+// child is the configuration of a consumer process. The process writes a line to Ledger, with one write(2), before
+// each attempt.
 type child struct {
 	AMQP, Store, Prefix, Queue string
 	Ledger                     string

@@ -28,9 +28,8 @@ type pubStormPlan struct {
 	faults           int
 }
 
-// pubStorm publishes from many goroutines while fault strikes now and then,
-// publishes undecided messages again with their ids, and checks that each id is in the queue, once more only for each
-// undecided error.
+// pubStorm publishes from many goroutines while fault strikes now and then. It publishes undecided messages again with
+// their ids. It checks that each id is in the queue, once more only for each undecided error.
 func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
 	t.Helper()
 	ctx := pubContext(t)
@@ -139,9 +138,9 @@ func TestPublishWithoutBroker(t *testing.T) {
 	}
 }
 
-// A connection that stops dead without closing, with little and with too much to
-// write for the buffers in between: a message that hangs there keeps the one behind it unsent, for the next
-// connection. Whichever timeout finds out first must do.
+// A connection stops dead without closing, with little and with too much to write for the buffers in between. A
+// message that hangs there keeps the one behind it unsent, for the next connection. It is enough that one timeout
+// finds out.
 func TestPublishOnADeadConnection(t *testing.T) {
 	t.Parallel()
 	const small, large = 10, 15 << 20

@@ -21,9 +21,9 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 )
 
-// endpoint is the configuration of an endpoint's process. It writes a line to Ledger, with one write(2), when a
-// request has arrived and when it is answered: "begin" or the status, the id, the attempt, and the SHA-256 of the
-// body.
+// endpoint is the configuration of an endpoint's process. The process writes a line to Ledger, with one write(2), when
+// a request has arrived and when it is answered. The line has "begin" or the status, the id, the attempt, and the
+// SHA-256 of the body.
 type endpoint struct {
 	Addr, Ledger string
 	Fail         []string // ids that get 500

@@ -62,9 +62,9 @@ type Reason struct {
 }
 
 const (
-	// Arriving is how long a dead letter may be on its way to where it is
-	// counted: a consumer holds it after a restart of the broker, and a dead letter that a quorum queue keeps for its
-	// route is up to 10 s old (measured: 9 s on 4.3.6, 6 s on 3.10.8).
+	// Arriving is how long a dead letter may be on its way to the queue where it is counted. A consumer holds it after a
+	// restart of the broker. One that a quorum queue keeps for its route is up to 10 s old (measured: 9 s on 4.3.6, 6 s
+	// on 3.10.8).
 	Arriving = 12 * time.Second
 	// maxReasons is how many reasons are listed; the rest is summed up.
 	maxReasons = 20
@@ -137,7 +137,7 @@ func (d *DeadLetters) countUnrecorded() {
 }
 
 // suppose takes the unacked messages of the source queue for dead letters while the route is broken, because consumers
-// hold those until it is whole. unacked is nil if it is not known.
+// hold dead letters until it is whole. unacked is nil if it is not known.
 func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *int) {
 	if consumers == 0 || !slices.ContainsFunc(route, losesDeadLetters) {
 		return

@@ -20,8 +20,8 @@ type Partitions struct {
 }
 
 // Message returns a message to publish, with [Publisher.Publish] or [Publisher.PublishAll]. It copies the headers of p
-// to add its own. It returns ErrInvalid for a message that would break the order: one with an empty key, or with the
-// headers CC and BCC, with which the broker chooses by another key.
+// to add its own. It returns ErrInvalid for a message that would break the order. Such a message has an empty key, or
+// the headers CC and BCC, with which the broker chooses by another key.
 func (to Partitions) Message(key string, p amqp.Publishing) (Message, error) {
 	if key == "" {
 		return Message{}, fmt.Errorf("%w: the routing key is empty; queue %q is partitioned by it, so give each message one",

@@ -115,10 +115,10 @@ func refusePartition(ctx context.Context, conn *amqp.Connection, name string) er
 // can break.
 //
 // It judges only the facts that it can see. Without need.Management it sees that the dead-letter exchange does not
-// exist, or, if that is the default exchange, that its queue does not exist or is full. With it, it also sees
-// bindings, policies and other full queues. A quorum queue with at-least-once dead lettering keeps its dead letters
-// through all of that; there only a loop is an error. CheckRoute changes nothing, waits for no policy, and uses
-// channels of its own. With AllowDrop it checks nothing.
+// exist. If that is the default exchange, it sees that its queue does not exist or is full. With need.Management it
+// also sees bindings, policies and other full queues. A quorum queue with at-least-once dead lettering keeps its dead
+// letters through all of that; there only a loop is an error. CheckRoute changes nothing, waits for no policy, and
+// uses channels of its own. With AllowDrop it checks nothing.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
 		return nil
@@ -152,7 +152,7 @@ type Finding struct {
 	Code   string // stable, such as "requeue-to-tail"
 	Seen   string // the fact
 	Impact string // the consequence
-	Fix    string // the change to make; Management and AllowDrop are those of Need
+	Fix    string // the change to make; Check.Management and AllowDrop are the Management and AllowDrop of Need
 }
 
 // String returns the finding on one line.

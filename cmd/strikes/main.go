@@ -1,7 +1,7 @@
 //go:build !gendocs
 
-// Command strikes counts the failures of RabbitMQ messages in Redis: it declares queues, publishes to them, runs a
-// command for each message of a queue, and shows the counts. "strikes demo" shows all of it at work.
+// Command strikes counts the failures of RabbitMQ messages in Redis or a database. It declares queues, publishes to
+// them, runs a command for each message of a queue, and shows the counts. "strikes demo" shows all of it at work.
 package main
 
 import (

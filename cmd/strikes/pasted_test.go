@@ -36,8 +36,8 @@ var oddNames = []string{
 	"café/日本", "100%+a;b&&c|d*?[e]{f}", "tab\tand \x1b[2J and \u200b",
 }
 
-// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them
-// and a function that reads the arguments of each call.
+// recorder makes programs that only write down their arguments. It returns a shell with them, and a function that
+// reads the arguments of each call.
 func recorder(t *testing.T, programs ...string) (sh func(line string), calls func() [][]string) {
 	t.Helper()
 	dir := t.TempDir()

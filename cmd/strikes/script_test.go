@@ -40,8 +40,8 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the
-// store's URL with a database that it does not have, $ESCAPE a sequence that clears a terminal.
+// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name. $NODB
+// is the store's URL with a database that it does not have. $ESCAPE is a sequence that clears a terminal.
 func TestServers(t *testing.T) {
 	servertest.Long(t)
 	broker, store, management := throughProxy(t, brokerURL(t)), storeURL(t), managementURL(t)

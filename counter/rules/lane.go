@@ -136,7 +136,7 @@ type LaneView struct {
 	Letter string  // the name of the message's record
 	Died   bool    // the message has a tombstone
 	Places []Place // those at Lane.Needs, and up to the next open position
-	Same   []Place // of the letter, if Needs says so, by position
+	Same   []Place // those with this Letter, ordered by position, if Needs asks for them
 }
 
 // Needs returns the number of the position whose places a step reads, 0 for none, and whether it reads Same. If the

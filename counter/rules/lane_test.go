@@ -35,7 +35,7 @@ func (l *steppedLane) take(s LaneStep) LaneReply {
 }
 
 // TestMovedBack: a dead letter that another program has moved back has its position again, and runs in its turn. A
-// message that has not died before has not, nor one of several positions, nor one whose position was given up.
+// message gets a new position if it has not died before, if it may have several, or if its position was given up.
 func TestMovedBack(t *testing.T) {
 	const died = "1@1700000000"
 	l := steppedLane{}

@@ -28,7 +28,7 @@ var (
 	// ErrNoObject says that the API replied 404.
 	ErrNoObject = errors.New("not found")
 
-	// ErrDenied says that the API rejects its user, or hides the object of the request: give the user the tag management
+	// ErrDenied says that the API rejects its user, or hides the object of the request. Give the user the tag management
 	// and access to the virtual host.
 	ErrDenied = errors.New("the user needs the tag management and access to the virtual host")
 )

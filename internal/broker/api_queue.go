@@ -162,8 +162,9 @@ type Load struct {
 	// Messages a second: published to the queue, handed to consumers, acked by them.
 	In, Out, Acked float64
 
-	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its
-	// start, and again some time after the queue was last used. It excludes messages that expired or were purged.
+	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count. It begins
+	// with its start, and again some time after the queue was last used. Taken excludes messages that expired or were
+	// purged.
 	Taken int64
 }
 

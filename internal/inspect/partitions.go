@@ -140,8 +140,8 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 	return judgeBindings(need.Queue, n, exist, leads, chooses), nil
 }
 
-// judgeBindings wants one binding from the exchange with the queue's name, one to each partition that exists, and
-// nothing else.
+// judgeBindings wants one binding from the exchange with the queue's name, and one to each partition that exists. It
+// reports each binding that is missing, repeated or another one.
 func judgeBindings(queue string, n int, exist []string, leads, chooses []broker.Binding) (out []Finding) {
 	chooser := broker.HashExchange(queue, n)
 	want := func(from string, to []string, have []broker.Binding) {

@@ -15,7 +15,7 @@ const (
 )
 
 // Normalise returns the first line of an error with placeholders for the parts that differ from one error of its group
-// to the next: <n>, <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and
+// to the next. They are <n>, <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and
 // SQLSTATEs, stay. The result has 300 bytes at most, and normalising it again changes nothing.
 func Normalise(text string) string {
 	return settle(next(firstLine(text)))

@@ -74,7 +74,7 @@ func (c *child) running() bool {
 }
 
 // await calls probe until it succeeds. It gives up when ctx is done, after startTimeout, or as soon as the child has
-// ended, and then returns the last error of the probe and the output of the child.
+// ended. The error then has the end of the child's log and, unless the child has ended, the last error of the probe.
 func (c *child) await(ctx context.Context, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

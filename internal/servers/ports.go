@@ -17,10 +17,9 @@ const (
 	lastPort  = 31999
 )
 
-// reservePorts returns n different loopback TCP ports that no process listens on,
-// and reservations, which keep them from every other caller, of any process, until they are closed. A reservation is a
-// UDP socket on the port, which no server here uses. The TCP port must stay free for the server, also between a kill
-// and a start.
+// reservePorts returns n different loopback TCP ports that no process listens on, and their reservations. Until they
+// are closed, no other caller of any process gets these ports. A reservation is a UDP socket on the port, which no
+// server here uses. The TCP port must stay free for the server, also between a kill and a start.
 func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 	var last error
 	for range 100 * n {

@@ -52,9 +52,9 @@ const (
 	rabbitPorts // how many there are
 )
 
-// StartRabbitMQ starts a private broker and waits until it answers. It gives up when ctx is done, or after two minutes,
-// and then leaves nothing behind. Once it has returned, ctx has no say: the broker lives until Close. Where RabbitMQ is
-// not installed the error is exec.ErrNotFound.
+// StartRabbitMQ starts a private broker and waits until it answers. It gives up when ctx is done, or after two
+// minutes, and then leaves nothing behind. After it has returned, ctx has no effect: the broker lives until Close.
+// Where RabbitMQ is not installed the error is exec.ErrNotFound.
 func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error) {
 	r, err := NewRabbitMQ(opts)
 	if err != nil {
@@ -66,8 +66,8 @@ func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error)
 	return r, nil
 }
 
-// NewRabbitMQ chooses the ports and the directory of a private broker. It runs once Start is called; Close is due
-// either way.
+// NewRabbitMQ chooses the ports and the directory of a private broker. Start starts it. Call Close also without a
+// Start.
 func NewRabbitMQ(opts RabbitMQOptions) (*RabbitMQ, error) {
 	sbin, err := FindRabbitMQ()
 	if err != nil {
@@ -105,8 +105,8 @@ func (r *RabbitMQ) MapperPort() int { return r.dir.ports[mapperPort] }
 // AddConfig adds to rabbitmq.conf, before the first Start.
 func (r *RabbitMQ) AddConfig(text string) { r.opts.Config += text }
 
-// Start starts the broker, for the first time or again after Stop or Kill, on the same ports with the same data, and
-// waits until it answers. If it does not, it is stopped.
+// Start starts the broker, for the first time or again after Stop or Kill. It has the same ports and the same data.
+// Start waits until it answers. If it does not, it is stopped.
 func (r *RabbitMQ) Start(ctx context.Context) error {
 	if err := errors.Join(r.StartMapper(ctx), r.write()); err != nil {
 		return fmt.Errorf("servers: starting RabbitMQ from %s: %w", r.sbin, err)
@@ -180,8 +180,8 @@ func (r *RabbitMQ) answers(ctx context.Context) error {
 	return errors.Join(err, res.Body.Close())
 }
 
-// silence is after how long a node takes another for gone that says nothing. RabbitMQ's own setting, a minute, is for
-// networks; these are on loopback.
+// silence is how long a node may be silent before another takes it for gone. RabbitMQ's own setting is a minute, for
+// networks. These nodes are on loopback.
 const silence = 8 * time.Second
 
 // inetrc tells Erlang the address of localhost. A bare container has no /etc/hosts, and elsewhere it may be ::1, where
@@ -215,8 +215,8 @@ func (r *RabbitMQ) write() (err error) {
 	return err
 }
 
-// environment is the whole environment of the broker, its port mapper and rabbitmqctl: nothing is inherited but PATH,
-// so no RABBITMQ_ or ERL_ variable of the user's reaches them.
+// environment is the whole environment of the broker, its port mapper and rabbitmqctl. They inherit only PATH, so no
+// RABBITMQ_ or ERL_ variable of the user's reaches them.
 func (r *RabbitMQ) environment() []string {
 	const loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
 	server := fmt.Sprintf("%s -kernel net_ticktime %d", loopback, int(silence/time.Second))

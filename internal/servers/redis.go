@@ -31,7 +31,7 @@ type Redis struct {
 }
 
 // StartRedis starts a private store and waits until it answers. It gives up when ctx is done, or after two minutes, and
-// then leaves nothing behind. Once it has returned, ctx has no say: the store lives until Close. Where no Redis is
+// then leaves nothing behind. After it has returned, ctx has no effect: the store lives until Close. Where no Redis is
 // installed the error is exec.ErrNotFound.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	bin, err := FindRedis()

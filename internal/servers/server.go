@@ -1,8 +1,8 @@
 // Package servers starts RabbitMQ, Redis, PostgreSQL and MariaDB as private children of this process, for the demo and
 // for the integration tests.
 //
-// A private server listens on free loopback ports only, reads no configuration of the machine's own servers, and keeps
-// everything it writes in one temporary directory. Close ends it and removes the directory. When this process dies
+// A private server listens on free loopback ports only, and reads no configuration of the machine's own servers. It
+// keeps all its files in one temporary directory. Close ends it and removes the directory. When this process dies
 // without calling Close, by SIGKILL too, a small guard process does the same.
 //
 // It runs on Linux and macOS.

@@ -263,8 +263,8 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	return nil
 }
 
-// Where a session is not as sessionSQL makes it, isolateSQL makes the transaction READ COMMITTED, because in another
-// the second statement would see the data from before the locks were taken. indexSQL has the plan use indexes.
+// Where a session is not as sessionSQL makes it, isolateSQL makes the transaction READ COMMITTED. In another the
+// second statement would see the data from before the locks were taken. indexSQL has the plan use indexes.
 const (
 	isolateSQL = `SET transaction_isolation = 'read committed'`
 	indexSQL   = `SET LOCAL enable_seqscan = off`

@@ -106,8 +106,11 @@ export class Breaker {
   }
 
   /**
-   * Holds a delivery while no attempt may begin. It returns undefined once its attempt may begin, else the step
-   * instead. @param {Deliveries} s @param {Delivery} d @returns {Promise<import('./decide.js').Step | undefined>}
+   * Holds a delivery while no attempt may begin. It returns undefined once its attempt may begin, else the step that
+   * replaces the attempt.
+   * @param {Deliveries} s
+   * @param {Delivery} d
+   * @returns {Promise<import('./decide.js').Step | undefined>}
    */
   async begin(s, d) {
     if (!this.shut) return undefined

@@ -116,8 +116,11 @@ async function refusePartitions(model, queue, found) {
 }
 
 /**
- * The defect of a queue and its repair; empty if none is known. @param {QueueFacts} facts @param {number} version
- * major * 100 + minor; 0: not known @param {{ maxRetries: number, allowDrop: boolean }} need @returns {string}
+ * Returns the defect of a queue and its repair; empty if none is known.
+ * @param {QueueFacts} facts
+ * @param {number} version major * 100 + minor; 0: not known
+ * @param {{ maxRetries: number, allowDrop: boolean }} need
+ * @returns {string}
  */
 export function judge({ type, args }, version, { maxRetries, allowDrop }) {
   const limit = args['x-delivery-limit']

@@ -13,8 +13,10 @@ import { backoffOf, close, closing, failureOf, hold, holdFor, sendEnd, unlock } 
 const LEAST_POSTPONED = 100
 
 /**
- * Reports to the store how the handler ended, if it must know, and returns the next step of the delivery. @param
- * {Deliveries} s @param {Delivery} d @returns {Promise<Step>}
+ * Reports to the store how the handler ended, if it must know, and returns the next step of the delivery.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
  */
 export async function conclude(s, d) {
   checkStuck(s)

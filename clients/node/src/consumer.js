@@ -318,7 +318,8 @@ export class Consumer {
 
 /**
  * Waits while the queue is paused. It reports whether it was, because the topology may have changed since the check.
- * @param {Running} r @param {any} model
+ * @param {Running} r
+ * @param {any} model
  */
 async function awaitResume({ stop, control }, model) {
   if (!control) return false

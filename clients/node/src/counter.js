@@ -129,9 +129,10 @@ export class Counter {
    * Asks whether an attempt at a redelivered message may run, and opens it. After an error it may or may not be open:
    * start again with the same token, or end. Mode 'isolated' only reserves the attempt: call begun before its handler.
    * @param {CountedAttempt} attempt
-   * @param {Mode} mode which other handlers may run in this process meanwhile @param {number} limit counted attempts
-   * at which the message is exhausted, 1 to 1001 @param {{ timeout?: number }} [options] ms; 1000 if absent @returns
-   * {Promise<Reply>}
+   * @param {Mode} mode which other handlers may run in this process meanwhile
+   * @param {number} limit counted attempts at which the message is exhausted, 1 to 1001
+   * @param {{ timeout?: number }} [options] ms; 1000 if absent
+   * @returns {Promise<Reply>}
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')

@@ -87,7 +87,9 @@ export class Deliveries {
   }
 
   /**
-   * Makes attempts until one decides how d is settled. @param {Delivery} d @returns {Promise<Step>}
+   * Makes attempts until one decides how d is settled.
+   * @param {Delivery} d
+   * @returns {Promise<Step>}
    */
   async attempts(d) {
     for (;;) {
@@ -150,7 +152,8 @@ export class Deliveries {
   }
 
   /**
-   * Gives back the isolation lock, the slot and the worker of an attempt. @param {Delivery} d
+   * Gives back the isolation lock, the slot and the worker of an attempt.
+   * @param {Delivery} d
    */
   release(d) {
     unlock(this, d)

@@ -59,7 +59,8 @@ export class MessageHeaders {
   /**
    * @param {Map<string, Field>} fields of readHeaders
    * @param {string} queue
-   * @param {Buffer} id the message id as it was transported, not the result of key @param {Buffer} body
+   * @param {Buffer} id the message id as it was transported, not the result of key
+   * @param {Buffer} body
    */
   constructor(fields, queue, id, body) {
     this.fields = fields

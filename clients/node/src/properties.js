@@ -114,7 +114,8 @@ export function readArray(bytes) {
 }
 
 /**
- * Encodes a value that amqplib decoded, for callers that have only that. Integers become int64. @param {unknown} value
+ * Encodes a value that amqplib decoded, for callers that have only that. Integers become int64.
+ * @param {unknown} value
  * @returns {Field}
  */
 export function fieldOf(value) {

@@ -66,8 +66,10 @@ export class Route {
 }
 
 /**
- * Holds a dead letter until it may be sent. It returns DEAD_LETTER then, or the step that replaces it. @param
- * {Deliveries} s @param {Delivery} d @returns {Promise<import('./decide.js').Step>}
+ * Holds a dead letter until it may be sent. It returns DEAD_LETTER then, or the step that replaces it.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<import('./decide.js').Step>}
  */
 export async function awaitRoute(s, d) {
   const electing = s.deadLettersFrom - performance.now()

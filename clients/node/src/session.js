@@ -61,7 +61,8 @@ export class Session {
   }
 
   /**
-   * Consumes until stop ends or the session does. It throws the error that ended the session. @param {Stop} stop
+   * Consumes until stop ends or the session does. It throws the error that ended the session.
+   * @param {Stop} stop
    */
   async run(stop) {
     const off = this.listen()

@@ -283,8 +283,12 @@ export async function closing(s, d, step) {
 }
 
 /**
- * Holds a delivery for a wait. It returns the step that follows, or the one that replaces it. @param {Deliveries} s
- * @param {Delivery} d @param {number} ms @param {Step} after @returns {Promise<Step>}
+ * Holds a delivery for a wait. It returns the step that follows, or the one that replaces it.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @param {number} ms
+ * @param {Step} after
+ * @returns {Promise<Step>}
  */
 export async function holdFor(s, d, ms, after) {
   const { wait, next } = decideWait(ms, d.heldUntil - performance.now(), after)

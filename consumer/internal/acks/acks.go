@@ -67,9 +67,9 @@ type Options[D any] struct {
 }
 
 // Batcher holds the unsettled deliveries of a channel, oldest first. A delivery with a method that comes after one
-// without is settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full and a
-// worker is idle. A method that differs from its neighbours does not end a run. Requeues that go together come back
-// together, next to one another, so the next run of them is one again.
+// without is settled on its own. That happens after four ticks, once there are two runs of them, or when the prefetch
+// is full and a worker is idle. A method that differs from its neighbours does not end a run. Requeues that go
+// together come back together, next to one another, so the next run of them is one again.
 type Batcher[D any] struct {
 	Options[D]
 	timer *time.Timer // of the next tick

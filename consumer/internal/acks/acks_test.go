@@ -138,7 +138,7 @@ func TestBatcherSettlesInRuns(t *testing.T) {
 	}
 }
 
-// TestBatcherCoversOnlyWhatIsDecided plays any order of methods and pauses against the rules of a broker: each
+// TestBatcherCoversOnlyWhatIsDecided plays any order of methods and pauses against the rules of a broker. Each
 // delivery with a method is settled once, by that method, and no other is.
 func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -32,9 +32,9 @@ type Fields struct {
 }
 
 // Copy returns the message that waits instead of d. It keeps the properties and headers of d, except for those that
-// the broker would act on or refuse. They are x-death and the like, because RabbitMQ 3.10 would count on; CC and BCC,
-// by which d was routed; the expiration, which began with the first publishing; and the user, which must be that of
-// the connection.
+// the broker would act on or refuse. It drops x-death and the like, because RabbitMQ 3.10 would count on in them. It
+// drops CC and BCC, by which d was routed, and the expiration, which began with the first publishing. It drops the
+// user, which must be that of the connection.
 func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 	headers := ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return broker.OfTheBroker(name) })

@@ -88,7 +88,7 @@ func OpenBroker(ctx context.Context, o Options) (_ *Broker, err error) {
 	return b, nil
 }
 
-// NewProxy returns a proxy of all nodes, of which one client dials that of a number first.
+// NewProxy returns a proxy of all nodes. Its first connection leads to the node of this number.
 func (b *Broker) NewProxy(ctx context.Context, first int) (*proxy.Proxy, error) {
 	var hosts []string
 	for i := range b.Nodes {
@@ -97,15 +97,15 @@ func (b *Broker) NewProxy(ctx context.Context, first int) (*proxy.Proxy, error) 
 	return proxy.New(ctx, hosts...)
 }
 
-// settled is the time after which a RabbitMQ that is killed has the log of a new quorum queue.
+// settled is the time after which a RabbitMQ keeps the log of a new quorum queue through a kill.
 const settled = 5 * time.Second
 
 // CanKill reports whether its nodes can be killed and started.
 func (b *Broker) CanKill() bool { return b.Private != nil || b.KillCommand != "" }
 
 // Declare declares a queue, which must not exist, with its dead-letter route, until Close. Then it restarts private
-// nodes: one that is killed within moments of a quorum queue's declaration may forget its log. Where commands kill the
-// RabbitMQ, it waits instead.
+// nodes, because one that is killed within moments of a quorum queue's declaration may forget its log. Where commands
+// kill the RabbitMQ, it waits instead.
 func (b *Broker) Declare(ctx context.Context, spec topology.Spec) error {
 	if q, err := b.Queue(spec.Queue); err == nil {
 		return fmt.Errorf("queue %s exists, with %d messages; delete it", spec.Queue, q.Messages)

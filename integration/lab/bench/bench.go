@@ -6,7 +6,7 @@
 //
 // It starts a private RabbitMQ and a private Redis, and prints the CPU time of a message too. For the cost of a step
 // and the memory of a counter in the store, run go test ./counter -bench . The benchmarks of package publisher compare
-// it with a bare client.
+// a Publisher with a bare client.
 //
 // The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that
 // are filled beforehand. They run one after the other in each round, in another order each time. The ratio of two is

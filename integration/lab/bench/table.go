@@ -21,7 +21,7 @@ const (
 	stored  = "stores"  // failing, with the counts in databases that write each COMMIT to the disk
 )
 
-// contests are all of them. In some a share of the messages fails. The last one runs only where -only names it.
+// contests lists all contests, and whether a share of the messages fails. The last one runs only if -only names it.
 var contests = []struct {
 	name  string
 	fails bool

@@ -110,8 +110,8 @@ func (c *config) settle(f *flag.FlagSet) {
 	if c.outage != 0 {
 		c.settleOutage(given)
 	}
-	// Of one lane, some messages would make it slow. After some faults a consumer does not know immediately that it was
-	// given up, and the order of its attempts is not promised then.
+	// Killers and hangs would stop a lane for long, so by default an ordered soak has none. After some faults a consumer
+	// does not know immediately that it was given up, and the order of its attempts is not promised then.
 	if c.ordered {
 		c.backlog, c.killers, c.hangs = 0, max(c.killers, 0), max(c.hangs, 0)
 		if c.lanes == 1 {
@@ -150,7 +150,7 @@ func (c config) validate() error {
 }
 
 // validateTogether refuses flags that do not go together. Workers in other languages know only a part of the plans for
-// those in Go, only quorum queues are on several nodes, and consume does not know when the endpoint gives up a request
+// those in Go. Only quorum queues are on several nodes. consume does not know when the endpoint gives up a request
 // that it has cancelled.
 func (c config) validateTogether() error {
 	speaks := func(name string) bool { return slices.Contains(c.languages, name) }
@@ -177,7 +177,8 @@ func (c config) validateTogether() error {
 	return nil
 }
 
-// treat returns the treatment of requests for the proxies of the store; nil: they pass on bytes.
+// treat returns a function for the proxies of the store, which draws the treatment of each request; nil: they pass on
+// bytes.
 func (c config) treat() func(words []string) proxy.Treatment {
 	if c.storeFaults == "" {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 )
 
-// inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the
-// environment variable STRIKES_WORKER, consumes, behaves as the bodies of the messages ask, and appends each event to
-// the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
+// inGo is the language of runWorker. A worker in any other language does the same. It reads a workerSpec from the
+// environment variable STRIKES_WORKER, consumes, and behaves as the bodies of the messages ask. It appends each event
+// to the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 
 // programs are the commands of workers in other languages, in the repository.

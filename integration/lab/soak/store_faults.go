@@ -19,8 +19,8 @@ const (
 	lateTo   = 600 * time.Millisecond // far beyond the 250 ms for which a client waits
 )
 
-// storeFaults are named by -store-faults: half the replies late; 15 % of replies lost, 10 % late, 5 % of connections
-// reset, 30 % of requests doubled; 80 % of replies late.
+// storeFaults has the faults that -store-faults names. late makes half the replies late, and slow 80 % of them. lossy
+// loses 15 % of the replies, makes 10 % late, resets 5 % of the connections and doubles 30 % of the requests.
 var storeFaults = map[string]storeFault{
 	"late": {proxy.Odds{Late: .5, LateFrom: lateFrom, LateTo: lateTo}, 90 * time.Second},
 	"lossy": {proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
@@ -28,8 +28,8 @@ var storeFaults = map[string]storeFault{
 	"slow": {proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo}, 150 * time.Second},
 }
 
-// treat returns the treatment of requests for the proxies of the store: it disturbs calls of scripts, which take the
-// steps, and passes on all other requests.
+// treat returns a function for the proxies of the store, which draws the treatment of each request. It disturbs calls
+// of scripts, which take the steps, and passes on all other requests.
 func (f storeFault) treat(seed uint64) func(words []string) proxy.Treatment {
 	treat := f.odds.Treat(seed)
 	return func(words []string) proxy.Treatment {

@@ -18,8 +18,7 @@ const (
 	manyReturns = 1000   // of a quorum queue: it requeues to the head only if it has a limit
 )
 
-// Queues are those of one run of a way: as safe as their type can be, so that a message that is lost is lost by the
-// way.
+// Queues are those of one run of a way. They are as safe as their type can be, so that only the way loses messages.
 type Queues struct {
 	Name        string
 	Main        amqp.Table // arguments of the main queue

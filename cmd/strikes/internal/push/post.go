@@ -67,8 +67,8 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	}.judge(time.Now())
 }
 
-// authorize adds the token or the password of this consumer, and returns it, because the endpoint may quote it in its
-// response.
+// authorize adds the token or the password of this consumer to a request. It returns them, because the endpoint may
+// quote them in its response.
 func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	switch {
 	case e.TokenFile != "":
@@ -88,7 +88,7 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	return nil, nil
 }
 
-// broken is the error of an attempt without a response.
+// broken returns the error of an attempt without a response.
 func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)

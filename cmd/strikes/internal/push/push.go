@@ -78,7 +78,7 @@ func New(o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// transport speaks HTTP/1.1: with one request on a connection, its end is that of one attempt.
+// transport speaks HTTP/1.1. Each connection has one request at a time, so its end ends only one attempt.
 func transport(secure *tls.Config, connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {

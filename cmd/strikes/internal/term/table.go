@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Column is a column of a Table, and its width on a narrow terminal.
+// Column is a column of a Table. Min and Drop say how it shrinks or goes on a narrow terminal.
 type Column struct {
 	Title string
 	Min   int // columns of the terminal to which it may shrink; 0: it does not
