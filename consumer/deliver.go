@@ -164,8 +164,9 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 	}
 }
 
-// settle gives d its ack or nack, or leaves it to return with its session. It returns the delivery to go on with. What
-// waits for a nack goes on only after it was sent: a dead letter that was not sent would come back after its successor.
+// settle gives d its ack or nack, or leaves it to return with its session. It returns the delivery to go on with. A
+// delivery that waits for a nack goes on only after it was sent. A dead letter that was not sent would come back after
+// its successor.
 func (s *session) settle(ctx context.Context, d *delivery, at step) (following *delivery) {
 	v, instead := replyOf(at)
 	d.result.instead = instead

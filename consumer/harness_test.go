@@ -141,7 +141,7 @@ func sessionOn(store Counter, c Consumer) *session {
 	return newSession(c.withDefaults(), "/", nil)
 }
 
-// session returns a session of c. What c leaves out is as on the bench.
+// session returns a session of c. Fields without a value are those of the bench.
 func (b bench) session(c Consumer) *session {
 	set, usual := reflect.ValueOf(&c).Elem(), reflect.ValueOf(b.Consumer).Elem()
 	for i := range set.NumField() {

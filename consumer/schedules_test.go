@@ -135,8 +135,8 @@ func record(t *testing.T, tc *conductCase, replies scheduleReplies) []conductEnt
 	return (&conductRun{of: *tc, draw: replies.draw}).play(t)
 }
 
-// redeliver adds a delivery for a message that was requeued after that time, and reports whether there was one. What
-// came before stays as it was, so no message is delivered twice at a time.
+// redeliver adds a delivery for a message that was requeued after that time, and reports whether there was one.
+// Earlier events stay the same, so no message is delivered twice at a time.
 func redeliver(tc *conductCase, rng *rand.Rand, after *int64) bool {
 	for _, e := range tc.Trace {
 		if e.Do != "requeue" || e.at <= *after || len(tc.Deliveries) == mostDeliveries {

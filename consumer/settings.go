@@ -86,7 +86,7 @@ const (
 var ErrWaitedTooLong = errors.New("consumer: the store was out of reach for too long")
 
 // ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to
-// the queue. What was counted stays counted, and is acted on when it comes back.
+// the queue. A counted attempt stays counted, and decides the next step when the delivery comes back.
 var ErrSettlement = errors.New("consumer: delivery not settled")
 
 // refusal is an error that another session would meet as well.

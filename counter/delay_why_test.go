@@ -2,7 +2,7 @@ package counter
 
 import "testing"
 
-// What an operator writes is no argument of the delay queues.
+// A reason that an operator writes is not read as an argument of the delay queues.
 func TestWhyIsNoDelay(t *testing.T) {
 	note := Note{By: "op", Why: "delay 5 0 0 ab"}
 	for _, s := range stores(t) {

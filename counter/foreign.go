@@ -10,7 +10,7 @@ import (
 // key, or the keys that it may be, and how to remove it. ClearLimit removes an override's.
 var ErrForeign = errors.New("another program wrote to a key of the store")
 
-// What Redis replies for a value of another type, and record.lua for a string that is no record.
+// The replies of Redis for a value of another type, and of record.lua for a string that is no record.
 const (
 	wrongType = "WRONGTYPE"
 	noRecord  = "not a record of strikes"

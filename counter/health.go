@@ -59,8 +59,8 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 
 // Examine examines the store further than Check, without writing: which commands this user lacks, and whether each
 // server (each master of a Cluster) is a master, evicts, saves, has room, and is new enough. It returns nothing if all
-// is well. What the user may not ask is a finding too. After an error nothing is known. On Redis clocks are not
-// compared: times are the store's own.
+// is well. A setting that the user may not read is a finding too. After an error nothing is known. On Redis clocks are
+// not compared: times are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 	if a.refuse != nil {
 		return nil, a.refuse

@@ -31,7 +31,7 @@ func checkOverride(o Override) error {
 var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet",
 	MaxOverride))
 
-// What the scripts accept as max_retries and as max_age.
+// The values that the scripts accept as max_retries and as max_age.
 var (
 	overrides = regexp.MustCompile(`\A(-?[0-9]{1,8}|[0-9]{9})\z`)
 	ages      = regexp.MustCompile(`\A[0-9]{1,13}\z`)

@@ -14,7 +14,7 @@ import (
 
 // Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and
 // policies that match and do not apply. All of it needs Management, except for a dead-letter queue that a routing key
-// names. What cannot be seen is a finding too. Findings have Commands if some fix them. A delay queue has
+// names. A fact that cannot be seen is a finding too. Findings have Commands if some fix them. A delay queue has
 // none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	plan, err := MakePlan(ctx, conn, need, "")

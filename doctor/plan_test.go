@@ -126,7 +126,7 @@ func TestOnePolicyFixesAll(t *testing.T) {
 	}
 }
 
-// What is not known, or cannot be done, is not written down as a command.
+// A fix that is not known, or cannot be made, is not written down as a command.
 func TestNoCommand(t *testing.T) {
 	tests := []struct {
 		name string
@@ -180,8 +180,8 @@ func TestCommandsQuote(t *testing.T) {
 	}
 }
 
-// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes
-// nothing else.
+// The command for a delivery limit raises it above the wanted retries, by a policy where one can, and changes nothing
+// else.
 func TestRaisedLimitHasRoom(t *testing.T) {
 	f := examined(t)
 	f.Args = amqp.Table{broker.ArgType: "quorum", broker.ArgDeliveryLimit: int64(5000)}

@@ -152,7 +152,8 @@ func TestReplayAll(t *testing.T) {
 	}
 }
 
-// TestReplayStopped stops replays of everything in the middle. What had been looked at before must stay in its order.
+// TestReplayStopped stops replays of everything in the middle. The messages that had been read before must stay in
+// their order.
 func TestReplayStopped(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

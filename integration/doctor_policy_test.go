@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// What a policy says is seen as soon as it is set, whatever the API still shows of the queue.
+// The settings of a policy are seen as soon as it is set, whatever the API still shows of the queue.
 func TestDoctorReadsPolicies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {

@@ -74,8 +74,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What is well must be found so at every moment, also while the API does not
-// show everything yet.
+// A queue without defects must have no findings at every moment, also while the API does not show everything yet.
 func TestDoctorRaisesNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

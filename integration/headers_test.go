@@ -179,7 +179,8 @@ func (q *headerQueue) awaitDead(n int) {
 var errNoStock = errors.New("no stock")
 
 // TestCopiedReplay: a message is replayed, and its handler passes on the headers. The follow-up keeps its own
-// generation and carries no fence. What the dead letter of the follow-up says of a replay is not believed either.
+// generation and carries no fence. The headers of a replay on the dead letter of the follow-up are not believed
+// either.
 func TestCopiedReplay(t *testing.T) {
 	t.Parallel()
 	q := newHeaderQueue(t)

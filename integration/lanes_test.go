@@ -227,7 +227,7 @@ func (h *blockedLanes) injectDue(t *testing.T, done int) {
 	}
 }
 
-// killBroker kills the broker and starts it again. What operators do meanwhile may fail.
+// killBroker kills the broker and starts it again. Commands of operators may fail meanwhile.
 func (h *blockedLanes) killBroker(t *testing.T) {
 	t.Helper()
 	h.operated.brokerAway.Add(1)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// watchStore follows MONITOR. What it returns ends that, and reports every command that counts as touching records.
+// watchStore follows MONITOR. The function that it returns ends that, and reports every command for which touches is
+// true.
 func watchStore(t *testing.T) func(touches func(command string) bool) {
 	t.Helper()
 	u, err := url.Parse(redisURL(t))

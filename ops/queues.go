@@ -43,8 +43,8 @@ type lists struct {
 	routesRead time.Time
 }
 
-// All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is
-// still there. All itself fails only if ctx is done. It takes 7 s at most.
+// All summarises the queues, the worst first. A server that could not be asked is an error in the Overview, and
+// the rest is still there. All itself fails only if ctx is done. It takes 7 s at most.
 func (c *Collector) All(ctx context.Context) (Overview, error) {
 	o := Overview{VHost: c.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
 	seen, err := c.askBroker(ctx)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// piped is a bufferedConn and its peer. What the peer has not read, it has not taken: there is no kernel in between.
+// piped is a bufferedConn and its peer. Bytes that the peer has not read are not taken, because there is no kernel in
+// between.
 func piped(t *testing.T) (*bufferedConn, net.Conn) {
 	t.Helper()
 	socket, peer := net.Pipe()

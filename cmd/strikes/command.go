@@ -41,8 +41,8 @@ type program struct {
 var errNotStarted = errors.New("the command cannot be started")
 
 // Run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed
-// if the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the
-// attempt.
+// if the command has not ended soon after. Processes that the command started are killed in any case, so none outlives
+// the attempt.
 func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // the user asked to run it
 	cmd.Env, cmd.WaitDelay = env, afterTerm

@@ -108,8 +108,8 @@ func timed(t *testing.T, queue string, args []string) (out, errs string, took, f
 	return stdout.String(), stderr.String(), took, stdout.at.Sub(began), peak
 }
 
-// memory is the most that a process has in memory until it is done, in kB. (What wait4 tells begins with the memory of
-// the process that started it.)
+// memory is the most that a process has in memory until it is done, in kB. (The figure of wait4 begins with the memory
+// of the process that started it.)
 func memory(pid int, done <-chan struct{}) (peak int64) {
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()

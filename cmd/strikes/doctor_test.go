@@ -80,7 +80,8 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	}
 }
 
-// What the doctor sees by itself, consume sees too: it does not warn of bindings, and refuses a route that leads back.
+// consume finds the management API by itself, as the doctor does. It does not warn of bindings, and refuses a route
+// that leads back.
 func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)

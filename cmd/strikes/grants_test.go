@@ -20,7 +20,8 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// What a command may do, as docs/cli.md has it: Q, Q.dlq and Q.dlx stand for names, "default" for the default exchange.
+// grants are the permissions of a command in docs/cli.md. Q, Q.dlq and Q.dlx stand for names, "default" for the
+// default exchange.
 type grants struct {
 	configure, write, read string
 	tag                    string // of the user, for the management API

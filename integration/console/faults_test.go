@@ -74,8 +74,8 @@ func TestOpenPageFollows(t *testing.T) {
 	b.sees("3 dead letters")
 }
 
-// TestTwoOperators has two people change one message: the second sees what the first did, and each page says what
-// really changed.
+// TestTwoOperators has two people change one message. The second sees the change of the first, and each page shows the
+// real changes.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -83,7 +83,8 @@ func TestIncident(t *testing.T) {
 	b.gone("left running")
 	b.sees("1 dead letter")
 
-	// Many died of a bank that was away: replay these, and no others. What no bank can handle is dropped to a file.
+	// Many died of a bank that was away: replay these, and no others. Payments that no bank can handle are dropped to a
+	// file.
 	p.consume(consumer.Consumer{Queue: "payments", Handler: well})
 	b.open("payments", "24 dead letters")
 	b.followText("POST <address>: 503 Service Unavailable (request <id>)")
@@ -101,7 +102,7 @@ func TestIncident(t *testing.T) {
 	b.follow("main form.sheet button")
 	b.sees("drop ended")
 
-	// What is left is not urgent, and the audit tells the day shift.
+	// The remaining findings are not urgent, and the audit tells the day shift.
 	b.visit(s.url)
 	b.sees("unaccounted for") // the mail that the broker lost with the exchange
 	for _, part := range []string{"broken", "blocked"} {

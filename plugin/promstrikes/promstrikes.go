@@ -4,8 +4,8 @@
 //	...
 //	c := consumer.Consumer{Queue: "orders", Observer: metrics, ...}
 //
-// The labels are vhost, queue, outcome and cause, which have few values. What only the store knows of all consumers
-// together, in any language, is exported by the command strikes export.
+// The labels are vhost, queue, outcome and cause, which have few values. The command strikes export has the
+// figures that only the store knows, about all consumers together, in any language.
 package promstrikes
 
 import (

@@ -94,7 +94,7 @@ export class Breaker {
   // The core calls these.
 
   /**
-   * What a step reports that is sent now.
+   * Returns the progress that a step reports which is sent now.
    * @param {number | undefined} attempt when it began
    * @returns {import('./counter.js').Progress}
    */

@@ -1,4 +1,5 @@
-// What AMQP alone reports about a queue. `strikes doctor QUEUE` also sees policies and bindings, by the management API.
+// The facts that AMQP alone reports about a queue. `strikes doctor QUEUE` also sees policies and bindings, by the
+// management API.
 import { RefusedError } from './errors.js'
 import { within } from './wait.js'
 
@@ -6,7 +7,7 @@ const ANSWER = 10_000
 const NOT_FOUND = 404
 
 /**
- * What is known of a queue.
+ * The known facts about a queue.
  * @typedef {object} QueueFacts
  * @property {'classic' | 'quorum' | 'stream'} type
  * @property {{ [name: string]: unknown }} args

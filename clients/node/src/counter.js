@@ -26,7 +26,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  */
 
 /**
- * What is counted: one generation of one message in one queue.
+ * The subject of a count: one generation of one message in one queue.
  * @typedef {object} Message
  * @property {string} vhost
  * @property {string} queue
@@ -92,7 +92,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  */
 
 /**
- * What operators want of the consumers of a queue.
+ * The requests of operators to the consumers of a queue.
  * @typedef {object} Control
  * @property {boolean} paused
  * @property {string} by who paused or resumed it

@@ -1,5 +1,5 @@
 /**
- * What the store keeps of one generation of a message. Times are ms since 1970 by the store's clock; 0 means absent.
+ * The record of one generation of a message in the store. Times are ms since 1970 by the store's clock; 0 means absent.
  * @typedef {object} Record
  * @property {number} failures counted attempts whose handler failed
  * @property {number} crashes counted attempts whose process died

@@ -15,7 +15,7 @@ const SETTLE_TIMEOUT = 2000 + 2 * 1000 + CLOSE_TIMEOUT
 const PENDING_ACKS = 30
 
 /**
- * What a session needs of its Consumer.
+ * The settings and functions that a session needs of its Consumer.
  * @typedef {object} SessionOptions
  * @property {import('./settings.js').Settings} settings
  * @property {import('./invoke.js').Handler} handler

@@ -11,7 +11,7 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What became of a delivery. A superseded one was acked because another copy of the message takes its place.
+ * The end of a delivery. A superseded one was acked because another copy of the message takes its place.
  * @typedef {'ack' | 'superseded' | 'requeue' | 'dead-letter' | 'leave'} Outcome
  */
 

@@ -203,7 +203,7 @@ async function takeSlot(s, d) {
 }
 
 /**
- * What becomes of a delivery that got no further: the session stops, or it waited for as long as it may.
+ * Returns the step of a delivery that got no further: the session stops, or it waited for as long as it may.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -367,7 +367,7 @@ export function failLater(s, d) {
 }
 
 /**
- * What FAIL is sent with.
+ * Returns the failure that FAIL reports to the store.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {import('./counter.js').Failure}
@@ -385,7 +385,7 @@ export function failureOf(s, d) {
 }
 
 /**
- * What the handler asked for, else the backoff after so many failed attempts.
+ * Returns the delay that the handler asked for, else the backoff after so many failed attempts.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @param {number} failed

@@ -64,7 +64,7 @@ function wrap(err) {
 }
 
 /**
- * What a thrown value asks for, also if it was wrapped again with a cause.
+ * Returns the requests of a thrown value, also if it was wrapped again with a cause.
  * @param {unknown} thrown
  * @returns {{ rejected: boolean, uncounted: boolean, wait: number | undefined, retries: number | undefined }}
  */

@@ -51,7 +51,7 @@ function reconnectDelay(times) {
 }
 
 /**
- * What a client must not do; undefined if it may be used.
+ * Returns the error of a client that must not be used, else undefined.
  * @param {any} redis
  * @returns {Error | undefined}
  */

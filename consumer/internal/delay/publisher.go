@@ -101,7 +101,7 @@ func (c *Publisher) Send(ctx context.Context, bucket, queue string, copied amqp.
 	return err
 }
 
-// Close closes the channels that are idle. What still publishes ends with the connection.
+// Close closes the channels that are idle. The others end with the connection.
 func (c *Publisher) Close() {
 	for range copyChannels {
 		select {

@@ -69,7 +69,7 @@ const (
 	Unsent    = "unsent"
 )
 
-// What a message may have the handler do.
+// The behaviours that a message may ask of the handler.
 const (
 	Succeed = "succeed"
 	Slow    = "slow"   // succeed, after a while

@@ -64,8 +64,8 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.log.Forward(e)
 		})
 	}
-	// A request is over for the consumer when it hangs up. What the endpoint does after that is not isolated from
-	// anything.
+	// A request is over for the consumer when it hangs up. After that, no work of the endpoint is isolated from other
+	// requests.
 	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
 	err = j.Run(r.Context(), func() (int, error) { return number, nil }, func() bool { return false })
 	if r.Context().Err() != nil || !stop() {

@@ -157,7 +157,7 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 					got = append(got, rule.name)
 				}
 			}
-			// What is lost is never done, so all that comes after it is out of order too.
+			// A lost message is never done, so all messages after it are out of order too.
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) &&
 				!slices.Equal(slices.DeleteFunc(got, func(name string) bool { return name == "order" }), want) {
 				t.Errorf("found %q, want %q: %q", got, want, r.broken())

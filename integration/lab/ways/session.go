@@ -127,7 +127,7 @@ func hangUp(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(time.
 
 var errEnded = errors.New("the deliveries ended")
 
-// work handles deliveries until they end or one cannot be settled. What comes after the stop returns with the session.
+// work handles deliveries until they end or one cannot be settled. Deliveries after the stop return with the session.
 func (s *Session) work(ctx context.Context, deliveries <-chan amqp.Delivery) error {
 	for d := range deliveries {
 		if ctx.Err() != nil {

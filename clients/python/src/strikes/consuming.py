@@ -1,4 +1,4 @@
-"""What the consumers of pika.py and aio_pika.py share: their options, and how one session follows the other. No I/O."""
+"""The common part of pika.py and aio_pika.py: their options, and how one session follows the other. No I/O."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Flow:
 
 @dataclass
 class Sequence:
-    """What the next session of a consumer depends on."""
+    """The state on which the next session of a consumer depends."""
 
     number: int = 0
     consumed: bool = False  # a session has consumed: from then on only a stop ends the consumer

@@ -1,4 +1,4 @@
-"""What AMQP says about a queue, and whether failed messages would be lost or lose their position in it. Pure functions.
+"""The facts of AMQP about a queue, and whether failed messages would be lost or lose their position. Pure functions.
 
 A redeclaration with another argument is refused, and the refusal names the argument and its value. AMQP sees no
 policies and no bindings: `strikes doctor` checks these with the management API.

@@ -1,4 +1,4 @@
-"""What deliveries wait for. Threads and event loops may wait for the same one."""
+"""The signals for which deliveries wait. Threads and event loops may wait for the same one."""
 
 from __future__ import annotations
 

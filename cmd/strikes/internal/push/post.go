@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// What is read of a response. Its status decides; the body is read for the reason of a failure, and so that the
+// The bounds for reading a response. Its status decides. The body is read for the reason of a failure, and so that the
 // connection can be used again.
 const (
 	maxReason    = 1 << 10
