@@ -201,14 +201,14 @@ var catalogue = map[string]text{
 		Error, "neither an argument nor a policy of the queue names a dead-letter exchange",
 		lostSilently,
 		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; " +
-			"or let its consumers accept the loss (AllowDrop)",
+			"or let its consumers accept the loss (Check.AllowDrop)",
 	},
 	CodeDeadLetterUnproven: {
 		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
 		"without one, " + lostSilently,
 		"if a policy sets it, give the URL of the management API (Check.Management); else set a policy with " +
 			"dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or let its consumers accept the " +
-			"loss (AllowDrop)",
+			"loss (Check.AllowDrop)",
 	},
 	CodeExchangeMissing: {
 		Error, "the dead-letter exchange {exchange} does not exist",

@@ -209,7 +209,7 @@ func kebab(field string) string {
 
 // inFlags has the command's words for settings that the library names in its texts.
 var inFlags = strings.NewReplacer(
-	"(Check.Management)", "(--management-url)", "(AllowDrop)", "(--allow-drop)",
+	"(Check.Management)", "(--management-url)", "(Check.AllowDrop)", "(--allow-drop)",
 	"half the consumer timeout", "half of --consumer-timeout", "with a Lane", "with --lane-header",
 	"without a Lane", "without --lane-header",
 	"true with Partitions", "true with --partitions", "without a Breaker", "without --breaker",

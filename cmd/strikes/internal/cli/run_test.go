@@ -36,8 +36,8 @@ func TestErrorsArePlain(t *testing.T) {
 		`deadletter: queue "q": counter: look up: store away`: `queue "q": look up: store away`,
 		"topology: declare: denied":                           "declare: denied",
 		"the counter: is kept":                                "the counter: is kept",
-		"give the URL (Check.Management); or accept the loss (AllowDrop)": "give the URL (--management-url); or accept " +
-			"the loss (--allow-drop)",
+		"give the URL (Check.Management); or accept the loss (Check.AllowDrop)": "give the URL (--management-url); or " +
+			"accept the loss (--allow-drop)",
 		"declare it again with x-delivery-limit=1100 and more": "declare it again with x-delivery-limit=1100 " +
 			"(strikes declare --delivery-limit 1100) and more",
 		"its queues do not exist; declare them: topology.Declare with DelayQueues": "its queues do not exist; " +
