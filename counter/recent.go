@@ -9,8 +9,12 @@ import (
 
 const (
 	recentFor     = time.Second // then the documents of a queue are loaded again
+	recentQueues  = 1000
 	recentRecords = 1000
 	recentSize    = 4096 // bytes of a record; a longer one is loaded each time
+
+	// latestReply is how long a Load may take whose reply tells the time: the store's clock seems late by as much.
+	latestReply = 100 * time.Millisecond
 )
 
 // recent has the documents that this process loaded or saved last, so that most steps of a busy queue need no Load. It
@@ -55,11 +59,12 @@ func (c *client) recall(ctx context.Context, of Queue, some []*taking) (time.Tim
 	if len(names) == 0 {
 		return now, docs, nil
 	}
+	asked := time.Now()
 	now, loaded, err := c.load(ctx, of, names...)
 	if err != nil {
 		return now, nil, err
 	}
-	if names[0] == aboutQueue[0] {
+	if names[0] == aboutQueue[0] && time.Since(asked) <= latestReply {
 		c.recent.refresh(of, recentQueue{now, time.Now(), slices.Clone(loaded[:len(aboutQueue)])})
 	}
 	for i := range docs {
@@ -77,6 +82,8 @@ func (r *recent) find(of Queue, some []*taking) (now time.Time, docs []Doc) {
 	docs = make([]Doc, len(aboutQueue)+len(some))
 	q := r.queues[of]
 	age := time.Since(q.loaded)
+	// After a suspension of the machine only the time of day has gone on.
+	age = max(age, time.Now().Round(0).Sub(q.loaded.Round(0)))
 	known := age <= recentFor && !slices.ContainsFunc(some, func(t *taking) bool { return t.sure })
 	if known {
 		copy(docs, q.about)
@@ -100,6 +107,7 @@ func (r *recent) refresh(of Queue, q recentQueue) {
 	if r.queues == nil {
 		r.queues, r.records = map[Queue]recentQueue{}, map[recentRecord]Doc{}
 	}
+	makeRoom(r.queues, recentQueues)
 	r.queues[of] = q
 }
 
@@ -108,7 +116,10 @@ func (r *recent) refresh(of Queue, q recentQueue) {
 func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := r.queues[of]
+	q, known := r.queues[of]
+	if !known { // nothing of the queue was loaded in time
+		return
+	}
 	q.about = slices.Clone(q.about)
 	for _, d := range by.Docs {
 		if i := slices.Index(aboutQueue, d.Name); i >= 0 {
@@ -119,15 +130,13 @@ func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
 		}
 		at := recentRecord{of, d.Name}
 		delete(r.records, at)
-		if !saved || len(d.Data) > recentSize {
+		if !saved {
 			continue
 		}
-		for other := range r.records {
-			if len(r.records) < recentRecords {
-				break
-			}
-			delete(r.records, other)
+		if len(d.Data) > recentSize {
+			d = Doc{} // it exists, and must be loaded
 		}
+		makeRoom(r.records, recentRecords)
 		r.records[at] = d
 	}
 	for _, t := range steps {
@@ -136,4 +145,14 @@ func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
 		}
 	}
 	r.queues[of] = q
+}
+
+// makeRoom removes some entries, so that m has fewer than most.
+func makeRoom[K comparable, V any](m map[K]V, most int) {
+	for k := range m {
+		if len(m) < most {
+			return
+		}
+		delete(m, k)
+	}
 }

@@ -3,16 +3,24 @@ package counter
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // loadedStore counts the documents that are loaded.
 type loadedStore struct {
 	Store
-	docs atomic.Int64
+	docs, saves atomic.Int64
+}
+
+func (s *loadedStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+	s.saves.Add(1)
+	return s.Store.Save(ctx, of, changes...)
 }
 
 func (s *loadedStore) Load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
@@ -57,6 +65,23 @@ func TestRecent(t *testing.T) {
 		time.Sleep(2 * recentFor)
 		fails("b", false, "REQUEUE 2+0 fence 0")
 		loads(4, "a queue after a while")
+		long := func(try int) {
+			t.Helper()
+			a := attempt(Message{VHost: "/", Queue: "q", ID: "long"}, fmt.Sprint("long", try))
+			a.First, a.Consumer = true, strings.Repeat("c", 200) // each attempt is the first, if it is retried in place
+			_, err := c.Fail(t.Context(), a, Failure{Limit: 1000, Reason: strings.Repeat(fmt.Sprint(try), rules.MaxReason)})
+			need(t, err)
+		}
+		for try := range 30 {
+			long(try)
+		}
+		s.docs.Store(0)
+		s.saves.Store(0)
+		long(30)
+		loads(1, "a long record")
+		if n := s.saves.Load(); n != 1 {
+			t.Errorf("a long record was saved %d times, want once", n)
+		}
 		for i := range recentRecords {
 			fails(fmt.Sprint(i), true, "REQUEUE 1+0 fence 0")
 		}

@@ -134,9 +134,10 @@ func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_qu
 const names = "strikes: takes named statements"
 
 // sessionSQL has the server keep the plan of a named statement, because planning took longer than the Save. The server
-// may have made the plan when the tables were empty, so the plan must use their indexes.
+// may have made the plan when the tables were empty, so the plan must use their indexes. A plan for any number of rows
+// looks costly, and compiling it took longer than the statement.
 const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off`
+	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off`
 
 // conn returns a connection, for the caller to release. If it takes named statements, these are prepared on it.
 func (s *Store) conn(ctx context.Context, statements ...string) (conn *pgxpool.Conn, named bool, err error) {

@@ -267,7 +267,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 // second statement would see the data from before the locks were taken. indexSQL has the plan use indexes.
 const (
 	isolateSQL = `SET transaction_isolation = 'read committed'`
-	indexSQL   = `SET LOCAL enable_seqscan = off`
+	indexSQL   = `SELECT set_config('enable_seqscan', 'off', true)` // SET LOCAL would write a warning to the server's log
 )
 
 // lockSQL takes advisory locks in the order of the keys.
