@@ -17,9 +17,9 @@ import (
 // rabbit answers the questions of the pages about the broker. dialled is the one outside tests.
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
-	Collector() collector // of one queue
-	// Examine examines the broker, and some queues that need to allow so many retries; nil: every queue.
-	Examine(ctx context.Context, queues []string, retries int, show func(done doctor.Report, of int)) error
+	Collector() collector                                               // of one queue
+	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
+	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
 	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
@@ -86,23 +86,39 @@ func (d *dialled) All(ctx context.Context) (ops.Overview, error) { return d.all.
 
 func (d *dialled) Close() { d.all.Close() }
 
+func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
+	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		if need.Queue == "" {
+			found = doctor.Broker(conn)
+			return nil
+		}
+		queue := need.Queue
+		need.Queue = ""
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: true}
+		return up.Queues(ctx, []string{queue}, func(r doctor.Report) error {
+			found = r.Findings
+			return r.Err
+		})
+	})
+	return found, err
+}
+
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-func (d *dialled) Examine(ctx context.Context, names []string, retries int, show func(doctor.Report, int)) error {
+func (d *dialled) ExamineAll(ctx context.Context, show func(doctor.Report, int)) error {
 	return d.with(ctx, func(conn *amqp.Connection) error {
-		up := doctor.Checkup{Conn: conn, Need: d.need(""), Store: d.opts.Store.Admin(), Named: true, Together: together}
-		up.Need.MaxRetries = retries
-		if names == nil {
-			names = d.opts.Queues
-		}
+		names, need := d.opts.Queues, d.usual("")
 		if len(names) == 0 {
-			listed, err := doctor.List(ctx, conn, up.Need)
+			listed, err := doctor.List(ctx, conn, need)
 			if err != nil {
 				return err
 			}
-			names, up.Named = listed.Queues, false
+			names = listed.Queues
 		}
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(d.opts.Queues) > 0,
+			Together: together}
 		broker, err := up.Broker(ctx)
 		if err != nil {
 			return err
@@ -122,6 +138,13 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 		return err
 	})
 	return found, err
+}
+
+// usual is the need by which the Doctor page judges a queue.
+func (d *dialled) usual(queue string) inspect.Need {
+	need := d.need(queue)
+	need.MaxRetries = inspect.UsualRetries
+	return need
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Queue) (deadLetters, string, error) {

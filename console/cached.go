@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// paintAge is the age of the oldest answer that the first paint shows. The open page soon asks for a newer one.
+// paintAge is how old an answer may be that the first paint shows: the live stream brings the newer one.
 const paintAge = 15 * time.Second
 
-// patience is how long a page waits for answers. The open page asks again soon.
+// patience is how long a page waits for answers. The live stream brings those that come later.
 type patience struct {
 	paint  time.Duration // of the first paint
 	groups time.Duration // of the first paint for the groups of the store's records, enough for all of most queues

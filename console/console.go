@@ -18,6 +18,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -40,10 +41,11 @@ type Console struct {
 	history *history
 	results *results
 	jobs    *jobs
-	grouped map[string]*cached[ops.Groups] // by queue and filter; causes, by queue
+	grouped map[string]*cached[ops.Groups] // by queue and filter
+	streams atomic.Int64
 
 	examiner examiner
-	causing  chan struct{} // has an entry for each queue whose causes are being read
+	causes   *causes
 
 	mu      sync.Mutex      // guards queues and grouped
 	base    context.Context //nolint:containedctx // of work that outlives a request
@@ -65,9 +67,8 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{},
-		queues:  map[string]*queueStatus{}, history: newHistory(), causing: make(chan struct{}, causesTogether),
-		results: &results{},
-		jobs:    newJobs(), grouped: map[string]*cached[ops.Groups]{},
+		queues:  map[string]*queueStatus{}, history: newHistory(), causes: newCauses(), results: &results{},
+		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all = newCached(c, c.overview)

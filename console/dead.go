@@ -26,7 +26,7 @@ const (
 	// groupsAge is how old groups may be: to count them again reads all records.
 	groupsAge = 10 * time.Second
 	// mostGroupings are kept.
-	mostGroupings = 300
+	mostGroupings = 200
 )
 
 // deadView is the content of the page of dead letters. It comes from the store alone.
@@ -92,13 +92,11 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 }
 
 // groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead
-// letters unless all are known, and the open page soon replaces them.
+// letters unless all are known, and the live stream replaces them.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
-	counted := c.grouping(f.Link("groups", queue), func(ctx context.Context) (ops.Groups, error) {
-		return c.records(queue).Groups(ctx, f.Filter, countWithin)
-	})
+	counted := c.grouping(queue, f)
 	if counted != nil {
 		a := counted.have()
 		if isLive(r) {
@@ -118,13 +116,16 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 	return groups, at, err
 }
 
-// grouping keeps the answer of count, which counts groups in the background. It returns nil if it keeps too many.
-func (c *Console) grouping(key string, count func(context.Context) (ops.Groups, error)) *cached[ops.Groups] {
+// grouping counts the groups of a filter in the background; nil if too many are counted.
+func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
+	key := f.Link("", queue)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := c.grouped[key]
 	if counted == nil && len(c.grouped) < mostGroupings {
-		counted = newCached(c, count)
+		counted = newCached(c, func(ctx context.Context) (ops.Groups, error) {
+			return c.records(queue).Groups(ctx, f.Filter, countWithin)
+		})
 		c.grouped[key] = counted
 	}
 	return counted

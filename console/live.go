@@ -2,14 +2,24 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
-// liveEvery is how often an open page asks for its newest content: see console.js.
-const liveEvery = 2 * time.Second
+const (
+	// liveEvery is how often an open page is brought up to date.
+	liveEvery = 2 * time.Second
+	// slowBrowser is how long a browser may take to receive an update. Then the stream ends, and the browser begins a new
+	// one with the newest page: nothing queues up for it.
+	slowBrowser = 10 * time.Second
+	// mostStreams is the most streams of open pages at the same time, because each costs memory.
+	mostStreams = 200
+)
 
-// update is the newest content of a page.
+// update is an event of a stream: the newest content of the page.
 type update struct {
 	Title string `json:"title"`
 	HTML  string `json:"html"`
@@ -23,22 +33,73 @@ func (c *Console) screens() map[string]func(*http.Request) (page, error) {
 	}
 }
 
-// live sends the newest content of an open page.
+// live streams the content of a page, or sends it once to a browser that polls.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	screen := c.screens()[r.URL.Query().Get("screen")]
 	if screen == nil {
 		http.Error(w, "there is no such live page", http.StatusNotFound)
 		return
 	}
-	p, err := screen(r)
-	content := ""
-	if err == nil {
-		content, err = c.content(r, p)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), codeOf(err))
+	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		data, err := c.update(r, screen)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(data)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(update{Title: p.Title, HTML: content}) // a browser that is gone needs no error
+	if c.streams.Add(1) > mostStreams {
+		c.streams.Add(-1)
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	defer c.streams.Add(-1)
+	c.stream(w, r, screen)
+}
+
+func (c *Console) update(r *http.Request, screen func(*http.Request) (page, error)) ([]byte, error) {
+	p, err := screen(r)
+	if err != nil {
+		return nil, err
+	}
+	content, err := c.content(r, p)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(update{Title: p.Title, HTML: content})
+}
+
+func (c *Console) stream(w http.ResponseWriter, r *http.Request, screen func(*http.Request) (page, error)) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // for nginx
+	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // for the next request of the connection
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for {
+		if _, err := c.recognise(r); err != nil { // the login ended, or the program no longer allows the visitor
+			return
+		}
+		data, err := c.update(r, screen)
+		if err != nil {
+			data, _ = json.Marshal(update{})
+		}
+		deadline := control.SetWriteDeadline(time.Now().Add(slowBrowser))
+		if deadline != nil && !errors.Is(deadline, http.ErrNotSupported) {
+			return
+		}
+		if _, err := fmt.Fprintf(w, "event: page\ndata: %s\n\n", data); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-c.base.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

@@ -101,7 +101,7 @@ func (c *Console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
 	switch {
 	case errors.Is(why, errTooMany):
 		http.Error(w, why.Error(), http.StatusTooManyRequests)
-	case r.Method != http.MethodGet || isLive(r):
+	case r.Method != http.MethodGet || strings.Contains(r.Header.Get("Accept"), "event-stream") || r.URL.Path == "/live":
 		http.Error(w, "log in first", http.StatusUnauthorized)
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		c.render(w, r, http.StatusOK, page{Screen: "again", Title: "Loading"})

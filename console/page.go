@@ -93,7 +93,7 @@ type page struct {
 	Screen string // the template of its content
 	Title  string // the fact
 	Queue  string // that it is about; empty: none
-	Live   string // URL of its newest content; empty: it does not change by itself
+	Live   string // URL of its stream; empty: it does not change by itself
 	View   any    // of the template
 
 	Trouble []trouble // servers that could not be asked

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -107,7 +108,7 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 	})
 	from = min(max(from, 0), len(found))
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
-		v.Shown = append(v.Shown, line{s, a.Value.Time, c.cause(s.Queue), v.Examined.beyond(s)})
+		v.Shown = append(v.Shown, line{s, a.Value.Time, c.causes.of(s.Queue), v.Examined.beyond(s)})
 	}
 	if next := from + queuesPerPage; next < len(found) {
 		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
@@ -163,7 +164,7 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 		}
 		out.Failing += s.Retrying - s.Forgotten
 		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
-		if k := c.cause(s.Queue); k != nil && k.Of > 0 {
+		if k := c.causes.of(s.Queue); k != nil && k.Of > 0 {
 			text := brief(k.Group.Reason)
 			reasons[text] += float64(s.Dead.Still) * float64(k.Group.Count) / float64(k.Of)
 			if out.Most == "" || reasons[text] > reasons[out.Most] {
@@ -214,9 +215,10 @@ func (s sums) headline(o ops.Overview) string {
 }
 
 const (
-	// causeBudget is how long the reasons of one queue are read for the first page.
-	causeBudget = 30 * time.Millisecond
-	// causesTogether is the number of queues whose reasons are read at the same time.
+	// causeBudget is how long the reasons of one queue are read for the first page, causesFor how long those of all,
+	// and causesTogether of how many at the same time.
+	causeBudget    = 30 * time.Millisecond
+	causesFor      = 2 * time.Second
 	causesTogether = 4
 	// causeAge is how old the reason of a queue may be while its dead letters change.
 	causeAge = 30 * time.Second
@@ -227,41 +229,88 @@ type cause struct {
 	Group *ops.Group
 	Of    int  // dead letters that were read
 	Part  bool // they are not all
+	dead  int64
+	at    time.Time
 }
 
-// findCauses reads why messages died in the first queues of an overview, in the background.
-func (c *Console) findCauses(all []ops.Summary) {
-	n := 0
+// causes keeps the commonest reason of each queue.
+type causes struct {
+	mu      sync.Mutex
+	byQueue map[string]cause
+	busy    bool
+}
+
+func newCauses() *causes { return &causes{byQueue: map[string]cause{}} }
+
+func (k *causes) of(queue string) *cause {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if have, ok := k.byQueue[queue]; ok && have.Group != nil {
+		return &have
+	}
+	return nil
+}
+
+// old returns the first queues whose reason is not known, or may have changed. It forgets queues without dead letters.
+func (k *causes) old(all []ops.Summary) (names []string, dead map[string]int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dead = map[string]int64{}
+	if k.busy {
+		return nil, dead
+	}
 	for _, s := range all {
-		if s.Dead.Still == 0 || n == queuesPerPage {
-			continue
+		if s.Dead.Still > 0 {
+			dead[s.Queue] = s.Dead.Still
 		}
-		n++
-		counted := c.grouping(link("", "queue", s.Queue), func(ctx context.Context) (ops.Groups, error) {
-			c.causing <- struct{}{}
-			defer func() { <-c.causing }()
-			return c.records(s.Queue).Groups(ctx, deadletter.Filter{}, causeBudget)
-		})
-		if counted == nil {
-			return
-		}
-		if a := counted.have(); !a.Known || int64(a.Value.Of) != s.Dead.Still && time.Since(a.At) > causeAge {
-			counted.begin(0)
+		if have, known := k.byQueue[s.Queue]; dead[s.Queue] > 0 && len(names) < queuesPerPage &&
+			(!known || have.dead != s.Dead.Still && time.Since(have.at) > causeAge) {
+			names = append(names, s.Queue)
 		}
 	}
+	for queue := range k.byQueue {
+		if dead[queue] == 0 {
+			delete(k.byQueue, queue)
+		}
+	}
+	k.busy = len(names) > 0
+	return names, dead
 }
 
-// cause returns the commonest reason of a queue; nil: not known.
-func (c *Console) cause(queue string) *cause {
-	c.mu.Lock()
-	counted := c.grouped[link("", "queue", queue)]
-	c.mu.Unlock()
-	if counted == nil {
-		return nil
+// findCauses reads why messages died in the queues of an overview, in the background.
+func (c *Console) findCauses(all []ops.Summary) {
+	names, dead := c.causes.old(all)
+	if len(names) == 0 {
+		return
 	}
-	found := counted.have().Value
-	if len(found.Groups) == 0 || found.Groups[0].Reason == "" {
-		return nil
+	c.running.Go(func() {
+		_ = c.guarded(func() { c.readCauses(names, dead) })
+		c.causes.mu.Lock()
+		defer c.causes.mu.Unlock()
+		c.causes.busy = false
+	})
+}
+
+func (c *Console) readCauses(names []string, dead map[string]int64) {
+	ctx, cancel := context.WithTimeout(c.base, causesFor)
+	defer cancel()
+	var reading panics.Group
+	reading.SetLimit(causesTogether)
+	for _, name := range names {
+		reading.Go(func() error {
+			found, err := c.records(name).Groups(ctx, filter{}.Filter, causeBudget)
+			if err != nil { // the next overview tries again
+				return nil //nolint:nilerr // the page shows the queue without it
+			}
+			of := cause{Of: found.Count, Part: found.Partial, dead: dead[name], at: time.Now()}
+			if len(found.Groups) > 0 && found.Groups[0].Reason != "" {
+				of.Group = found.Groups[0]
+			}
+			c.causes.mu.Lock()
+			defer c.causes.mu.Unlock()
+			c.causes.byQueue[name] = of
+			return nil
+		})
 	}
-	return &cause{found.Groups[0], found.Count, found.Partial}
+	_ = reading.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 const token = "a token of enough bytes"
@@ -184,22 +185,31 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLogoutEndsOpenPages: an open page ends with its login, and the cookie counts no more.
-func TestLogoutEndsOpenPages(t *testing.T) {
+// TestLogoutEndsStreams: an open page ends with its login, and the cookie counts no more.
+func TestLogoutEndsStreams(t *testing.T) {
 	f := newFixture(t, Options{Token: token})
 	login := f.post("/login", url.Values{"token": {token}, "name": {"ann"}}).Result().Cookies()
 	if len(login) != 1 {
 		t.Fatalf("cookies %v", login)
 	}
 	as := func(r *http.Request) { r.AddCookie(login[0]) }
-	if w := f.get("/live?screen=queues", as); w.Code != http.StatusOK {
-		t.Fatalf("an open page: %d", w.Code)
+	ended := make(chan int)
+	go func() { ended <- f.get("/live?screen=queues", as, header("Accept", "text/event-stream")).Code }()
+	for f.streams.Load() == 0 {
+		select {
+		case code := <-ended:
+			t.Fatalf("the stream did not begin: %d", code)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	f.post("/logout", nil, as)
-	for _, path := range []string{"/", "/live?screen=queues"} {
-		if w := f.get(path, as); w.Code != http.StatusUnauthorized {
-			t.Errorf("%s with the cookie of before: %d", path, w.Code)
-		}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the stream goes on after the logout")
+	}
+	if w := f.get("/", as); w.Code != http.StatusUnauthorized {
+		t.Errorf("with the cookie of before: %d", w.Code)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -193,6 +194,14 @@ func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
 	return thatRead(t, queue, lines)
 }
 
+// oneEvent is a browser that leaves after the first event of a stream.
+type oneEvent struct {
+	*httptest.ResponseRecorder
+	leave func()
+}
+
+func (w oneEvent) Flush() { w.leave() }
+
 // readingPages are the requests to a console that may change nothing, and that of its forms that read.
 func readingPages(t *testing.T, queue string) (reads []func()) {
 	b, err := connect.NewBroker(brokerURL(t), "test")
@@ -213,14 +222,17 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")
-			r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("Accept", "text/event-stream") // of the live stream
 			w := httptest.NewRecorder()
-			switch c.ServeHTTP(w, r); {
+			switch c.ServeHTTP(oneEvent{w, leave}, r); {
 			case w.Code != http.StatusOK && w.Code != http.StatusConflict && w.Code != http.StatusForbidden:
 				t.Fatalf("%s: %d: %s", to, w.Code, w.Body)
-			case strings.HasPrefix(path, "/live") && !strings.Contains(w.Body.String(), `{"title":"`):
-				t.Fatalf("%s: no content: %s", to, w.Body)
+			case strings.HasPrefix(path, "/live") && !strings.Contains(w.Body.String(), `data: {"title":"`):
+				t.Fatalf("%s: no event: %s", to, w.Body)
 			}
 		})
 	}

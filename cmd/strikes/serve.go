@@ -99,8 +99,13 @@ func (f pages) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(f.path, "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	// A file of dropped dead letters may take long to send, so that has no timeout.
-	return serve(ctx, listener, &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout})
+	// Streams last as long as their pages, so they have no timeout, and end with ctx.
+	return serve(ctx, listener, &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context {
+			return ctx
+		},
+	})
 }
 
 // listen listens at an address. If that fails, the error is misuse of the flag.

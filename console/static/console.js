@@ -37,27 +37,48 @@ function show(page) {
   ready();
 }
 
-// follow asks for the newest content again and again.
-let timer;
+// follow uses a stream. If a proxy withholds it, or the browser lost it, the page polls.
+let stream, timer;
+const silence = 7000, pause = 4000;
 
-async function follow() {
+function follow() {
+  stop();
+  stream = new EventSource(live);
+  timer = setTimeout(poll, silence);
+  stream.addEventListener('page', (e) => {
+    clearTimeout(timer);
+    timer = setTimeout(poll, silence * 3);
+    say('');
+    show(JSON.parse(e.data));
+  });
+  stream.onerror = () => {
+    say('The console does not answer. This page is not up to date; it tries again.', true);
+    if (stream.readyState === EventSource.CLOSED) { clearTimeout(timer); timer = setTimeout(poll, pause); }
+  };
+}
+
+async function poll() {
   stop();
   try {
-    const reply = await fetch(live, { signal: AbortSignal.timeout(20000) });
+    const reply = await fetch(live, { headers: { Accept: 'application/json' }, signal: AbortSignal.timeout(20000) });
     if (reply.status === 401 || reply.status === 403) {
       say('You are logged out, or no longer allowed. Reload the page.', true);
       return;
     }
     if (!reply.ok) throw new Error(reply.statusText);
     show(await reply.json());
-    say('');
+    say('This page updates every few seconds, because no stream reaches it.');
   } catch {
     say('The console does not answer. This page is not up to date; it tries again.', true);
   }
-  if (!document.hidden) timer = setTimeout(follow, 2000);
+  if (!document.hidden) timer = setTimeout(poll, pause);
 }
 
-function stop() { clearTimeout(timer); }
+function stop() {
+  clearTimeout(timer);
+  stream?.close();
+  stream = undefined;
+}
 
 function ready() {
   for (const button of main.querySelectorAll('[data-copy]')) button.hidden = !navigator.clipboard;
@@ -78,6 +99,7 @@ main.addEventListener('click', async (e) => {
 ready();
 if (live) {
   follow();
+  // A browser opens few connections to one host, so a page in the background holds none.
   document.addEventListener('visibilitychange', () => (document.hidden ? stop() : follow()));
   addEventListener('pagehide', stop);
   addEventListener('pageshow', (e) => { if (e.persisted) follow(); });

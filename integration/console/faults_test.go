@@ -1,7 +1,14 @@
 package console
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -61,8 +68,8 @@ func TestServersAway(t *testing.T) {
 	}
 }
 
-// TestOpenPageFollows changes a queue while its page is open.
-func TestOpenPageFollows(t *testing.T) {
+// TestStreamFollows changes a queue while its page is open.
+func TestStreamFollows(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
@@ -72,6 +79,89 @@ func TestOpenPageFollows(t *testing.T) {
 	b.sees("None.")
 	p.kill("payments", payments(3)...)
 	b.sees("3 dead letters")
+}
+
+// TestBufferingProxy has a proxy keep the stream back: the page polls instead.
+func TestBufferingProxy(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	s := p.serve(nil)
+	target, err := url.Parse(s.url)
+	need(t, err)
+	passOn := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // nothing arrives until the stream ends
+			return
+		}
+		passOn.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	b := newTab(t)
+	b.visit(front.URL + "/queue?queue=payments")
+	b.sees("None.")
+	p.kill("payments", payments(3)...)
+	b.sees("3 dead letters")
+}
+
+// TestSlowReader opens streams that no client reads: each ends, and the others are not slowed down.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	s := p.serve(nil)
+	u, err := url.Parse(s.url)
+	need(t, err)
+	for range 20 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
+		need(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetReadBuffer(1024) //nolint:forcetypeassert // it was dialled as TCP
+		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
+			"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newTab(t)
+	b.visit(s.at("queue", "queue", "payments"))
+	b.sees("3 dead letters")
+	p.kill("payments", payments(2)...)
+	b.sees("5 dead letters")
+}
+
+// TestStreamIsSent reads the stream as a program: events come at least every few seconds, and name the parts that
+// changed.
+func TestStreamIsSent(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	s := p.serve(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at("live", "screen", "queue", "queue", "payments"), nil)
+	need(t, err)
+	req.Header.Set("Accept", "text/event-stream")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	need(t, err)
+	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		t.Errorf("content type %q", kind)
+	}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			return
+		}
+	}
+	t.Error("the stream ended without an event")
 }
 
 // TestTwoOperators has two people change one message. The second sees the change of the first, and each page shows the

@@ -127,7 +127,7 @@ func TestForeignRequests(t *testing.T) {
 		{"another port of this machine", http.MethodPost, header("Origin", "http://127.0.0.1:1"), http.StatusForbidden},
 		{"another site", http.MethodPost, header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
 		{"another name of the site", http.MethodPost, header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
-		{"a foreign origin reads", http.MethodGet, header("Origin", "https://evil.example"), http.StatusForbidden},
+		{"a foreign origin reads the stream", http.MethodGet, header("Origin", "https://evil.example"), http.StatusForbidden},
 		{"the console's own form", http.MethodPost, header("Sec-Fetch-Site", "same-origin"), http.StatusSeeOther},
 	} {
 		at := change
