@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,7 +80,11 @@ func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Coun
 			}),
 		}
 		all.Go(func() {
-			if err := c.Run(ctx, consumer.Dialer(brokerURL(t), amqp.Config{FrameSize: frame})); err != nil {
+			err := c.Run(ctx, consumer.Dialer(brokerURL(t), amqp.Config{FrameSize: frame}))
+			if ctx.Err() != nil && errors.Is(err, consumer.ErrUncleanStop) { // the message ended the connection meanwhile
+				return
+			}
+			if err != nil {
 				t.Errorf("Run: %v", err)
 				stop()
 			}
