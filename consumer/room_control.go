@@ -133,7 +133,11 @@ func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Durati
 }
 
 func (r *controlRoom) beforeSettlement(_ context.Context, d *delivery, next step) (step, error) {
-	if r.control != nil && d.past.uncounted > 0 && next != stepMove && next != stepHeld {
+	switch {
+	case r.control == nil || next == stepMove || next == stepHeld:
+	case next == stepUncounted: // the next room may let it wait for the breaker
+		r.control.Hold(d, d.outcome.failed.text)
+	case d.past.uncounted > 0:
 		r.control.LetGo(d)
 	}
 	return next, nil

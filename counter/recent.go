@@ -83,8 +83,8 @@ func (r *recent) find(of Queue, some []*taking) (now time.Time, docs []Doc) {
 	q := r.queues[of]
 	age := time.Since(q.loaded)
 	// After a suspension of the machine only the time of day has gone on.
-	age = max(age, time.Now().Round(0).Sub(q.loaded.Round(0)))
-	known := age <= recentFor && !slices.ContainsFunc(some, func(t *taking) bool { return t.sure })
+	wall := time.Now().Round(0).Sub(q.loaded.Round(0))
+	known := max(age, wall) <= recentFor && !slices.ContainsFunc(some, func(t *taking) bool { return t.sure })
 	if known {
 		copy(docs, q.about)
 	}
