@@ -51,8 +51,8 @@ func (s *LaneState) IsOpen(p Position) bool {
 	return open && p.Since == s.Since
 }
 
-// Dead returns the numbers of the positions whose messages are dead letters, with their ids, or with the fingerprints of
-// those that have none. Any other message was replayed, and is not handled yet.
+// Dead returns the numbers of the positions whose messages are dead letters. With each is its id, or the fingerprint of
+// one that has none. Any other message was replayed, and is not handled yet.
 func (s *LaneState) Dead() map[int64]string {
 	out := map[int64]string{}
 	for _, p := range s.letters {

@@ -90,7 +90,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}
-	if err == nil && len(w.result.Undecided) == 0 && (w.noted.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0) {
+	whole := w.noted.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0
+	if err == nil && len(w.result.Undecided) == 0 && whole {
 		w.noted.set(ctx, false)
 	}
 	if err == nil {

@@ -457,8 +457,8 @@ func (f *group) replayLanes(over <-chan struct{}) {
 	}
 }
 
-// TestPartitionRollingDeploy replaces four processes under load, one after the other. With -figures, on a quiet machine,
-// no key may wait longer than 3 s beyond its handlers.
+// TestPartitionRollingDeploy replaces four processes under load, one after the other. With -figures, on a quiet
+// machine, no key may wait longer than 3 s beyond its handlers.
 func TestPartitionRollingDeploy(t *testing.T) {
 	servertest.Long(t)
 	const keys, want = 50, 3 * time.Second
