@@ -75,11 +75,7 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 		check = func(ctx context.Context, conn *amqp.Connection) error { return topology.Check(ctx, conn, need) }
 	}
 	if err := check(ctx, conn); err != nil {
-		refused := "is refused: "
-		if errors.Is(err, topology.ErrRefused) { // the error itself has the word "refused"
-			refused = "is "
-		}
-		err = fmt.Errorf("consumer: queue %q %s%w", s.Queue, refused, err)
+		err = fmt.Errorf("consumer: queue %q: %w", s.Queue, err)
 		if conn.IsClosed() || isNetwork(err) || errors.Is(err, context.Canceled) {
 			return err
 		}

@@ -78,7 +78,7 @@ func (b *bench) print(w io.Writer, all []*Case) error {
 				median(of.rates), to.name, median(to.rates), median(r), slices.Min(r), slices.Max(r))
 		}
 	}
-	fmt.Fprintln(t, "\nCPU time of a message, in µs:")
+	fmt.Fprintln(t, "\nCPU time of a message, in µs; of stores, that of Redis:")
 	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tCONTESTANT\tBROKER\tSTORE\tCLIENT\tALL")
 	for _, c := range all {
 		of := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(c.messages) }
