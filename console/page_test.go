@@ -255,6 +255,23 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
+// TestBreakerIsShown: the first page and the queue's own say for how long no message has succeeded.
+func TestBreakerIsShown(t *testing.T) {
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		b.change(func(s *ops.Status) {
+			s.Blocking, s.Breaker = nil, &ops.Breaker{Since: s.Time.Add(-12 * time.Minute), Open: true, Failed: 8}
+		})
+	})
+	for path, want := range map[string]string{
+		"/":            "no progress for 12 min: 8 messages failed, none succeeded. Nothing is counted",
+		query("queue"): "orders: no progress for 12 min: 8 messages failed, none succeeded",
+	} {
+		if body := checkPage(t, f, path); !strings.Contains(body, want) || strings.Contains(body, "Nothing is blocked") {
+			t.Errorf("%s does not say %q: %s", path, want, body)
+		}
+	}
+}
+
 func TestUnknownQueuesAreNotKept(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.broker.away.Store(&broker.ErrNotFound)

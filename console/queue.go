@@ -169,8 +169,7 @@ func headline(s queueView) string {
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
 	if s.Breaker.Stops() {
-		add(true, "no progress for %s: %s failed, none succeeded", rough(s.Time.Sub(s.Breaker.Since)),
-			plural(s.Breaker.Failed, "message"))
+		add(true, "%s", noProgress(s.Breaker, s.Time))
 	}
 	if s.HeldBy != nil {
 		add(true, "blocked for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
@@ -199,6 +198,12 @@ func headline(s queueView) string {
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
+}
+
+// noProgress says for how long no message has succeeded.
+func noProgress(b *ops.Breaker, now time.Time) string {
+	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", rough(now.Sub(b.Since)),
+		plural(b.Failed, "message"))
 }
 
 func waitingMessages(all []ops.WaitingMessages) (n int) {

@@ -44,6 +44,9 @@ func (l line) Facts() (all []fact) {
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
 	add(l.Undecodable != "", "bad", "a message ends every session")
+	if l.Breaker.Stops() {
+		add(true, "bad", "%s. Nothing is counted", noProgress(l.Breaker, l.Now))
+	}
 	if l.Blocked > 0 {
 		class := "warn"
 		if l.Trouble == ops.TroubleBlocked {
@@ -156,7 +159,8 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
-		if s.Blocked > 0 || s.Paused == nil && s.Unattended() > 0 || s.Trouble == ops.TroubleBlocked {
+		if s.Blocked > 0 || s.Breaker.Stops() || s.Paused == nil && s.Unattended() > 0 ||
+			s.Trouble == ops.TroubleBlocked {
 			out.Blocked++
 		}
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {

@@ -21,9 +21,9 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 	table := term.NewTable(w,
 		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "RETRYING"},
 		term.Column{Title: "DEAD"},
-		term.Column{Title: "SINCE", Drop: 2}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
-		term.Column{Title: "READY", Drop: 4},
-		term.Column{Title: "NOTE", Min: 16, Drop: 1})
+		term.Column{Title: "SINCE", Drop: 1}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
+		term.Column{Title: "READY", Drop: 2},
+		term.Column{Title: "NOTE", Min: 16, Drop: 4}) // only it says that a queue is paused, or makes no progress
 	shown := o.Queues
 	if most > 0 {
 		shown = shown[:min(most, len(shown))]
@@ -97,6 +97,10 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	if s.Undecodable != "" {
 		notes = append(notes, undecodable)
 	}
+	said := "" // a reason that a note gives already
+	if b := s.Breaker; b != nil {
+		notes, said = append(notes, b.Text(o.Time)), b.Reason
+	}
 	switch {
 	case s.Paused != nil:
 		by := ""
@@ -114,13 +118,17 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	}
 	if m := s.Head; m != nil && m.State != ops.Forgotten {
 		notes = append(notes, term.Shown(m.ID)+": "+m.Which())
-		if m.LastError != "" {
+		if m.LastError != "" && m.LastError != said {
 			notes = append(notes, term.Brief(m.LastError, 60))
 		}
 	}
 	if h := s.Waiting; h != nil {
-		notes = append(notes, fmt.Sprintf("%s waiting for %s, not counted: %s", printable.Plural(h.Messages, "message"),
-			term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
+		note := fmt.Sprintf("%s waiting for %s, not counted", printable.Plural(h.Messages, "message"),
+			term.Rough(o.Time.Sub(h.Since)))
+		if h.Why != "" && h.Why != said {
+			note += ": " + term.Brief(h.Why, 200)
+		}
+		notes = append(notes, note)
 	}
 	if s.Forgotten > 0 {
 		notes = append(notes, fmt.Sprintf("%d forgotten", s.Forgotten))

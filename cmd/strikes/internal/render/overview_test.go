@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
@@ -20,5 +21,24 @@ func TestAlarms(t *testing.T) {
 		!strings.HasPrefix(lines[2], "store-few-replicas: the store h:1 has 0 of") || !strings.HasSuffix(lines[2],
 		"; it refuses writes") {
 		t.Errorf("%q", lines)
+	}
+}
+
+// TestOverviewOfAnOutage: the list says since when a queue makes no progress, and gives the reason once.
+func TestOverviewOfAnOutage(t *testing.T) {
+	const refused = "dial tcp 10.0.0.7:5432: refused"
+	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+		Queue: "orders", Retrying: 8, Blocked: 12 * time.Minute,
+		Head:    &ops.Message{ID: "17", State: ops.Ready, Attempt: 2, Limit: 4, LastError: refused},
+		Waiting: &ops.WaitingMessages{Messages: 16, Since: earlierBy(time.Minute), Why: refused},
+		Breaker: &ops.Breaker{Since: earlierBy(12 * time.Minute), Open: true, Failed: 8, Alike: 7, Reason: refused,
+			Next: noon.Add(2 * time.Second)},
+	}}}
+	var out bytes.Buffer
+	need(t, Overview(&out, o, 0))
+	want := "no progress since 11:48:00Z (12m0s): 8 messages failed, none succeeded. Nothing is counted. Next probe in " +
+		"2s. 7 of 8: " + refused + "; 17: attempt 2 of 4; 16 messages waiting for 60s, not counted\n"
+	if !strings.HasSuffix(out.String(), "  "+want) {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
