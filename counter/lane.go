@@ -208,7 +208,10 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 			}
 		}
 		if err == nil {
-			v.Places, err = c.places(ctx, of, hash, lane, at)
+			v.Places, err = c.places(ctx, of, wantedPlaces{placesOf(hash, lane.Since), lane.First, at,
+				func(read []rules.Place) bool {
+					return number == 0 && rules.LaneView{Letter: letter, Places: read}.ExpectsSeveral()
+				}})
 		}
 		if err != nil {
 			return Change{}, err

@@ -26,7 +26,7 @@ func (c *client) changeLane(ctx context.Context, of Queue, lane string, at []int
 		if err != nil || docs[0].Data == "" {
 			return Change{}, err
 		}
-		places, err := c.places(ctx, of, hash, l, at)
+		places, err := c.places(ctx, of, wantedPlaces{set: placesOf(hash, l.Since), first: l.First, at: at})
 		if err != nil {
 			return Change{}, err
 		}
@@ -78,29 +78,39 @@ func (c *client) decodeLane(of Queue, d Doc) (rules.Lane, error) {
 	return lane, d.Err
 }
 
+// wantedPlaces names the places at some positions of a lane.
+type wantedPlaces struct {
+	set    string
+	first  int64 // the first open position
+	at     []int64
+	enough func(read []rules.Place) bool // no more of them are needed; nil: all are
+}
+
 // places reads those at some positions of a lane, ascending. If the first open position is among these, also those at
 // the next open one that is not.
-func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane, at []int64) (out []rules.Place,
-	err error) {
-	at = slices.Compact(slices.Sorted(slices.Values(at)))
+func (c *client) places(ctx context.Context, of Queue, want wantedPlaces) (out []rules.Place, err error) {
+	at := slices.Compact(slices.Sorted(slices.Values(want.at)))
 	if len(at) == 0 {
 		return nil, nil
 	}
-	_, seeks := slices.BinarySearch(at, l.First)
+	_, seeks := slices.BinarySearch(at, want.first)
 	size := 2*len(at) + 30
 	for after := Entry(rules.PlacesFrom(at[0])); ; {
-		found, err := c.store.Page(ctx, of, placesOf(hash, l.Since), after, size)
+		found, err := c.store.Page(ctx, of, want.set, after, size)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range found {
 			p := rules.ParsePlace(rules.LaneMember(e))
 			i, wanted := slices.BinarySearch(at, p.Number)
-			if seeks && !wanted && p.Kind == rules.PlaceOpen && p.Number > l.First {
+			if seeks && !wanted && p.Kind == rules.PlaceOpen && p.Number > want.first {
 				at, wanted, seeks = slices.Insert(at, i, p.Number), true, false
 			}
-			if wanted {
-				out = append(out, p)
+			if !wanted {
+				continue
+			}
+			if out = append(out, p); want.enough != nil && want.enough(out) {
+				return out, nil
 			}
 		}
 		if len(found) < size {
@@ -110,7 +120,7 @@ func (c *client) places(ctx context.Context, of Queue, hash string, l rules.Lane
 		read := -after.Score // its places may continue
 		i, _ := slices.BinarySearch(at, read)
 		switch {
-		case seeks && read >= l.First:
+		case seeks && read >= want.first:
 		case i == len(at):
 			return out, nil
 		case at[i] > read:

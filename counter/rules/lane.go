@@ -157,17 +157,24 @@ func (s LaneStep) HasDied() bool { return s.Generation != s.First }
 // moved it back. It is 0 if the lane expects no such dead letter. It is also 0 if the lane expects several, which may
 // be different messages of one id.
 func (v LaneView) movedBack(s LaneStep) (number int64) {
-	for _, p := range v.Places {
-		if !s.HasDied() || p.Letter != v.Letter || p.Kind == PlacePublished ||
-			!slices.ContainsFunc(v.Places, openAt(p.Number)) {
-			continue
-		}
-		if number > 0 {
-			return 0
-		}
-		number = p.Number
+	if expected := v.expected(); s.HasDied() && len(expected) == 1 {
+		number = expected[0]
 	}
 	return number
+}
+
+// ExpectsSeveral reports whether the lane expects several dead letters with this Letter. Then a step needs none of the
+// later Places at the positions of Same.
+func (v LaneView) ExpectsSeveral() bool { return len(v.expected()) > 1 }
+
+// expected returns the open positions of the dead letters with this Letter that were not published.
+func (v LaneView) expected() (numbers []int64) {
+	for _, p := range v.Places {
+		if p.Letter == v.Letter && p.Kind != PlacePublished && slices.ContainsFunc(v.Places, openAt(p.Number)) {
+			numbers = append(numbers, p.Number)
+		}
+	}
+	return numbers
 }
 
 // carried is the number of the message's position; 0: it has none in this lane.
