@@ -22,8 +22,8 @@ var faults = []struct {
 	{"42501", "run as the owner of the tables: " + fmt.Sprintf(Grants, "<user>"), counter.FaultDenied},
 	{"3D000", "create the database, or correct its name in the URL", counter.FaultDenied},
 	{"42P01", "run: strikes store migrate", counter.FaultDenied},
-	{"26000", unnamed, counter.FaultOther},
-	{"42P05", unnamed, counter.FaultOther},
+	{unknownStatement, unnamed, counter.FaultOther},
+	{knownStatement, unnamed, counter.FaultOther},
 	{"25006", "use the address of the primary, or target_session_attrs=read-write with all addresses",
 		counter.FaultReadOnly},
 	{"57P03", "wait until the server has started", counter.FaultLoading},
@@ -36,6 +36,12 @@ var faults = []struct {
 	{"40", "", counter.FaultBusy}, // a deadlock or a serialization failure
 	{"55P03", "", counter.FaultBusy},
 }
+
+// The codes for a named statement that is not prepared on a connection, or that is prepared already.
+const (
+	unknownStatement = "26000"
+	knownStatement   = "42P05"
+)
 
 // unnamed is the advice where connections share the statements that one of them prepared, as behind pgbouncer.
 const unnamed = "remove default_query_exec_mode from the URL: a pool in transaction mode keeps no named statements"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -23,31 +24,29 @@ const loadSQL = `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	conn, _, err := s.conn(ctx, loadSQL)
-	if err != nil {
-		return now, nil, s.failed(err)
-	}
-	defer conn.Release()
-	rows, err := conn.Query(ctx, loadSQL, s.queue(of), namesOf(names))
-	if err != nil {
-		return now, nil, s.failed(err)
-	}
 	found := map[string]counter.Doc{}
 	var at int64
-	var name, data []byte
-	var version, expires *int64
-	var sums map[string]int64
-	_, err = pgx.ForEachRow(rows, []any{&at, &name, &data, &version, &expires, &sums}, func() error {
-		if version == nil || *expires > 0 && *expires <= at/1000 {
+	err := s.on(ctx, []string{loadSQL}, func(conn *pgxpool.Conn, _ bool) error {
+		rows, err := conn.Query(ctx, loadSQL, s.queue(of), namesOf(names))
+		if err != nil {
+			return err
+		}
+		var name, data []byte
+		var version, expires *int64
+		var sums map[string]int64
+		_, err = pgx.ForEachRow(rows, []any{&at, &name, &data, &version, &expires, &sums}, func() error {
+			if version == nil || *expires > 0 && *expires <= at/1000 {
+				return nil
+			}
+			d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
+				Expires: sqlstore.Time(*expires)}
+			for field, by := range sums {
+				d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
+			}
+			found[d.Name], sums = d, nil
 			return nil
-		}
-		d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
-			Expires: sqlstore.Time(*expires)}
-		for field, by := range sums {
-			d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
-		}
-		found[d.Name], sums = d, nil
-		return nil
+		})
+		return err
 	})
 	if err != nil {
 		return now, nil, s.failed(err)

@@ -12,11 +12,14 @@ package postgres
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
@@ -40,6 +43,7 @@ type Store struct {
 	timeout time.Duration
 	secret  string // the password
 	addr    string
+	unnamed atomic.Bool // no connection takes named statements
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the goroutine that deletes expired rows has returned
 }
@@ -66,6 +70,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if opts != nil && opts.Timeout > 0 {
 		s.timeout = opts.Timeout
 	}
+	s.unnamed.Store(modeGiven(rawURL))
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := s.within(ctx) // ctx has no deadline: the pool goes on when the caller has left
 		defer cancel()
@@ -73,7 +78,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		if err == nil {
 			err = sqlstore.CheckVersion(version)
 		}
-		if err != nil || modeGiven(rawURL) {
+		if err != nil || s.unnamed.Load() {
 			return err
 		}
 		var pid uint32
@@ -82,7 +87,9 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 			return err
 		}
 		conn.PgConn().CustomData()[names] = true
-		_, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
+		if _, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll(); err == nil {
+			_, err = conn.Prepare(ctx, lockSQL, lockSQL) // if a reset session has lost it, the next Save fails
+		}
 		return err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
@@ -139,21 +146,37 @@ const names = "strikes: takes named statements"
 const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off`
 
-// conn returns a connection, for the caller to release. If it takes named statements, these are prepared on it.
-func (s *Store) conn(ctx context.Context, statements ...string) (conn *pgxpool.Conn, named bool, err error) {
-	if conn, err = s.pool.Acquire(ctx); err != nil {
-		return nil, false, err
+// on calls do with a connection. If it takes named statements, these are prepared on it. If the server does not know
+// them as they were prepared, nothing was done: a pooler that gives its clients the server's own process numbers has
+// reset the session, or has given it to another client. Then no connection of the Store takes named statements any
+// more, and on begins again.
+func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
+	for {
+		named, err := s.onOne(ctx, statements, do)
+		var reply *pgconn.PgError
+		if !named || !errors.As(err, &reply) || reply.Code != unknownStatement && reply.Code != knownStatement {
+			return err
+		}
+		s.unnamed.Store(true)
+		s.pool.Reset()
 	}
-	if named = conn.Conn().PgConn().CustomData()[names] == true; !named {
-		return conn, false, nil
+}
+
+func (s *Store) onOne(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) (
+	named bool, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
 	}
-	for _, sql := range statements {
-		if _, err := conn.Conn().Prepare(ctx, sql, sql); err != nil {
-			conn.Release()
-			return nil, false, err
+	defer conn.Release()
+	if named = conn.Conn().PgConn().CustomData()[names] == true; named {
+		for _, sql := range statements {
+			if _, err := conn.Conn().Prepare(ctx, sql, sql); err != nil {
+				return true, err
+			}
 		}
 	}
-	return conn, true, nil
+	return named, do(conn, named)
 }
 
 // Close ends the connections, and the goroutine that deletes expired rows.

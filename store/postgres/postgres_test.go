@@ -281,6 +281,36 @@ func TestNamedStatements(t *testing.T) {
 	}
 }
 
+// TestStatementsAreLost resets sessions under a Store, as a pooler does that gives its clients the server's own process
+// numbers. The next call goes on. A Save notices the reset, because the session has lost its isolation level too.
+func TestStatementsAreLost(t *testing.T) {
+	of, names := counter.Queue{Name: "q"}, []string{"r:a"}
+	save := func(s *Store) error {
+		saved, err := s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: names[0], Data: "a", Any: true}}})
+		if err == nil && !saved[0] {
+			err = errors.New("not saved")
+		}
+		return err
+	}
+	load := func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err }
+	for name, calls := range map[string][2]func(*Store) error{"save": {save, save}, "load": {load, load},
+		"first save": {load, save}, "first load": {save, load}} {
+		for _, reset := range []string{"DISCARD ALL", "DEALLOCATE ALL"} {
+			s := open(t, migrated(t)+"&pool_max_conns=1&default_transaction_isolation=serializable")
+			err := calls[0](s)
+			if err == nil {
+				_, err = s.pool.Exec(t.Context(), reset)
+			}
+			if err == nil {
+				err = errors.Join(calls[1](s), save(s))
+			}
+			if err != nil || !s.unnamed.Load() {
+				t.Errorf("%s after %s: %v, unnamed: %v", name, reset, err, s.unnamed.Load())
+			}
+		}
+	}
+}
+
 // TestSilentServer: connections to a server that stops replying while they are made are given up in time.
 func TestSilentServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

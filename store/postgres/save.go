@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -190,7 +191,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 
 func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
 	versions []int64) error {
-	queue, c, batch := s.queue(of), columnsOf(changes, round), &pgx.Batch{}
+	queue, c := s.queue(of), columnsOf(changes, round)
 	keys, exclusive := c.advisory(queue)
 	for _, names := range []*[][]byte{&c.changed, &c.compared} {
 		slices.SortFunc(*names, bytes.Compare)
@@ -228,32 +229,31 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		sql.WriteString(movedSQL)
 	}
 	sql.WriteString(" SELECT change FROM ok")
-	conn, named, err := s.conn(ctx, lockSQL, sql.String())
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	if !named {
-		batch.Queue(isolateSQL)
-		batch.Queue(indexSQL)
-	}
-	batch.Queue(lockSQL, keys, exclusive)
-	batch.Queue(sql.String(), args...)
-	results := conn.SendBatch(ctx, batch)
-	defer results.Close()
-	for range batch.Len() - 1 {
-		if _, err := results.Exec(); err != nil {
+	var made []int32
+	err := s.on(ctx, []string{sql.String()}, func(conn *pgxpool.Conn, named bool) (err error) {
+		batch := &pgx.Batch{}
+		if !named {
+			batch.Queue(isolateSQL)
+			batch.Queue(indexSQL)
+		}
+		batch.Queue(lockSQL, keys, exclusive)
+		batch.Queue(sql.String(), args...)
+		results := conn.SendBatch(ctx, batch)
+		defer results.Close()
+		for range batch.Len() - 1 {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
+		rows, err := results.Query()
+		if err != nil {
 			return err
 		}
-	}
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err == nil {
-		err = results.Close() // the transaction ends here
-	}
+		if made, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil {
+			return err
+		}
+		return results.Close() // the transaction ends here
+	})
 	if err != nil {
 		return err
 	}
