@@ -142,7 +142,7 @@ func (q *Queue) AuditLog(ctx context.Context, limit int) ([]counter.AuditEntry, 
 // notYet adds to an error that nothing is counted why that is.
 func notYet(err error) error {
 	if errors.Is(err, ErrNone) {
-		return fmt.Errorf("%w: it has not failed yet", err)
+		return fmt.Errorf("%w: it has not failed yet, or its failures did not count", err)
 	}
 	return err
 }

@@ -114,8 +114,9 @@ func (a *app) skipCommand() *cobra.Command {
 is dead-lettered within two seconds, one that waits in the queue when it is
 delivered, and one that waits in a delay queue when it returns. A running
 attempt finishes: if it succeeds, the message is handled. The reason is kept
-with the dead letter. counter reset cancels a skip. A message that has not
-failed yet cannot be skipped (exit 3). Put an ID that begins with - after --.`,
+with the dead letter. counter reset cancels a skip. A message without a record
+cannot be skipped (exit 3): it has not failed yet, or its failures did not
+count. counter list shows the records. Put an ID that begins with - after --.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.noted(cmd.Context(), ops.VerbSkip, args[0], ops.Ask{}, args[1])
 		},
