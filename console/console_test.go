@@ -55,7 +55,7 @@ func (b *fakeBroker) err() error {
 func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	seen := b.seen()
 	s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead,
-		Retrying: seen.Blocked, Breaker: seen.Breaker}
+		Retrying: seen.Blocked, Breaker: seen.Breaker, Paused: seen.Paused}
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}

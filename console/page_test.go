@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -252,6 +253,22 @@ func TestAlarms(t *testing.T) {
 	}
 	if strings.Contains(body, "Nothing is") {
 		t.Errorf("says that nothing is wrong: %s", body)
+	}
+}
+
+// TestWithoutAReason: where a reason is not known, no colon stands before nothing.
+func TestWithoutAReason(t *testing.T) {
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		b.change(func(s *ops.Status) {
+			s.Blocking, s.Paused = []ops.Message{{ID: "m"}}, &counter.Note{At: s.Time}
+			s.Limit, s.Waiting = &ops.Limit{Attempts: 2}, []ops.WaitingMessages{{Messages: 1, Since: s.Time}}
+		})
+	})
+	for _, path := range []string{"/", query("queue")} {
+		body := checkPage(t, f, path)
+		if found := regexp.MustCompile(`.*(<bdi></bdi></(p|li|dd)>|: *</bdi>).*`).FindString(body); found != "" {
+			t.Errorf("%s: %s", path, found)
+		}
 	}
 }
 

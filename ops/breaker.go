@@ -52,5 +52,8 @@ func (b *Breaker) Text(now time.Time) string {
 	case b.Open:
 		text += " A probe is due."
 	}
-	return text + fmt.Sprintf(" %d of %d: %s", b.Alike, b.Failed, printable.Line(b.Reason, 200))
+	if b.Reason != "" {
+		text += fmt.Sprintf(" %d of %d: %s", b.Alike, b.Failed, printable.Line(b.Reason, 200))
+	}
+	return text
 }

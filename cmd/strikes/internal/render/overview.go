@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
@@ -103,12 +104,8 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	}
 	switch {
 	case s.Paused != nil:
-		by := ""
-		if s.Paused.By != "" {
-			by = " by " + term.Brief(s.Paused.By, 60)
-		}
-		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by,
-			term.Brief(s.Paused.Why, 200)))
+		by := counter.Note{By: s.Paused.By, Why: s.Paused.Why}
+		notes = append(notes, "paused for "+term.Rough(o.Time.Sub(s.Paused.At))+by.Text())
 	case s.Unattended() > 0:
 		notes = append(notes, "no consumer")
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -40,5 +42,22 @@ func TestOverviewOfAnOutage(t *testing.T) {
 		"2s. 7 of 8: " + refused + "; 17: attempt 2 of 4; 16 messages waiting for 60s, not counted\n"
 	if !strings.HasSuffix(out.String(), "  "+want) {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestWithoutAReason: where a reason is not known, nothing stands in its place: no colon, and no empty line.
+func TestWithoutAReason(t *testing.T) {
+	breaker := &ops.Breaker{Since: earlierBy(time.Minute), Failed: 8}
+	o := ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", Paused: &counter.Note{At: earlierBy(time.Minute)},
+		Waiting: &ops.WaitingMessages{Messages: 1, Since: noon}, Breaker: breaker}}}
+	var out bytes.Buffer
+	need(t, Overview(&out, o, 0))
+	out.WriteString(term.Joined(Status(ops.Status{Time: noon, Queue: "orders", Breaker: breaker,
+		Waiting: []ops.WaitingMessages{{Messages: 1, Since: noon, Consumer: "web-1"}}}), false))
+	for line := range strings.Lines(out.String()) {
+		if line = strings.TrimRight(line, "\n"); strings.TrimSpace(line) == "" || strings.HasSuffix(line, ":") ||
+			strings.HasSuffix(line, " ") || strings.Contains(line, ": ;") {
+			t.Errorf("%q", line)
+		}
 	}
 }

@@ -164,8 +164,10 @@ func waiting(s ops.Status) (rows []term.Row) {
 		text := fmt.Sprintf("waiting    %s for %s in %s: their attempts are not counted", printable.Plural(w.Messages,
 			"message"),
 			term.Rough(s.Time.Sub(w.Since)), term.Brief(w.Consumer, 80))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(w.Why, 200),
-			Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		if w.Why != "" {
+			rows = append(rows, term.Row{Text: "      " + term.Brief(w.Why, 200), Kind: term.Alarm})
+		}
 	}
 	return rows
 }
