@@ -34,10 +34,12 @@ func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	for at := n; at >= 0 && at > n-utf8.UTFMax; at-- {
+		if utf8.RuneStart(s[at]) {
+			return s[:at]
+		}
 	}
-	return s[:n]
+	return s[:n] // it is no UTF-8
 }
 
 // Name returns a name for a line of text: as it is if it is one plain word, else quoted.

@@ -35,7 +35,7 @@ func TestCut(t *testing.T) {
 		n    int
 		want string
 	}{{"order", 5, "order"}, {"order", 3, "ord"}, {"größe", 3, "gr"}, {"größe", 4, "grö"}, {"ß", 1, ""},
-		{"\x9f\x9f", 1, ""}} {
+		{"a😀", 4, "a"}, {"\x9f\x9f", 1, "\x9f"}, {"a\x9f\x9f\x9f\x9f\x9f", 5, "a\x9f\x9f\x9f\x9f"}} {
 		if got := Cut(tc.text, tc.n); got != tc.want {
 			t.Errorf("%q at %d: %q, want %q", tc.text, tc.n, got, tc.want)
 		}

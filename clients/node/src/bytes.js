@@ -13,6 +13,8 @@ export const MAX_REASON = 1024
 export function cut(text, n) {
   const bytes = Buffer.from(text)
   if (bytes.length <= n) return bytes
-  while (n > 0 && (bytes[n] & 0xC0) === 0x80) n--
-  return bytes.subarray(0, n)
+  for (let at = n; at >= 0 && at > n - 4; at--) { // a character has four bytes at most
+    if ((bytes[at] & 0xC0) !== 0x80) return bytes.subarray(0, at)
+  }
+  return bytes.subarray(0, n) // it is no UTF-8
 }

@@ -20,7 +20,10 @@ test('texts are cut at bytes, between characters', () => {
   assert.equal(cut('aé', 3).toString(), 'aé')
   assert.equal(cut('é'.repeat(600), 1024).length, 1024)
   assert.equal(cut('€'.repeat(600), 1024).length, 1023)
+  assert.equal(cut('a😀', 4).toString(), 'a')
   assert.deepEqual(cut(Buffer.from([0xFF, 0xFE, 0xFD]), 2), Buffer.from([0xFF, 0xFE]))
+  assert.equal(cut(Buffer.alloc(2000, 0x80), 1024).length, 1024)
+  assert.equal(cut(Buffer.alloc(3, 0x80), 1).length, 1)
 })
 
 test('a record', () => {

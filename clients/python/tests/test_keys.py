@@ -37,7 +37,7 @@ def test_ids_are_bytes():
     ("text", "most", "want"),
     [
         ("abc", 3, b"abc"), ("abcd", 3, b"abc"), ("aé", 2, b"a"), ("é", 1, b""), (b"\xff\xff", 1, b"\xff"),
-        (b"\x80\x80\x80", 2, b""),
+        ("a😀", 4, b"a"), (b"\x80\x80\x80", 2, b"\x80\x80"), (b"\x80" * 2000, 1024, b"\x80" * 1024),
     ],
 )
 def test_cut_keeps_characters_whole(text, most, want):

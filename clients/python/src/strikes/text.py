@@ -48,9 +48,10 @@ def cut(value: str | bytes, most: int) -> bytes:
         data = str(value).encode("utf-8", "replace")
     if len(data) <= most:
         return data
-    while most > 0 and data[most] & 0xC0 == 0x80:
-        most -= 1
-    return data[:most]
+    for at in range(most, max(most - 4, -1), -1):  # a character has four bytes at most
+        if data[at] & 0xC0 != 0x80:
+            return data[:at]
+    return data[:most]  # it is no UTF-8
 
 
 def ceil_millis(seconds: float) -> int:
