@@ -32,7 +32,7 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			cancel()
 			_ = reading.Wait()
 		}()
-		indexed, read := make(chan part[Entry], 1), make(chan part[string], 1)
+		indexed, read := make(chan part[Entry], 1), make(chan chan part[string])
 		reading.Go(func() error {
 			defer close(indexed)
 			a.indexDead(within, Queue{vhost, queue}, indexed)
@@ -43,7 +43,8 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			a.readDead(within, Queue{vhost, queue}, indexed, read)
 			return nil
 		})
-		for texts := range read {
+		for one := range read {
+			texts := <-one
 			if texts.err != nil {
 				yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, texts.err))
 				return
@@ -84,17 +85,25 @@ func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry]) 
 	}
 }
 
-func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], to chan<- part[string]) {
+// readDead reads two parts at a time, because a database takes longer for one than this process.
+func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], to chan<- chan part[string]) {
+	var reading panics.Group
+	defer func() { _ = reading.Wait() }()
 	for index := range from {
-		if index.err != nil {
-			part[string]{err: index.err}.send(ctx, to)
-			return
-		}
-		if len(index.of) == 0 {
-			return
-		}
-		texts, err := a.readListed(ctx, of, index.of)
-		if !(part[string]{texts, err}).send(ctx, to) {
+		one := make(chan part[string], 1)
+		reading.Go(func() error {
+			defer close(one)
+			var texts []string
+			err := index.err
+			if err == nil && len(index.of) > 0 {
+				texts, err = a.readListed(ctx, of, index.of)
+			}
+			one <- part[string]{texts, err}
+			return nil
+		})
+		select {
+		case to <- one:
+		case <-ctx.Done():
 			return
 		}
 	}

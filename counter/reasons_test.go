@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +72,43 @@ func TestDeadReasonsEnds(t *testing.T) {
 		if n != 1 {
 			t.Errorf("yields %d times, want 1", n)
 		}
+	}
+}
+
+// slowRead is a Store whose first Read takes until a second one begins.
+type slowRead struct {
+	Store
+	second chan struct{}
+	reads  atomic.Int32
+}
+
+func (s *slowRead) Read(ctx context.Context, of Queue, names ...string) ([]string, error) {
+	if s.reads.Add(1) == 2 {
+		close(s.second)
+	}
+	select {
+	case <-s.second:
+		return s.Store.Read(ctx, of, names...)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestDeadReasonsReadsAhead: two pages are read at a time, and yielded in their order.
+func TestDeadReasonsReadsAhead(t *testing.T) {
+	c := Over(&slowRead{Store: newMemoryStore(), second: make(chan struct{})}, nil)
+	ids := fill(t, c, setDead, "exhausted", 3*reasonsPage, func(i int) int64 { return -int64(i) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []string
+	for part, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+		need(t, err)
+		for _, r := range part {
+			got = append(got, r.ID)
+		}
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("got %d of %d ids, or in another order", len(got), len(ids))
 	}
 }
 

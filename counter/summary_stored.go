@@ -86,16 +86,22 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ ti
 	return err
 }
 
-// summariseDead counts the newest tombstones. A few old ones among them were renewed.
+// summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
-	stale := 0
+	stale, read := 0, 0
 	for d, err := range a.Dead(ctx, of.VHost, of.Name, "") {
 		if err != nil {
 			return err
 		}
 		if s.Time.Sub(d.LastTime) < recent {
 			s.Recent++
-		} else if stale++; stale > 9 {
+		} else {
+			stale++
+		}
+		if read++; stale > 9 {
+			break
+		} else if read == summaryMost {
+			s.Partial = true
 			break
 		}
 	}

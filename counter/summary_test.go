@@ -97,6 +97,18 @@ func TestSummariesReadPages(t *testing.T) {
 	}
 }
 
+// TestSummariesReadFewDeadLetters: 10,000 of one queue are read at most.
+func TestSummariesReadFewDeadLetters(t *testing.T) {
+	c := NewMemory(nil)
+	for i := range summaryMost + 1 {
+		need(t, errOf(c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject)))
+	}
+	got, err := c.Admin().Summaries(t.Context(), "/", []string{"orders"}, time.Hour)
+	if err != nil || got[0].Recent != summaryMost || !got[0].Partial {
+		t.Errorf("%+v, %v; want %d recent ones, and that they are a part", got, err, summaryMost)
+	}
+}
+
 // TestSummariesPassOverMovedMessages: a message that waits in a delay queue keeps none waiting, so it is the head only
 // alone.
 func TestSummariesPassOverMovedMessages(t *testing.T) {
