@@ -26,17 +26,13 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	defer cancel()
 	found := map[string]counter.Doc{}
 	var at int64
-	err := s.on(ctx, []string{loadSQL}, func(conn *pgxpool.Conn, _ bool) error {
-		rows, err := conn.Query(ctx, loadSQL, s.queue(of), namesOf(names))
-		if err != nil {
-			return err
-		}
-		var name, data []byte
-		var version, expires *int64
-		var sums map[string]int64
-		_, err = pgx.ForEachRow(rows, []any{&at, &name, &data, &version, &expires, &sums}, func() error {
+	var name, data []byte
+	var version, expires *int64
+	var sums map[string]int64
+	err := s.query(ctx, loadSQL, []any{s.queue(of), namesOf(names)}, []any{&at, &name, &data, &version, &expires, &sums},
+		func() {
 			if version == nil || *expires > 0 && *expires <= at/1000 {
-				return nil
+				return
 			}
 			d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
 				Expires: sqlstore.Time(*expires)}
@@ -44,12 +40,9 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 				d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
 			}
 			found[d.Name], sums = d, nil
-			return nil
 		})
-		return err
-	})
 	if err != nil {
-		return now, nil, s.failed(err)
+		return now, nil, err
 	}
 	docs := make([]counter.Doc, len(names))
 	for i, name := range names {
@@ -60,22 +53,20 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	return time.UnixMicro(at).UTC(), docs, nil
 }
 
+const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
+	WHERE d.expires = 0 OR d.expires > c.now`
+
 // Read is that of counter.Store.
 func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT d.name, d.data FROM (SELECT `+micros+` / 1000 AS now OFFSET 0) c, `+byName+`
-		WHERE d.expires = 0 OR d.expires > c.now`, s.queue(of), namesOf(names))
-	if err != nil {
-		return nil, s.failed(err)
-	}
-	found := map[string]string{}
+	found := make(map[string]string, len(names))
 	var name, data []byte
-	if _, err := pgx.ForEachRow(rows, []any{&name, &data}, func() error {
+	err := s.query(ctx, readSQL, []any{s.queue(of), namesOf(names)}, []any{&name, &data}, func() {
 		found[string(name)] = string(data)
-		return nil
-	}); err != nil {
-		return nil, s.failed(err)
+	})
+	if err != nil {
+		return nil, err
 	}
 	out := make([]string, len(names))
 	for i, name := range names {
@@ -84,36 +75,57 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]
 	return out, nil
 }
 
+const (
+	membersSQL = `SELECT name, score FROM strikes_member WHERE queue = $1 AND "set" = $2`
+	firstSQL   = membersSQL + ` ORDER BY score DESC, name DESC LIMIT $3`
+	nextSQL    = membersSQL + ` AND (score, name) < ($4, $5) ORDER BY score DESC, name DESC LIMIT $3`
+)
+
 // Page is that of counter.Store.
-func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) ([]counter.Entry,
-	error) {
+func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (out []counter.Entry,
+	err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	query := `SELECT name, score FROM strikes_member WHERE queue = $1 AND "set" = $2`
-	args := []any{s.queue(of), []byte(set)}
+	sql, args := firstSQL, []any{s.queue(of), []byte(set), n}
 	if after != (counter.Entry{}) {
-		query += ` AND (score, name) < ($3, $4)`
-		args = append(args, after.Score, []byte(after.Name))
+		sql, args = nextSQL, append(args, after.Score, []byte(after.Name))
 	}
-	rows, err := s.pool.Query(ctx, query+` ORDER BY score DESC, name DESC LIMIT `+strconv.Itoa(n), args...)
-	if err != nil {
-		return nil, s.failed(err)
-	}
-	var out []counter.Entry
 	var name []byte
 	var score int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &score}, func() error {
+	err = s.query(ctx, sql, args, []any{&name, &score}, func() {
 		out = append(out, counter.Entry{Name: string(name), Score: score})
-		return nil
 	})
-	return out, s.failed(err)
+	return out, err
 }
+
+const countSQL = `SELECT count(*) FROM strikes_member WHERE queue = $1 AND "set" = $2 AND score >= $3`
 
 // Count is that of counter.Store.
 func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM strikes_member WHERE queue = $1 AND "set" = $2 AND score >= $3`,
-		s.queue(of), []byte(set), from).Scan(&n)
-	return n, s.failed(err)
+	err = s.query(ctx, countSQL, []any{s.queue(of), []byte(set), from}, []any{&n}, func() {})
+	return n, err
+}
+
+// query calls each for the rows of a query, after their columns are in scans. The plan uses an index in its order.
+func (s *Store) query(ctx context.Context, sql string, args, scans []any, each func()) error {
+	return s.failed(s.on(ctx, []string{sql}, func(conn *pgxpool.Conn, named bool) error {
+		var rows pgx.Rows
+		if named {
+			rows, _ = conn.Query(ctx, sql, args...)
+		} else {
+			batch := &pgx.Batch{}
+			batch.Queue(indexSQL)
+			batch.Queue(sql, args...)
+			results := conn.SendBatch(ctx, batch)
+			defer results.Close()
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+			rows, _ = results.Query()
+		}
+		_, err := pgx.ForEachRow(rows, scans, func() error { each(); return nil }) // also the error of the query
+		return err
+	}))
 }

@@ -141,10 +141,12 @@ func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_qu
 const names = "strikes: takes named statements"
 
 // sessionSQL has the server keep the plan of a named statement, because planning took longer than the Save. The server
-// may have made the plan when the tables were empty, so the plan must use their indexes. A plan for any number of rows
-// looks costly, and compiling it took longer than the statement.
+// may have made the plan when the tables were empty, so the plan must use their indexes, and in their order: a bitmap
+// scan of a page reads and sorts the whole set. A plan for any number of rows looks costly, and compiling it took
+// longer than the statement.
 const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off`
+	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
+	SET jit = off`
 
 // on calls do with a connection. If it takes named statements, these are prepared on it. If the server does not know
 // them as they were prepared, nothing was done: a pooler that gives its clients the server's own process numbers has

@@ -194,7 +194,7 @@ func renew(t *testing.T, places int) {
 // are new, so PostgreSQL has no statistics for them yet. An early Save planned its statement when they were empty.
 func TestWithoutStatistics(t *testing.T) {
 	url := migrated(t)
-	const all = 20_000
+	const all = 100_000
 	key := fmt.Sprintf("'%s'", sqlstore.Key(counter.DefaultPrefix, counter.Queue{VHost: "/", Name: "q"}))
 	do(t, url, "ALTER TABLE strikes_doc SET (autovacuum_enabled = off)",
 		"ALTER TABLE strikes_member SET (autovacuum_enabled = off)")
@@ -227,14 +227,19 @@ func TestWithoutStatistics(t *testing.T) {
 		}
 		return rows
 	}
-	open := func() *Store {
-		s, err := Open(url, nil)
+	open := func(mode string) *Store {
+		s, err := Open(url+mode, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	save := func(s *Store) error { _, err := s.Save(t.Context(), of, change); return err }
+	page := func(s *Store, after counter.Entry) error {
+		_, err := s.Page(t.Context(), of, "index", after, len(names))
+		return err
+	}
+	const unnamed = "&default_query_exec_mode=cache_describe"
 	before := read()
 	for _, c := range []struct {
 		name string
@@ -242,9 +247,12 @@ func TestWithoutStatistics(t *testing.T) {
 		call func(s *Store) error
 	}{
 		{"a Save that was planned before", early, save},
-		{"Save", open(), save},
-		{"Load", open(), func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err }},
-		{"Read", open(), func(s *Store) error { _, err := s.Read(t.Context(), of, names...); return err }},
+		{"Save", open(""), save},
+		{"Load", open(""), func(s *Store) error { _, _, err := s.Load(t.Context(), of, names...); return err }},
+		{"Read", open(""), func(s *Store) error { _, err := s.Read(t.Context(), of, names...); return err }},
+		{"Page", open(""), func(s *Store) error { return page(s, counter.Entry{}) }},
+		{"a Page behind a pgbouncer", open(unnamed), func(s *Store) error { return page(s, counter.Entry{}) }},
+		{"the next one", open(unnamed), func(s *Store) error { return page(s, counter.Entry{Name: "r:9", Score: 1}) }},
 	} {
 		// The server counts the reads of a session when it ends.
 		if err := errors.Join(c.call(c.on), c.on.Close()); err != nil {
