@@ -16,7 +16,7 @@ func byHand(way *ways.Way) loop {
 		defer stop()
 		err := way.Work(consuming, &ways.Client{
 			Spec: ways.Spec{Way: way.Name, Queue: t.spec.Queue, AMQP: t.broker.URL, Redis: t.store.URL, Processes: 1,
-				Concurrency: t.workers, Prefetch: prefetch},
+				Concurrency: t.workers, Prefetch: prefetch, Patient: true},
 			Handle: func(d *amqp.Delivery) error {
 				err := t.tally.handle(d)
 				if err != nil && t.tally.last(d) { // before the message can be delivered again

@@ -30,6 +30,7 @@ type Spec struct {
 	Processes, Concurrency, Prefetch int
 	Order                            bool          // one message at a time
 	Wait                             time.Duration // before a retry, where the way can wait
+	Patient                          bool          // the servers have no faults: wait for a slow one
 }
 
 // Client consumes a queue with a way.
@@ -41,7 +42,11 @@ type Client struct {
 }
 
 func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
-	return consumer.Dialer(c.AMQP, amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})(ctx)
+	beat := heartbeat
+	if c.Patient {
+		beat = time.Minute
+	}
+	return consumer.Dialer(c.AMQP, amqp.Config{Heartbeat: beat, Dial: amqp.DefaultDial(5 * time.Second)})(ctx)
 }
 
 // Settle settles a delivery.
@@ -62,7 +67,7 @@ func ByHand(fail Settle) func(context.Context, *Client) error { return ByHandToo
 // ByHandToo is ByHand with ok, which settles a delivery whose handler succeeded.
 func ByHandToo(fail, ok Settle) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
-		store, err := dialStore(c.Redis, c.Way)
+		store, err := c.dialStore()
 		if err != nil {
 			return err
 		}

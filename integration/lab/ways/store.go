@@ -40,13 +40,16 @@ func Incr(ctx context.Context, s *Session, d *amqp.Delivery) error {
 func CounterKey(s *Session, d *amqp.Delivery) string { return s.Queue + ":" + d.MessageId }
 
 // dialStore returns the client of a way: with go-redis's own retries, or without.
-func dialStore(url, way string) (*redis.Client, error) {
-	opts, err := redis.ParseURL(url)
+func (c *Client) dialStore() (*redis.Client, error) {
+	opts, err := redis.ParseURL(c.Redis)
 	if err != nil {
 		return nil, err
 	}
 	opts.ReadTimeout, opts.DialTimeout = replyWithin, replyWithin
-	if way != "incr-retry" {
+	if c.Patient {
+		opts.ReadTimeout, opts.DialTimeout = time.Minute, time.Minute
+	}
+	if c.Way != "incr-retry" {
 		opts.MaxRetries = -1
 	}
 	return redis.NewClient(opts), nil
