@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -36,6 +37,26 @@ type step struct {
 }
 
 var steps = regexp.MustCompile("(?s)<!-- run\n(.*?)\n-->|```console\n(.*?)```")
+
+var written = regexp.MustCompile(`>([a-z-]+\.sh)\b`)
+
+// TestWrittenFiles: no two documents write a program of the same name, so a reader can follow both in one directory.
+func TestWrittenFiles(t *testing.T) {
+	by := map[string]string{}
+	for _, name := range documents(t) {
+		for _, s := range stepsOf(t, name) {
+			for _, file := range written.FindAllStringSubmatch(s.command, -1) {
+				if other := cmp.Or(by[file[1]], name); other != name {
+					t.Errorf("%s and %s write %s", other, name, file[1])
+				}
+				by[file[1]] = name
+			}
+		}
+	}
+	if len(by) < 3 {
+		t.Errorf("only %v", by)
+	}
+}
 
 func stepsOf(t *testing.T, name string) (all []step) {
 	t.Helper()
