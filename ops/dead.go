@@ -176,7 +176,7 @@ func (d DeadLetters) Holding() string {
 		{int64(d.Waiting), ", %d waiting in the source queue for the dead-letter route"},
 		{d.Removed, ", %d replayed or dropped"},
 		{d.Expired, ", %d whose records expired"},
-		{d.consumed(), ", at least %d consumed from it"},
+		{d.consumed(), ", at least %d consumed from it in all"},
 		{d.Unclear, ", %d on the way or in use"},
 	} {
 		if more.n > 0 {
