@@ -76,7 +76,8 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]
 }
 
 const (
-	membersSQL = `SELECT name, score FROM strikes_member WHERE queue = $1 AND "set" = $2`
+	inSet      = ` FROM strikes_member WHERE queue = $1 AND "set" = $2 AND ` + anyScore
+	membersSQL = `SELECT name, score` + inSet
 	firstSQL   = membersSQL + ` ORDER BY score DESC, name DESC LIMIT $3`
 	nextSQL    = membersSQL + ` AND (score, name) < ($4, $5) ORDER BY score DESC, name DESC LIMIT $3`
 )
@@ -98,7 +99,7 @@ func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after co
 	return out, err
 }
 
-const countSQL = `SELECT count(*) FROM strikes_member WHERE queue = $1 AND "set" = $2 AND score >= $3`
+const countSQL = `SELECT count(*)` + inSet + ` AND score >= $3`
 
 // Count is that of counter.Store.
 func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {

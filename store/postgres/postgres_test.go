@@ -216,16 +216,20 @@ func TestWithoutStatistics(t *testing.T) {
 	do(t, url, fmt.Sprintf(`INSERT INTO strikes_doc SELECT %s, convert_to('r:' || i, 'UTF8'), 'x', 1, 0
 		FROM generate_series(1, %d) i ON CONFLICT DO NOTHING`, key, all), fmt.Sprintf(`INSERT INTO strikes_member
 		SELECT %s, 'index', convert_to('r:' || i, 'UTF8'), 1, 0 FROM generate_series(1, %d) i`, key, all))
-	read := func() (rows int) {
+	number := func(sql string) (n int) {
 		conn, err := pgx.Connect(t.Context(), url)
 		if err == nil {
 			defer conn.Close(context.Background())
-			err = conn.QueryRow(t.Context(), `SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables`).Scan(&rows)
+			err = conn.QueryRow(t.Context(), sql).Scan(&n)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rows
+		return n
+	}
+	read := func() int { return number(`SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables`) }
+	scans := func() int {
+		return number(`SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'strikes_member_page'`)
 	}
 	open := func(mode string) *Store {
 		s, err := Open(url+mode, nil)
@@ -265,6 +269,9 @@ func TestWithoutStatistics(t *testing.T) {
 		})
 		if after-before > all/2 {
 			t.Errorf("%s of %d documents reads %d rows", c.name, len(names), after-before)
+		}
+		if pages := scans(); pages > 0 && strings.Contains(c.name, "Save") {
+			t.Errorf("%s looks for members in the index of pages %d times", c.name, pages)
 		}
 		before = after
 	}

@@ -94,7 +94,8 @@ const (
 
 // columns are the arguments of a round, as columns of the tables that the statement makes of them.
 type columns struct {
-	docChange, docAct             []int32
+	change, group                 []int32 // changes of one group compare the same documents
+	docChange, docAct             []int32 // -1 and below: of a group
 	docName, docData              [][]byte
 	docVersion, docExpires        []int64
 	addChange                     []int32
@@ -113,11 +114,20 @@ type columns struct {
 
 func columnsOf(changes []counter.Change, round []int) *columns {
 	c := &columns{locks: map[string]bool{}}
+	var same []counter.Doc // of the group
+	group := int32(0)
 	for _, i := range round {
 		change, n := changes[i], int32(i)
-		for _, d := range change.Same {
-			c.doc(n, compares, d)
+		if !slices.EqualFunc(change.Same, same, func(a, b counter.Doc) bool {
+			return a.Name == b.Name && a.Version == b.Version
+		}) {
+			same = change.Same
+			group--
+			for _, d := range same {
+				c.doc(group, compares, d)
+			}
 		}
+		c.change, c.group = append(c.change, n), append(c.group, group)
 		for _, d := range change.Docs {
 			act := writes
 			if d.Any {
@@ -197,13 +207,9 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 		slices.SortFunc(*names, bytes.Compare)
 		*names = slices.CompactFunc(*names, bytes.Equal)
 	}
-	numbers := make([]int32, len(round))
-	for i, n := range round {
-		numbers[i] = int32(n)
-	}
 	version := rand.Int64N(1<<62) + 1 //nolint:gosec // no secret
-	args := []any{queue, version, numbers, c.changed, c.compared, c.docChange, c.docAct, c.docName, c.docVersion,
-		c.docData, c.docExpires}
+	args := []any{queue, version, c.change, c.changed, c.compared, c.docChange, c.docAct, c.docName, c.docVersion,
+		c.docData, c.docExpires, c.group}
 	sql := strings.Builder{}
 	sql.WriteString(saveSQL)
 	parameters := func(part string, values ...any) {
@@ -288,9 +294,10 @@ seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION 
 	SELECT d.* FROM unnest($5::bytea[]) AS t (name), LATERAL (SELECT name, version, expires
 	FROM strikes_doc WHERE queue = $1 AND name = t.name OFFSET 0) d) s, clock
 	WHERE s.expires = 0 OR s.expires > clock.now),
-ok AS MATERIALIZED (SELECT change FROM unnest($3::int[]) AS t (change) EXCEPT
-	SELECT doc.change FROM doc LEFT JOIN seen USING (name)
+stale AS MATERIALIZED (SELECT doc.change FROM doc LEFT JOIN seen USING (name)
 	WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
+ok AS MATERIALIZED (SELECT change FROM unnest($3::int[], $12::int[]) AS t (change, "group")
+	WHERE change NOT IN (SELECT change FROM stale) AND "group" NOT IN (SELECT change FROM stale)),
 written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act > 0),
 updated AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
 	SELECT $1, w.name, w.data, $2, w.expires FROM written w JOIN locked USING (name) WHERE w.data <> ''

@@ -16,7 +16,8 @@ const Version = sqlstore.Version
 // Schema makes the tables, and changes nothing if they are there. Migrate runs it in one transaction.
 //
 // Times are in milliseconds since 1970; 0 means never. No index has the expiry or the version, so that PostgreSQL can
-// update a document within its page (HOT).
+// update a document within its page (HOT). The index of pages is partial, so that PostgreSQL cannot find one member by it,
+// which reads the whole set.
 const Schema = `CREATE TABLE IF NOT EXISTS strikes_doc (
 	queue bytea NOT NULL, name bytea NOT NULL, data bytea NOT NULL, version bigint NOT NULL,
 	expires bigint NOT NULL, sums jsonb NOT NULL DEFAULT '{}', PRIMARY KEY (queue, name)
@@ -25,9 +26,13 @@ CREATE TABLE IF NOT EXISTS strikes_member (
 	queue bytea NOT NULL, "set" bytea NOT NULL, name bytea NOT NULL, score bigint NOT NULL,
 	expires bigint NOT NULL, PRIMARY KEY (queue, "set", name)
 ) WITH (fillfactor = 70);
-CREATE INDEX IF NOT EXISTS strikes_member_page ON strikes_member (queue, "set", score DESC, name DESC);
+CREATE INDEX IF NOT EXISTS strikes_member_page ON strikes_member (queue, "set", score DESC, name DESC)
+	WHERE ` + anyScore + `;
 COMMENT ON TABLE strikes_doc IS '` + Version + `';
 `
+
+// anyScore is true of each member. A query uses the index of pages only if it says so.
+const anyScore = "score >= '-9223372036854775808'"
 
 // Grants is the statement that gives the user of a consumer or an operator its permissions; %s is the user's name.
 const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_member TO %s"
