@@ -131,6 +131,10 @@ func TestCommandOutputIsWhole(t *testing.T) {
 	if err := c.Run(t.Context(), os.Environ(), nil); err != nil || len(stdout.String()) != 300000 {
 		t.Errorf("%d bytes of 300000, %v", len(stdout.String()), err)
 	}
+	c, _, stderr := shellCommand(t, "yes refused | head -n 3000 >&2") // equal lines are not left out
+	if err := c.Run(t.Context(), os.Environ(), nil); err != nil || stderr.String() != strings.Repeat("refused\n", 3000) {
+		t.Errorf("%d bytes of 3000 lines, %v", len(stderr.String()), err)
+	}
 }
 
 // busy is a pipe on a busy machine: the time of a read that waited is over before it learns that there is something to
