@@ -36,7 +36,7 @@ func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, err
 		records, err = a.read(ctx, vhost, queue, members)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
+		return nil, failed("get", queue, err)
 	}
 	slices.SortFunc(records, newestFirst)
 	return records, nil
@@ -52,7 +52,7 @@ func newestFirst(a, b Record) int {
 func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
 	if err != nil {
-		return 0, fmt.Errorf("counter: forget, queue %q: %w", queue, err)
+		return 0, failed("forget", queue, err)
 	}
 	n, err := a.forget(ctx, Queue{vhost, queue}, members)
 	if err != nil {

@@ -40,7 +40,7 @@ func (e AuditEntry) kept() AuditEntry {
 
 func (e AuditEntry) validate(queue string) error {
 	if e.Verb == "" {
-		return fmt.Errorf("counter: audit, queue %q: %w", queue, setting.New("Verb", "", "the name of the change"))
+		return failed("audit", queue, setting.New("Verb", "", "the name of the change"))
 	}
 	return nil
 }
@@ -77,10 +77,7 @@ func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) er
 			Sets: []Member{{Set: setAudit, Name: at, Score: n, Expires: expires}},
 		}, nil
 	})
-	if err != nil {
-		return fmt.Errorf("counter: audit, queue %q: %w", queue, err)
-	}
-	return nil
+	return failed("audit", queue, err)
 }
 
 // AuditLog returns up to limit entries of the audit log of a queue, newest first: those older than the entry with the
@@ -104,7 +101,7 @@ func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit
 		_, docs, err = a.load(ctx, of, names...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("counter: audit log, queue %q: %w", queue, err)
+		return nil, failed("audit log", queue, err)
 	}
 	var out []AuditEntry
 	for i, d := range docs {
@@ -127,8 +124,5 @@ func checkPage(queue, before string, limit int) (int64, error) {
 			err = setting.New("before", before, "the ID of an entry")
 		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("counter: audit log, queue %q: %w", queue, err)
-	}
-	return n, nil
+	return n, failed("audit log", queue, err)
 }

@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -44,7 +43,7 @@ func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count ti
 		return done
 	})
 	if err == nil && !done {
-		return fmt.Errorf("counter: resume, queue %q: %w", queue, ErrBreakerClosed)
+		return failed("resume", queue, ErrBreakerClosed)
 	}
 	return err
 }
@@ -62,8 +61,5 @@ func (c *client) changeBreaker(ctx context.Context, vhost, queue string,
 		d.Data, d.Expires = rules.EncodeBreaker(b.Breaker), b.Now.Add(c.opts.TTL)
 		return Change{Docs: []Doc{d}}, nil
 	})
-	if err != nil {
-		return BreakerState{}, fmt.Errorf("counter: breaker, queue %q: %w", queue, err)
-	}
-	return b, nil
+	return b, failed("breaker", queue, err)
 }

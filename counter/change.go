@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,16 +21,26 @@ func (c *client) load(ctx context.Context, of Queue, names ...string) (time.Time
 	return c.store.Load(ctx, of, names...)
 }
 
+// text loads one document.
+func (c *client) text(ctx context.Context, of Queue, name string) (now time.Time, text string, err error) {
+	now, docs, err := c.load(ctx, of, name)
+	if err != nil {
+		return now, "", err
+	}
+	return now, docs[0].Data, docs[0].Err
+}
+
 // fields loads one document of fields.
 func (c *client) fields(ctx context.Context, of Queue, name string) (map[string]string, error) {
-	_, docs, err := c.load(ctx, of, name)
-	if err == nil {
-		err = docs[0].Err
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeFields(docs[0].Data), nil
+	_, text, err := c.text(ctx, of, name)
+	return decodeFields(text), err
+}
+
+// note saves a document of one text, whatever it was before; an empty text removes it.
+func (c *client) note(ctx context.Context, of Queue, name, text string, kept time.Duration) error {
+	return c.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
+		return Change{Docs: []Doc{{Name: name, Data: text, Any: true, Expires: now.Add(kept)}}}, nil
+	})
 }
 
 // insist changes documents of a queue. It loads them, lets plan decide, and saves. If they changed meanwhile it begins
@@ -101,7 +110,7 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 	replies := make([]Reply, len(all))
 	for i, t := range all {
 		if err = cmp.Or(err, t.err); err != nil {
-			return nil, fmt.Errorf("counter: %s, queue %q: %w", doing, of.Name, err)
+			return nil, failed(doing, of.Name, err)
 		}
 		replies[i] = t.reply
 	}

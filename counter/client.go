@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -83,7 +82,7 @@ func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit i
 	step.fresh = a.First
 	reply, err := c.pipe.do(ctx, &request{message: a.Message, taking: step})
 	if err != nil {
-		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
+		return Reply{}, failed(s.name, a.Queue, err)
 	}
 	return reply.(Reply), nil
 }
@@ -124,11 +123,11 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	raw, err := c.run(ctx, s, a.Message, stepArgs(s, a, limit, time.Now(), args))
 	if err != nil {
 		c.reload(ctx, err)
-		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
+		return Reply{}, failed(s.name, a.Queue, c.errorAt(a.Message, err))
 	}
 	reply, err := parseReply(raw)
 	if err != nil {
-		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
+		return Reply{}, failed(s.name, a.Queue, err)
 	}
 	return reply, nil
 }

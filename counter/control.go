@@ -66,7 +66,7 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 	if c.refuse != nil {
 		return Control{}, c.refuse
 	}
-	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
+	if err := checkOwner(queue, r.Token); err != nil {
 		return Control{}, err
 	}
 	r.Consumer = printable.Cut(r.Consumer, rules.MaxStoredID)
@@ -75,10 +75,7 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 		read = c.scriptedControl
 	}
 	control, err := read(ctx, Queue{vhost, queue}, r)
-	if err != nil {
-		return Control{}, fmt.Errorf("counter: control, queue %q: %w", queue, err)
-	}
-	return control, nil
+	return control, failed("control", queue, err)
 }
 
 func (c *client) scriptedControl(ctx context.Context, of Queue, r Reader) (Control, error) {

@@ -22,6 +22,9 @@ type (
 // consumers the number that the queue was declared with.
 var ErrPartitions = errors.New("other processes share another number of partitions of the queue")
 
+// dealing is what errors say was attempted.
+const dealing = "deal of partitions"
+
 // dealTTL is how long a deal is kept after its last change.
 const dealTTL = 24 * time.Hour
 
@@ -29,7 +32,7 @@ const dealTTL = 24 * time.Hour
 // After an error the last deal that it knows stands.
 func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mine []int, err error) {
 	r.Consumer = printable.Cut(r.Consumer, rules.MaxStoredID)
-	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
+	if err := checkOwner(queue, r.Token); err != nil {
 		return nil, err
 	}
 	err = c.insist(ctx, Queue{vhost, queue}, []string{docDeal}, func(now time.Time, docs []Doc) (Change, error) {
@@ -49,7 +52,7 @@ func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mi
 		return Change{Docs: []Doc{doc}}, nil
 	})
 	if err != nil {
-		return nil, dealError(queue, err)
+		return nil, failed(dealing, queue, err)
 	}
 	return mine, nil
 }
@@ -57,18 +60,8 @@ func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mi
 // Dealt returns which process consumes which partitions of a queue; zero if the queue has no partitions that processes
 // share. Members that have not read for rules.DealLease are among them until another one reads.
 func (a *Admin) Dealt(ctx context.Context, vhost, queue string) (Deal, error) {
-	_, docs, err := a.load(ctx, Queue{vhost, queue}, docDeal)
-	if err == nil {
-		err = docs[0].Err
-	}
-	if err != nil {
-		return Deal{}, dealError(queue, err)
-	}
-	return readDeal(docs[0].Data), nil
-}
-
-func dealError(queue string, err error) error {
-	return fmt.Errorf("counter: deal of partitions, queue %q: %w", queue, err)
+	_, text, err := a.text(ctx, Queue{vhost, queue}, docDeal)
+	return readDeal(text), failed(dealing, queue, err)
 }
 
 // readDeal reads a deal. One that cannot be read is a new one: the processes deal again.

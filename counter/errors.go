@@ -49,6 +49,14 @@ func (c *client) storeError(err error) error {
 	return &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
 }
 
+// failed adds the attempted step and the queue to err; nil for nil.
+func failed(doing, queue string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("counter: %s, queue %q: %w", doing, queue, err)
+}
+
 // replyFaults are the error codes in the replies of servers.
 var replyFaults = []struct {
 	code  string

@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Holding returns the message for which a queue is paused; nil without an error if the queue is not paused, or for no
@@ -11,7 +10,7 @@ import (
 func (a *Admin) Holding(ctx context.Context, vhost, queue string) (*Holding, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
 	if err != nil {
-		return nil, fmt.Errorf("counter: holding, queue %q: %w", queue, err)
+		return nil, failed("holding", queue, err)
 	}
 	if h["paused"] != "1" {
 		return nil, nil //nolint:nilnil // none is no error

@@ -113,7 +113,7 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		return Change{Docs: []Doc{d}}, nil
 	})
 	if err != nil {
-		return OwnedLanes{}, laneError("own lanes", queue, err)
+		return OwnedLanes{}, failed("own lanes", queue, err)
 	}
 	blocked, err := c.blockedLanes(ctx, vhost, queue)
 	return OwnedLanes{now, blocked}, err
@@ -126,7 +126,7 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 		return BlockedPage{}, c.refuse
 	}
 	next, err := c.nextBlocked(ctx, Queue{vhost, queue}, after.after)
-	return next, laneError("blocked lanes", queue, err)
+	return next, failed("blocked lanes", queue, err)
 }
 
 func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (BlockedPage, error) {
@@ -175,7 +175,7 @@ func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, er
 		return 0, c.refuse
 	}
 	n, err := c.store.Count(ctx, Queue{vhost, queue}, setLanes, math.MinInt64)
-	return n, laneError("lanes", queue, err)
+	return n, failed("lanes", queue, err)
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
@@ -222,7 +222,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		saved.Same = docs[1:2]
 		return saved, nil
 	})
-	return reply, laneError("lane", s.Queue, err)
+	return reply, failed("lane", s.Queue, err)
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.

@@ -68,7 +68,7 @@ func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most i
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return out, laneError("lanes", queue, err)
+	return out, failed("lanes", queue, err)
 }
 
 func laneRefused(doing, queue, lane string) error {
@@ -90,7 +90,7 @@ const (
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	s, err := a.readLane(ctx, Queue{vhost, queue}, hashID(lane))
 	if err != nil {
-		return nil, laneError("lane", queue, err)
+		return nil, failed("lane", queue, err)
 	}
 	if len(s.Open) == 0 {
 		return nil, laneRefused("lane", queue, lane)
@@ -210,7 +210,7 @@ func (a *Admin) noteLetters(ctx context.Context, doing, vhost, queue, lane strin
 		}
 		by := func(l *rules.Lane, kept []rules.Place) rules.LaneChange { return l.Publish(places, replayed, kept) }
 		if err := a.changeLane(ctx, Queue{vhost, queue}, lane, at, by); err != nil {
-			return laneError("note "+doing, queue, err)
+			return failed("note "+doing, queue, err)
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (a *Admin) DropPositions(ctx context.Context, vhost, queue, lane string, po
 			return change
 		})
 		if err != nil {
-			return false, laneError("drop positions", queue, err)
+			return false, failed("drop positions", queue, err)
 		}
 		if len(positions) == 0 {
 			return released, nil

@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -18,19 +17,17 @@ type Blocked struct {
 // they are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
 func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (b Blocked, err error) {
 	of := Queue{vhost, queue}
-	now, docs, err := a.load(ctx, of, docLanesBlocked)
-	if err == nil {
-		err = docs[0].Err
-	}
+	now, counts, err := a.text(ctx, of, docLanesBlocked)
 	lanes := 0
 	if err == nil {
 		lanes, err = a.blockedLanes(ctx, vhost, queue)
 	}
 	if err != nil || lanes == 0 {
-		return Blocked{}, laneError("in blocked lanes", queue, err)
+		return Blocked{}, failed("in blocked lanes", queue, err)
 	}
-	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(docs[0].Data)["count"]), 0)}
+	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(counts)["count"]), 0)}
 	if recent > 0 && b.Count > 0 {
+		var docs []Doc
 		_, docs, err = a.load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
 		for _, d := range docs {
 			for second, n := range decodeFields(d.Data) {
@@ -41,13 +38,5 @@ func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Du
 		}
 		b.Recent = min(b.Recent, b.Count)
 	}
-	return b, laneError("in blocked lanes", queue, err)
-}
-
-// laneError adds the attempted step and the queue to err; nil for nil.
-func laneError(doing, queue string, err error) error {
-	if err != nil {
-		err = fmt.Errorf("counter: %s, queue %q: %w", doing, queue, err)
-	}
-	return err
+	return b, failed("in blocked lanes", queue, err)
 }

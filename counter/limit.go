@@ -41,13 +41,10 @@ var (
 func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docLimit)
 	if err != nil {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, limitError(err))
+		return nil, failed("limit", queue, limitError(err))
 	}
 	o, err := overrideOf(h)
-	if err != nil {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, err)
-	}
-	return o, nil
+	return o, failed("limit", queue, err)
 }
 
 // overrideOf reads an override. nil: there is none.
@@ -77,7 +74,7 @@ func overrideOf(h map[string]string) (*Override, error) {
 // dead-lettered at its next step. After an error it may or may not be set; it is safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
 	if err := checkOverride(o); err != nil {
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
+		return failed("set limit", queue, err)
 	}
 	n := keptNote(o.Note)
 	err := a.insist(ctx, Queue{vhost, queue}, []string{docLimit}, func(now time.Time, docs []Doc) (Change, error) {
@@ -99,10 +96,7 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 		d.Data = encodeFields(fields)
 		return Change{Docs: []Doc{d}}, nil
 	})
-	if err != nil {
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
-	}
-	return nil
+	return failed("set limit", queue, err)
 }
 
 // ClearLimit removes the override of a queue, also an invalid one, and reports whether there was one. The consumers'
@@ -115,10 +109,7 @@ func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (was bool, 
 		}
 		return Change{Docs: []Doc{{Name: docLimit, Any: true}}}, nil
 	})
-	if err != nil {
-		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, err)
-	}
-	return was, nil
+	return was, failed("clear limit", queue, err)
 }
 
 // limitError adds to the error of a key that holds no override how to remove it.

@@ -32,7 +32,7 @@ func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) i
 			var err error
 			records, more, err = a.nextPage(ctx, vhost, queue, walks)
 			if err != nil {
-				yield(Record{}, fmt.Errorf("counter: list, queue %q: %w", queue, err))
+				yield(Record{}, failed("list", queue, err))
 				return
 			}
 			for _, r := range records {
@@ -83,7 +83,7 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 				dead, more, err = a.deadPage(ctx, Queue{vhost, queue}, w, size)
 			}
 			if err != nil {
-				yield(Dead{}, fmt.Errorf("counter: dead, queue %q: %w", queue, err))
+				yield(Dead{}, failed("dead", queue, err))
 				return
 			}
 			for _, d := range dead {
@@ -131,10 +131,7 @@ func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error)
 		return 0, a.refuse
 	}
 	n, err := a.store.Count(ctx, Queue{vhost, queue}, setDead, time.Now().UnixMilli())
-	if err != nil {
-		return 0, fmt.Errorf("counter: count dead, queue %q: %w", queue, err)
-	}
-	return n, nil
+	return n, failed("count dead", queue, err)
 }
 
 func placeOf(e Entry) string { return fmt.Sprintf("%d-%s", e.Score, e.Name) }

@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ func (a *Admin) Lookup(ctx context.Context, vhost, queue string, messages []Mess
 	found := make(map[Message]Record, len(messages))
 	for chunk := range slices.Chunk(messages, page) {
 		if err := a.lookUp(ctx, Message{VHost: vhost, Queue: queue}, chunk, found); err != nil {
-			return nil, fmt.Errorf("counter: lookup, queue %q: %w", queue, err)
+			return nil, failed("lookup", queue, err)
 		}
 	}
 	return found, nil
@@ -68,7 +67,7 @@ func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[
 				return
 			}
 			if err != nil {
-				yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
+				yield(Record{}, failed("generations", queue, err))
 				return
 			}
 		}

@@ -43,7 +43,7 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 // After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	if err := checkNote(n); err != nil {
-		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
+		return failed("reset", m.Queue, err)
 	}
 	n = keptNote(n)
 	return a.decide(ctx, "reset", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
@@ -56,10 +56,7 @@ func checkOwnLimit(m Message, attempts int, n Note) error {
 	if attempts < 0 || attempts > rules.MaxLimit {
 		err = setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit))
 	}
-	if err != nil {
-		return fmt.Errorf("counter: limit message, queue %q: %w", m.Queue, err)
-	}
-	return nil
+	return failed("limit message", m.Queue, err)
 }
 
 // decide takes an operator's step. A refusal of the rule is an error.
@@ -68,9 +65,9 @@ func (a *Admin) decide(ctx context.Context, verb string, m Message, take rule) e
 	case err != nil:
 		return err
 	case reply.Code == rules.ReplyNone:
-		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
+		return failed(verb, m.Queue, ErrNoRecord)
 	case reply.Code == rules.ReplyOver:
-		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
+		return failed(verb, m.Queue, ErrOver)
 	}
 	return nil
 }

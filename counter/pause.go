@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,7 +37,7 @@ type ConsumerState struct {
 // repeat.
 func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	if err := checkNote(n); err != nil {
-		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
+		return failed("pause", queue, err)
 	}
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
 }
@@ -71,7 +70,10 @@ func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note)
 		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
 		return Change{Docs: []Doc{d}}, nil
 	})
-	return pauseError(of.Queue, paused, err)
+	if paused {
+		return failed("pause", of.Queue, err)
+	}
+	return failed("resume", of.Queue, err)
 }
 
 func notChanged(paused bool) error {
@@ -81,21 +83,11 @@ func notChanged(paused bool) error {
 	return ErrNotPaused
 }
 
-func pauseError(queue string, paused bool, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case paused:
-		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
-	}
-	return fmt.Errorf("counter: resume, queue %q: %w", queue, err)
-}
-
 // Paused returns the Note of a queue's pause; nil without an error if the queue is not paused.
 func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
 	if err != nil {
-		return nil, fmt.Errorf("counter: paused, queue %q: %w", queue, err)
+		return nil, failed("paused", queue, err)
 	}
 	if h["paused"] != "1" {
 		return nil, nil //nolint:nilnil // none is no error
@@ -131,7 +123,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, err)
+		return nil, failed("consumers", queue, err)
 	}
 	slices.SortFunc(out, byConsumer)
 	return out, nil

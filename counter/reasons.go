@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -46,7 +45,7 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 		for one := range read {
 			texts := <-one
 			if texts.err != nil {
-				yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, texts.err))
+				yield(nil, failed("reasons", queue, texts.err))
 				return
 			}
 			if !yield(reasonsOf(texts.of), nil) {
@@ -54,7 +53,7 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, err))
+			yield(nil, failed("reasons", queue, err))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -13,29 +12,18 @@ const returnsTTL = 90 * 24 * time.Hour
 // number. The store keeps it for 90 days. Package deadletter refuses to read a queue once a message is near its
 // delivery limit, and the refusal must not cost the delivery that would show this.
 func (a *Admin) NoteReturns(ctx context.Context, vhost, queue string, highest int64) error {
-	err := a.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
-		d := Doc{Name: docReturns, Any: true, Expires: now.Add(returnsTTL)}
-		if highest > 0 {
-			d.Data = decimal(highest)
-		}
-		return Change{Docs: []Doc{d}}, nil
-	})
-	if err != nil {
-		return fmt.Errorf("counter: note returns, queue %q: %w", queue, err)
+	text := ""
+	if highest > 0 {
+		text = decimal(highest)
 	}
-	return nil
+	err := a.note(ctx, Queue{vhost, queue}, docReturns, text, returnsTTL)
+	return failed("note returns", queue, err)
 }
 
 // Returns returns the number that NoteReturns noted last, or 0 if there is none.
 func (a *Admin) Returns(ctx context.Context, vhost, queue string) (int64, error) {
-	_, docs, err := a.load(ctx, Queue{vhost, queue}, docReturns)
-	if err == nil {
-		err = docs[0].Err
-	}
-	if err != nil {
-		return 0, fmt.Errorf("counter: returns, queue %q: %w", queue, err)
-	}
-	return number(docs[0].Data), nil
+	_, text, err := a.text(ctx, Queue{vhost, queue}, docReturns)
+	return number(text), failed("returns", queue, err)
 }
 
 // NoteReplay notes that a replay of a dead-letter queue begins. If not begins, it removes the note: no message is both
@@ -48,20 +36,11 @@ func (a *Admin) NoteReplay(ctx context.Context, vhost, queue string, begins bool
 		}
 		return Change{Docs: []Doc{d}}, nil
 	})
-	if err != nil {
-		return fmt.Errorf("counter: note replay, queue %q: %w", queue, err)
-	}
-	return nil
+	return failed("note replay", queue, err)
 }
 
 // Replaying returns when the last replay of a dead-letter queue began, if that still runs or was cut off; else zero.
 func (a *Admin) Replaying(ctx context.Context, vhost, queue string) (time.Time, error) {
-	_, docs, err := a.load(ctx, Queue{vhost, queue}, docReplay)
-	if err == nil {
-		err = docs[0].Err
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("counter: replay, queue %q: %w", queue, err)
-	}
-	return millis(docs[0].Data), nil
+	_, text, err := a.text(ctx, Queue{vhost, queue}, docReplay)
+	return millis(text), failed("replay", queue, err)
 }

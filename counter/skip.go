@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -15,7 +14,7 @@ import (
 // safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	if err := checkNote(n); err != nil {
-		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
+		return failed("skip", m.Queue, err)
 	}
 	n = keptNote(n)
 	err := a.decide(ctx, "skip", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
@@ -25,7 +24,7 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 		return err
 	}
 	if err = a.announceSkip(ctx, m); err != nil {
-		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
+		return failed("skip", m.Queue, err)
 	}
 	return nil
 }

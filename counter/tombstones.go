@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -12,7 +11,7 @@ import (
 func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docTombstones)
 	if err != nil {
-		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, err)
+		return Tombstones{}, failed("tombstones", queue, err)
 	}
 	// after the counts: a message that dies meanwhile is not among the expired
 	existing, err := a.CountDead(ctx, vhost, queue)
