@@ -35,8 +35,7 @@ type changeView struct {
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
 	Facts  []string // the present state of each
-	Wrong  string
-	Refuse string // by the check of the delivery limit; Anyway overrules it
+	Refuse string   // by the check of the delivery limit; Anyway overrules it
 }
 
 // mostChanges are made at once.
@@ -51,7 +50,7 @@ func changesOf(r *http.Request) (all []change, err error) {
 		right, undo = ops.VerbPause, true
 	}
 	first := change{
-		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")),
+		Number: strings.TrimSpace(r.FormValue("number")), Reason: whyOf(r),
 		Anyway: r.PostFormValue("anyway") != "",
 	}
 	i := slices.IndexFunc(ops.Changes, func(c ops.Change) bool { return c.Right == right && c.Undo == undo })
@@ -118,14 +117,14 @@ func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.showChange(w, r, http.StatusOK, changeView{change: all[0], All: all})
+	return c.showChange(w, r, http.StatusOK, "", changeView{change: all[0], All: all})
 }
 
-func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) error {
+func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, wrong string, v changeView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	v.Action = "change?" + r.URL.Query().Encode()
-	p := page{Screen: "change", Title: v.Title + ": " + v.subject(), Queue: v.Queue}
+	p := page{Screen: "change", Title: v.Title + ": " + v.subject(), Queue: v.Queue, Wrong: wrong}
 	if len(v.All) > 1 {
 		p.Title = v.Title + ": " + v.subjects()
 		if v.ID == "" {
@@ -185,8 +184,8 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	for i, ch := range all {
-		if v.Wrong = ch.check(); v.Wrong != "" {
-			return c.showChange(w, r, http.StatusUnprocessableEntity, v)
+		if wrong := ch.check(); wrong != "" {
+			return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
 		}
 		q := c.records(ch.Queue)
 		var unwritten error
@@ -196,7 +195,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
 			v.Refuse = err.Error()
-			return c.showChange(w, r, http.StatusConflict, v)
+			return c.showChange(w, r, http.StatusConflict, "", v)
 		case err != nil:
 			res.OK = false
 			text = fmt.Sprintf("%s failed: %s.", ch.Verb, shown(err.Error()))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -62,8 +61,13 @@ func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
 
 // lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked.
 func (c *Console) lanes(ctx context.Context, queue string, skip, most int) ([]ops.BlockedLane, int, error) {
+	return c.lanesOf(ctx, queue, c.queue(ctx, queue, time.Minute).Value.Status, skip, most)
+}
+
+func (c *Console) lanesOf(ctx context.Context, queue string, s ops.Status, skip, most int) ([]ops.BlockedLane, int,
+	error) {
 	names := []string{queue}
-	for _, p := range c.queue(ctx, queue, time.Minute).Value.Partitions {
+	for _, p := range s.Partitions {
 		names = append(names, p.Queue)
 	}
 	return ops.Lanes(ctx, c.store, c.opts.VHost, names, skip, most)
@@ -118,8 +122,6 @@ type laneView struct {
 	By       string // id of the message that blocks the lane, if it is a dead letter with an id
 	Dead     bool   // it is a dead letter; else it was replayed, and is not handled yet
 	First    string // its position, which a form carries
-	Reason   string
-	Wrong    string
 }
 
 // laneOf reads a change. Like the queue, the lane is in the address alone, and may be any text.
@@ -165,7 +167,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("why"))}
+	v := laneView{laneChange: l}
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	state, err := c.store.Lane(ctx, c.opts.VHost, l.At, l.Name)
@@ -185,7 +187,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")),
+	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: whyOf(r),
 		Actor: visitorOf(r).Actor}
 	first := counter.ParsePosition(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
@@ -193,10 +195,10 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case j.Reason == "":
-		return c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
+		return c.refuse(w, r, http.StatusUnprocessableEntity, noReason, c.lanePage)
 	case state.First() != first:
-		return c.refuseLane(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page "+
-			"now shows the change that would be made.")
+		return c.refuse(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page "+
+			"now shows the change that would be made.", c.lanePage)
 	}
 	j.Of = state.Messages
 	run, err := c.prepareLane(r.Context(), j, first)
@@ -204,19 +206,6 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return c.start(w, j, run)
-}
-
-func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) error {
-	p, err := c.lanePage(r)
-	if err != nil {
-		return err
-	}
-	if v, ok := p.View.(laneView); ok {
-		v.Wrong = wrong
-		p.View = v
-	}
-	c.render(w, r, code, p)
-	return nil
 }
 
 // prepareLane finds the dead-letter queue, and returns the work of the job.

@@ -28,8 +28,8 @@ type update struct {
 // screens are the pages that change by themselves.
 func (c *Console) screens() map[string]func(*http.Request) (page, error) {
 	return map[string]func(*http.Request) (page, error){
-		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.replayPage,
-		"doctor": c.examinationPage,
+		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage,
+		"replay": c.jobPage(VerbReplay), "doctor": c.examinationPage,
 	}
 }
 

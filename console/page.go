@@ -95,6 +95,8 @@ type page struct {
 	Queue  string // that it is about; empty: none
 	Live   string // URL of its stream; empty: it does not change by itself
 	View   any    // of the template
+	Wrong  string // with the form that led here: nothing was done
+	Why    string // the reason in that form
 
 	Trouble []trouble // servers that could not be asked
 	Asking  bool      // the first paint did not wait for the answer
@@ -139,8 +141,23 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, p pag
 	_, _ = w.Write(out.Bytes()) // a browser that is gone needs no error
 }
 
+// refuse shows a form again, and why nothing was done.
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, code int, wrong string,
+	form func(*http.Request) (page, error)) error {
+	p, err := form(r)
+	if err != nil {
+		return err
+	}
+	p.Wrong = wrong
+	c.render(w, r, code, p)
+	return nil
+}
+
+// whyOf is the reason in a form.
+func whyOf(r *http.Request) string { return strings.TrimSpace(r.PostFormValue("why")) }
+
 func (c *Console) complete(r *http.Request, p page) page {
-	p.Visitor, p.VHost = visitorOf(r), c.opts.VHost
+	p.Visitor, p.VHost, p.Why = visitorOf(r), c.opts.VHost, whyOf(r)
 	if id := r.URL.Query().Get("result"); id != "" && p.Result == nil {
 		p.Result = c.results.get(id)
 		if p.Live != "" {

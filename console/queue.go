@@ -87,11 +87,7 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 	c.history.add(name, sampleOf(s.Rates, s.Blocked, s.Dead))
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
-		names := []string{name}
-		for _, p := range s.Partitions {
-			names = append(names, p.Queue)
-		}
-		v.Lanes.Lanes, v.Lanes.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, lanesOfQueue)
+		v.Lanes.Lanes, v.Lanes.Of, err = c.lanesOf(ctx, name, s, 0, lanesOfQueue)
 	}
 	return v, err
 }

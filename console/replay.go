@@ -41,17 +41,14 @@ type replayView struct {
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
-	Wrong       string
-	Reason      string
 }
 
-// replayPage previews a replay, or shows the one under way.
-func (c *Console) replayPage(r *http.Request) (page, error) { return c.jobPage(r, VerbReplay) }
+// jobPage previews a replay or a drop, or shows the one under way.
+func (c *Console) jobPage(verb Verb) func(*http.Request) (page, error) {
+	return func(r *http.Request) (page, error) { return c.jobOf(r, verb) }
+}
 
-// dropPage previews a drop, or shows the one under way.
-func (c *Console) dropPage(r *http.Request) (page, error) { return c.jobPage(r, VerbDrop) }
-
-func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
+func (c *Console) jobOf(r *http.Request, verb Verb) (page, error) {
 	queue, err := queueOf(r)
 	if err != nil {
 		return page{}, err
@@ -177,7 +174,7 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 	if verb != VerbReplay && verb != VerbDrop {
 		return formError{"the address does not say whether to replay or to drop"}
 	}
-	p, err := c.jobPage(r, verb)
+	p, err := c.jobOf(r, verb)
 	if err != nil {
 		return err
 	}
@@ -205,10 +202,10 @@ func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) erro
 		if err != nil {
 			return err
 		}
-		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: strings.TrimSpace(r.PostFormValue("why")), Actor: v.Actor}
+		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: whyOf(r), Actor: v.Actor}
 		j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 		if wrong := j.check(); wrong != "" {
-			return c.refuseJob(w, r, verb, wrong)
+			return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage(verb))
 		}
 		if err := c.refuseBlocked(r, queue); err != nil {
 			return err
@@ -217,7 +214,7 @@ func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) erro
 			return err
 		}
 		if wrong := j.check(); wrong != "" {
-			return c.refuseJob(w, r, verb, wrong)
+			return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage(verb))
 		}
 		run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
 		if err != nil {
@@ -261,19 +258,6 @@ func (j *job) check() string {
 		return "There are no such dead letters now."
 	}
 	return ""
-}
-
-func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, wrong string) error {
-	p, err := c.jobPage(r, verb)
-	if err != nil {
-		return err
-	}
-	if v, ok := p.View.(replayView); ok {
-		v.Wrong, v.Reason = wrong, r.PostFormValue("why")
-		p.View = v
-	}
-	c.render(w, r, http.StatusUnprocessableEntity, p)
-	return nil
 }
 
 // prepare finds the dead-letter queue, and returns the work of the job.

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"cmp"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -49,16 +48,10 @@ type Message struct {
 	partitions int // of Queue; 0: not known, or none
 }
 
-// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
-// than a body.
-type Death struct {
-	Queue    string // in which the message died
-	Exchange string // to which it had been published
-	Key      string // with which it had been published; the first, if there were several
-	Reason   string // "rejected", "delivery_limit", "expired", "maxlen"
-	Time     time.Time
-	Count    int64
-}
+// Death is one entry of a message's x-death header: the Queue in which it died, the Exchange and Key with which it had
+// been published, the Reason ("rejected", "delivery_limit", "expired" or "maxlen"), Time and Count. Any publisher can
+// send such a header: do not trust its strings more than a body.
+type Death = broker.Death
 
 // newMessage reads a delivery. The body is the delivery's.
 func (q *Queue) newMessage(d *amqp.Delivery) *Message {
@@ -117,9 +110,9 @@ func deathOf(headers amqp.Table, deadLetterQueue string) (newest Death) {
 		switch {
 		case d.Queue == deadLetterQueue:
 		case d.ByConsumer():
-			return Death(d)
+			return d
 		case newest.Queue == "":
-			newest = Death(d)
+			newest = d
 		}
 	}
 	return newest
