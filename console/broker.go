@@ -17,9 +17,9 @@ import (
 // rabbit answers the questions of the pages about the broker. dialled is the one outside tests.
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
-	Collector() collector                                               // of one queue
-	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
-	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
+	Collector() collector // of one queue
+	// Examine examines a queue, or every queue if it is empty, then the broker.
+	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
 	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
@@ -86,48 +86,36 @@ func (d *dialled) All(ctx context.Context) (ops.Overview, error) { return d.all.
 
 func (d *dialled) Close() { d.all.Close() }
 
-func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
-	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
-	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		if need.Queue == "" {
-			found = doctor.Broker(conn)
-			return nil
-		}
-		queue := need.Queue
-		need.Queue = ""
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: true}
-		return up.Queues(ctx, []string{queue}, func(r doctor.Report) error {
-			found = r.Findings
-			return r.Err
-		})
-	})
-	return found, err
-}
-
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-func (d *dialled) ExamineAll(ctx context.Context, show func(doctor.Report, int)) error {
+func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) error {
 	return d.with(ctx, func(conn *amqp.Connection) error {
-		names, need := d.opts.Queues, d.usual("")
-		if len(names) == 0 {
+		names, need := d.opts.Queues, d.need("")
+		if need.MaxRetries = retries; queue != "" {
+			names = []string{queue}
+		}
+		named := len(names) > 0
+		if !named {
 			listed, err := doctor.List(ctx, conn, need)
 			if err != nil {
 				return err
 			}
 			names = listed.Queues
 		}
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(d.opts.Queues) > 0,
-			Together: together}
-		broker, err := up.Broker(ctx)
-		if err != nil {
-			return err
-		}
-		show(broker, len(names))
-		return up.Queues(ctx, names, func(r doctor.Report) error {
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: named, Together: together}
+		err := up.Queues(ctx, names, func(r doctor.Report) error {
 			show(r, len(names))
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		broker, err := up.Broker(ctx)
+		if err == nil {
+			show(broker, len(names))
+		}
+		return err
 	})
 }
 
@@ -138,13 +126,6 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 		return err
 	})
 	return found, err
-}
-
-// usual is the need by which the Doctor page judges a queue.
-func (d *dialled) usual(queue string) inspect.Need {
-	need := d.need(queue)
-	need.MaxRetries = inspect.UsualRetries
-	return need
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Queue) (deadLetters, string, error) {

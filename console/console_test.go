@@ -35,7 +35,7 @@ type fakeBroker struct {
 	status  ops.Status
 	found   []inspect.Finding
 	alarms  []inspect.Finding
-	examine chan struct{} // ExamineAll waits until it is closed
+	examine chan struct{} // Examine of all queues waits until it is closed
 	dead    *fakeLetters
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
@@ -81,16 +81,15 @@ func (b *fakeBroker) Collect(context.Context, ops.Question) (ops.Status, error) 
 	}
 	return b.seen(), b.err()
 }
-func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {
-	return b.found, b.err()
-}
 func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return nil, b.err()
 }
-func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, int)) error {
-	select {
-	case <-b.examine:
-	case <-ctx.Done():
+func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func(doctor.Report, int)) error {
+	if queue == "" {
+		select {
+		case <-b.examine:
+		case <-ctx.Done():
+		}
 	}
 	of := 1
 	if err := b.unseen.Load(); err != nil {

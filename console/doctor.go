@@ -43,10 +43,11 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v.Examined = []doctor.Report{
-		c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}), c.examine(ctx, "broker", inspect.Need{}),
-		c.examineStore(ctx),
+	err = c.broker.Examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
+	if err != nil {
+		v.Examined = append(v.Examined, doctor.Report{Subject: "broker", Err: err})
 	}
+	v.Examined = append(v.Examined, c.examineStore(ctx))
 	return page{Screen: "doctor", Queue: name, View: v, Title: diagnose(shown(name)+", broker and store", v.Examined)}, nil
 }
 
@@ -71,11 +72,6 @@ func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) error
 	c.examineAll()
 	goTo(w, "doctor")
 	return nil
-}
-
-func (c *Console) examine(ctx context.Context, subject string, need inspect.Need) doctor.Report {
-	found, err := c.broker.Examine(ctx, need)
-	return doctor.Report{Subject: subject, Name: need.Queue, Findings: found, Err: err}
 }
 
 func (c *Console) examineStore(ctx context.Context) doctor.Report {
@@ -228,7 +224,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	defer cancel()
 	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
-	err := c.broker.ExamineAll(ctx, func(r doctor.Report, of int) {
+	err := c.broker.Examine(ctx, "", inspect.UsualRetries, func(r doctor.Report, of int) {
 		for _, f := range r.Findings {
 			if f.Severe() && r.Subject == "queue" {
 				out.errors[r.Name] = append(out.errors[r.Name], f)

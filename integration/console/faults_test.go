@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -162,6 +163,27 @@ func TestStreamIsSent(t *testing.T) {
 		}
 	}
 	t.Error("the stream ended without an event")
+}
+
+// TestDoctorOfAQueue finds a broken delay queue on the Doctor page of one queue, which examines the broker as that of
+// all queues does.
+func TestDoctorOfAQueue(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", DelayQueues: true})
+	need(t, p.onChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete("strikes.delay.1h", false, false, false)
+		return err
+	}))
+	s := p.serve(nil)
+	res := s.ask(http.MethodGet, s.at("doctor", "queue", "payments"), nil, nil)
+	body, err := io.ReadAll(res.Body)
+	need(t, err)
+	for _, want := range []string{`Queue <a href`, "payments", "<h2>Broker</h2>", "strikes.delay.1h", "<h2>Store</h2>"} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("the page lacks %s: %s", want, body)
+		}
+	}
 }
 
 // TestTwoOperators has two people change one message. The second sees the change of the first, and each page shows the
