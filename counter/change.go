@@ -398,13 +398,12 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 	return n, err
 }
 
-// pages yields the members of a set from a place on, some at a time.
-func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, size int,
-	yield func([]Entry) error) error {
+// pages yields the members of a set, some at a time.
+func (c *client) pages(ctx context.Context, of Queue, set string, size int, yield func([]Entry) error) error {
 	if c.refuse != nil {
 		return c.refuse
 	}
-	for {
+	for after := (Entry{}); ; {
 		found, err := c.store.Page(ctx, of, set, after, size)
 		if err == nil && len(found) > 0 {
 			err = yield(found)
@@ -421,7 +420,7 @@ var errEnough = errors.New("enough")
 
 // namesIn returns the names in a set that match, in its order.
 func (c *client) namesIn(ctx context.Context, of Queue, set string, match func(string) bool) (out []string, err error) {
-	err = c.pages(ctx, of, set, Entry{}, scanned, func(found []Entry) error {
+	err = c.pages(ctx, of, set, scanned, func(found []Entry) error {
 		for _, e := range found {
 			if match(e.Name) && !slices.Contains(out, e.Name) {
 				out = append(out, e.Name)

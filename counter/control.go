@@ -117,7 +117,7 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 			pause.Expires = now.Add(rules.PauseTTL)
 			change.Docs = append(change.Docs, pause)
 		}
-		err = c.pages(ctx, of, setConsumers, Entry{}, page, func(found []Entry) error {
+		err = c.pages(ctx, of, setConsumers, page, func(found []Entry) error {
 			for _, e := range found {
 				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen) >= forgottenReader {
 					change.Sets = append(change.Sets, Member{Set: setConsumers, Name: e.Name, Gone: true})

@@ -46,7 +46,7 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 // store for long. It omits lanes that expired.
 func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
 	of := Queue{vhost, queue}
-	err = a.pages(ctx, of, setLanes, Entry{}, page, func(found []Entry) error {
+	err = a.pages(ctx, of, setLanes, page, func(found []Entry) error {
 		found, skip = found[min(skip, len(found)):], max(skip-len(found), 0)
 		found = found[:min(most, len(found))]
 		names := make([]string, len(found))

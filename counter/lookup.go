@@ -54,7 +54,7 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for _, set := range []string{setIndex, setDead} {
-			err := a.pages(ctx, Queue{vhost, queue}, set, Entry{}, scanned, func(found []Entry) error {
+			err := a.pages(ctx, Queue{vhost, queue}, set, scanned, func(found []Entry) error {
 				records, err := a.named(ctx, vhost, queue, found)
 				for _, r := range records {
 					if !yield(r, nil) {

@@ -106,7 +106,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	}
 	of := Queue{vhost, queue}
 	var out []ConsumerState
-	err = a.pages(ctx, of, setConsumers, Entry{}, page, func(found []Entry) error {
+	err = a.pages(ctx, of, setConsumers, page, func(found []Entry) error {
 		names, some := make([]string, len(found)), make([]ConsumerState, len(found))
 		for i, e := range found {
 			var reader string

@@ -54,7 +54,7 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time
 
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ time.Duration) error {
 	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
-	err := a.pages(ctx, of, setIndex, Entry{}, summaryPage, func(found []Entry) error {
+	err := a.pages(ctx, of, setIndex, summaryPage, func(found []Entry) error {
 		members := make([]string, len(found))
 		for i, e := range found {
 			members[i] = e.Name
