@@ -31,15 +31,14 @@ type outage struct {
 	store *outageStore
 	rng   *rand.Rand // with mu
 
-	mu     sync.Mutex
-	ready  []*outageMessage // by seq
-	seq    int
-	procs  []*outageProc
-	done   map[string]time.Time // good messages that succeeded
-	dead   []string
-	runs   map[string]int // attempts, by id
-	away   bool           // the service that the handlers need is down
-	opened int            // times that a process stopped
+	mu    sync.Mutex
+	ready []*outageMessage // by seq
+	seq   int
+	procs []*outageProc
+	done  map[string]time.Time // good messages that succeeded
+	dead  []string
+	runs  map[string]int // attempts, by id
+	away  bool           // the service that the handlers need is down
 }
 
 type outageMessage struct {

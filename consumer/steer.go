@@ -27,12 +27,15 @@ func Reject(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &rejection{err}
+	return &rejection{steered{err}}
 }
 
-type rejection struct{ error }
+// steered is the error that a handler wrapped to steer what follows.
+type steered struct{ error }
 
-func (r *rejection) Unwrap() error { return r.error }
+func (s steered) Unwrap() error { return s.error }
+
+type rejection struct{ steered }
 
 // RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait
 // of a counted attempt outlives its consumer. The delivery is held unacked meanwhile, and a wait beyond half the
@@ -42,15 +45,13 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &delayed{err, d}
+	return &delayed{steered{err}, d}
 }
 
 type delayed struct {
-	error
+	steered
 	wait time.Duration
 }
-
-func (d *delayed) Unwrap() error { return d.error }
 
 // RetryAtMost wraps err so that the message is retried n times at most after a failure of this kind. The message is
 // dead-lettered if it has more than n failed attempts of any kind, this one included. RetryAtMost lowers the limit in
@@ -62,15 +63,13 @@ func RetryAtMost(err error, n int) error {
 	if err == nil {
 		return nil
 	}
-	return &limited{err, min(max(n, 0), maxMaxRetries)}
+	return &limited{steered{err}, min(max(n, 0), maxMaxRetries)}
 }
 
 type limited struct {
-	error
+	steered
 	retries int
 }
-
-func (l *limited) Unwrap() error { return l.error }
 
 // fewestRetries returns the smallest n of the RetryAtMost in err's tree; false if there is none.
 func fewestRetries(err error) (n int, found bool) {
@@ -101,12 +100,10 @@ func NotCounted(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &uncounted{err}
+	return &uncounted{steered{err}}
 }
 
-type uncounted struct{ error }
-
-func (u *uncounted) Unwrap() error { return u.error }
+type uncounted struct{ steered }
 
 // Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work
 // done by another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this
@@ -118,12 +115,10 @@ func Crashed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &crashed{err}
+	return &crashed{steered{err}}
 }
 
-type crashed struct{ error }
-
-func (c *crashed) Unwrap() error { return c.error }
+type crashed struct{ steered }
 
 // PanicError is the error of an attempt whose Handler panicked.
 type PanicError struct {

@@ -95,7 +95,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})
 	}
 	w.noted.set(ctx, true)
-	sending, cancel := outlive(ctx)
+	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()
 	done = len(part)
 	var failed *publisher.BatchError

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/time/rate"
 
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -346,7 +347,7 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 		}
 		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg}), append(of, i)
 	}
-	sending, cancel := outlive(ctx)
+	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()
 	var failed *publisher.BatchError
 	if err := w.pub.PublishAll(sending, batch); errors.As(err, &failed) {
@@ -355,11 +356,4 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 		}
 	}
 	return outcomes
-}
-
-// outlive returns a context that is done a little after ctx is.
-func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTime)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastConfirms, cancel) })
-	return late, func() { stop(); cancel() }
 }

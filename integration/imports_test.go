@@ -71,8 +71,8 @@ var arrows = map[string][]string{
 	"internal/proctest":   {"internal/poll"},
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "doctor", "internal/inspect",
-		"internal/broker", "internal/poll", "internal/printable", "internal/reason", "internal/servers", "ops",
-		"internal/setting", "internal/shell", "store/mysql", "store/postgres"),
+		"internal/broker", "internal/pause", "internal/poll", "internal/printable", "internal/reason", "internal/servers",
+		"ops", "internal/setting", "internal/shell", "store/mysql", "store/postgres"),
 	"cmd/strikes/internal/push": {"consumer", "internal/printable", "internal/broker", "internal/reason",
 		"internal/setting"},
 	"cmd/strikes/internal/render": join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",

@@ -14,15 +14,15 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// pause is one run of the command.
-type pause struct {
+// pauseVerb is one run of the command.
+type pauseVerb struct {
 	changeVerb
 
 	wait time.Duration
 }
 
 func (a *app) pauseCommand() *cobra.Command {
-	c := pause{changeVerb: changeVerb{storeVerb: a.storeVerb()}}
+	c := pauseVerb{changeVerb: changeVerb{storeVerb: a.storeVerb()}}
 	cmd := &cobra.Command{
 		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed", Args: cobra.ExactArgs(1),
 		Example: `  strikes pause orders --why "the database is being moved"`,
@@ -43,7 +43,7 @@ that loses its memory loses the pause, and a pause that no consumer has read for
 }
 
 // run stops the consumers of a queue, and names those that have not stopped in time.
-func (c *pause) run(ctx context.Context, queue string) error {
+func (c *pauseVerb) run(ctx context.Context, queue string) error {
 	if c.wait < 0 {
 		return cli.Refused("wait", c.wait, "0 or more")
 	}
@@ -63,7 +63,7 @@ func (c *pause) run(ctx context.Context, queue string) error {
 const missed = 3 * time.Second
 
 // stillRunning names the consumers that have not stopped.
-func (c *pause) stillRunning(all []ops.Consumer) error {
+func (c *pauseVerb) stillRunning(all []ops.Consumer) error {
 	for _, running := range all {
 		why := "a handler runs"
 		if running.Ago > missed {

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -222,10 +223,8 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 			msgs[i].ContentType = p.contentType
 		}
 	}
-	sending, cancel := outlive(ctx, lastConfirms)
+	sending, cancel := pause.Outlive(ctx, lastConfirms, p.timeout)
 	defer cancel()
-	sending, cancelTimeout := context.WithTimeout(sending, p.timeout)
-	defer cancelTimeout()
 	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
 }
 
@@ -256,13 +255,6 @@ func (p *publishing) parts(err error) (int, error) {
 		return 0, nil
 	}
 	return p.partitions()
-}
-
-// outlive returns a context that is done only some time after ctx is.
-func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return late, func() { stop(); cancel() }
 }
 
 // count takes the outcome of a batch, and returns the error of the first message that failed.

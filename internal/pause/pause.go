@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// Outlive returns a context that is done some time after ctx is, and most from now at the latest.
+func Outlive(ctx context.Context, after, most time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(after, cancel) })
+	return late, func() { stop(); cancel() }
+}
+
 // For waits for d. It returns false if ctx is done first.
 func For(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -7,6 +7,26 @@ import (
 	"time"
 )
 
+func TestOutlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ends := func(late context.Context, after time.Duration) {
+			t.Helper()
+			if <-late.Done(); time.Since(began) != after {
+				t.Errorf("the context ended after %v, want %v", time.Since(began), after)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		short, end := Outlive(ctx, time.Second, 30*time.Second)
+		defer end()
+		ends(short, 30*time.Second)
+		late, end := Outlive(ctx, time.Second, time.Hour)
+		defer end()
+		ends(late, time.Minute+time.Second)
+	})
+}
+
 func TestFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -116,11 +116,3 @@ func (t *tally) check() error {
 	}
 	return nil
 }
-
-func (t *tally) total() int {
-	total := 0
-	for i := range t.attempts {
-		total += int(t.attempts[i].Load())
-	}
-	return total
-}
