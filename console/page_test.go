@@ -181,10 +181,10 @@ func TestHeadlines(t *testing.T) {
 	for want, v := range map[string]queueView{
 		"blocked for 12 min by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
 			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
-		"blocked for 3 min by an exhausted message": {Status: ops.Status{Time: now, HeldBy: &ops.Holding{
+		"blocked for 3 min by an exhausted message": {Status: ops.Status{Time: now, Holding: &ops.Holding{
 			Since: now.Add(-3 * time.Minute), Only: true}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"blocked for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
-			HeldBy: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
+			Holding: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused for 3 min": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
@@ -334,7 +334,7 @@ func TestHeldQueue(t *testing.T) {
 	} {
 		f := newFixture(t, Options{Allow: tc.allow})
 		f.broker.change(func(s *ops.Status) {
-			s.HeldBy = &ops.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
+			s.Holding = &ops.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
 				Only: tc.only}
 		})
 		body := checkPage(t, f, query("queue"))

@@ -167,10 +167,10 @@ func headline(s queueView) string {
 	if s.Breaker.Stops() {
 		add(true, "%s", noProgress(s.Breaker, s.Time))
 	}
-	if s.HeldBy != nil {
-		add(true, "blocked for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
+	if s.Holding != nil {
+		add(true, "blocked for %s by an exhausted message", rough(s.Time.Sub(s.Holding.Since)))
 	}
-	if s.Paused != nil && len(going) == 0 && (s.HeldBy == nil || !s.HeldBy.Only) {
+	if s.Paused != nil && len(going) == 0 && (s.Holding == nil || !s.Holding.Only) {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
 	}
 	add(s.Undecodable != "", "blocked by a message that ends every session")

@@ -47,9 +47,10 @@ func refuseDelay(c *Consumer) error {
 type delayRoom struct {
 	noRoom
 	s     *session
-	above time.Duration                                                                 // 0: nothing is moved
-	send  func(ctx context.Context, bucket, queue string, copied amqp.Publishing) error // returns nil once it is confirmed
-	end   func()                                                                        // after the last send
+	above time.Duration // 0: nothing is moved
+	// send returns nil once the copy is confirmed
+	send func(ctx context.Context, delayQueue, queue string, copied amqp.Publishing) error
+	end  func() // after the last send
 }
 
 // check finds the delay queues. A positive DelayAbove requires them.
@@ -84,7 +85,7 @@ func (r *delayRoom) leave() {
 // one.
 func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
 	s := r.s
-	exist, wrong, unread, err := broker.BucketsOf(ctx, conn)
+	exist, wrong, unread, err := broker.DelayQueuesOf(ctx, conn)
 	if err != nil {
 		return "", false, err
 	}
@@ -92,7 +93,7 @@ func (r *delayRoom) trouble(ctx context.Context, conn *amqp.Connection) (why str
 	for _, one := range unread {
 		s.Logger.Warn("the delay queues could not be checked", "queue", s.Queue, "seen", one)
 	}
-	least := broker.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
+	least := broker.LongestDelay + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
 	switch {
 	case !found:
 		return "its queues do not exist; declare them: topology.Declare with DelayQueues", false, nil
@@ -174,15 +175,15 @@ func (r *delayRoom) beforeSettlement(ctx context.Context, d *delivery, next step
 var errNoDelay = errors.New("consumer: the store asks to move a message, but this consumer has no delay queues")
 
 func (r *delayRoom) publish(ctx context.Context, d *delivery) error {
-	bucket, fits := broker.BucketFor(d.reply.Wait)
+	delayQueue, fits := broker.DelayQueueFor(d.reply.Wait)
 	if r.above == 0 || !fits {
 		return errNoDelay
 	}
 	copied := delay.Copy(&d.Delivery, d.ours, delay.Fields{Queue: r.s.Queue, Generation: d.message.Generation,
 		CopyNumber: d.reply.CopyNumber, Fence: max(carriedFence(d.ours), d.reply.Fence)})
-	if err := r.send(ctx, bucket.Name, r.s.Queue, copied); err != nil {
+	if err := r.send(ctx, delayQueue.Name, r.s.Queue, copied); err != nil {
 		return fmt.Errorf("consumer: queue %q: publishing a message to a delay queue, exchange %q: %w", r.s.Queue,
-			bucket.Name, err)
+			delayQueue.Name, err)
 	}
 	return nil
 }

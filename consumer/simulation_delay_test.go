@@ -58,17 +58,17 @@ func (s *simSession) delayQueues(r *delayRoom) {
 }
 
 // sendCopy publishes to a delay queue, as copies does. A refused copy is not there; after other errors it may be.
-func (s *simSession) sendCopy(ctx context.Context, bucket, _ string, copied amqp.Publishing) error {
+func (s *simSession) sendCopy(ctx context.Context, delayQueue, _ string, copied amqp.Publishing) error {
 	w := s.world
 	ctx, cancel := context.WithTimeout(ctx, delay.Timeout)
 	defer cancel()
-	err := errSimBucket
+	err := errSimDelayQueue
 	op := &simOp{proc: s.proc, session: s.id, kind: "copy", number: numberOfCopy(copied)}
-	op.act = func() bool { err = w.takeCopy(s, bucket, copied); return true }
+	op.act = func() bool { err = w.takeCopy(s, delayQueue, copied); return true }
 	op.drop = func() {}
 	op.killed = func() {
 		if w.chance(2) { // it was sent before the process died
-			w.wait(s, bucket, copied)
+			w.wait(s, delayQueue, copied)
 		}
 	}
 	w.park(op)
@@ -97,10 +97,10 @@ func numberOfCopy(copied amqp.Publishing) int64 {
 	return int64(sum.Sum32())
 }
 
-var errSimBucket = errors.New("the bucket did not confirm")
+var errSimDelayQueue = errors.New("the delay queue did not confirm")
 
 // takeCopy puts a copy into its delay queue, as the broker does.
-func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing) error {
+func (w *simWorld) takeCopy(s *simSession, delayQueue string, copied amqp.Publishing) error {
 	if s.told || s.closed || s.cut {
 		return amqp.ErrClosed
 	}
@@ -111,26 +111,26 @@ func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing
 	switch fate {
 	case 1, 2, 3:
 		w.tell("a copy of %s is refused", copied.MessageId)
-		return errSimBucket
+		return errSimDelayQueue
 	case 4, 5, 6: // its confirm is lost
-		w.wait(s, bucket, copied)
-		return errSimBucket
+		w.wait(s, delayQueue, copied)
+		return errSimDelayQueue
 	case 7, 8:
-		w.wait(s, bucket, copied)
+		w.wait(s, delayQueue, copied)
 	}
-	w.wait(s, bucket, copied)
+	w.wait(s, delayQueue, copied)
 	return nil
 }
 
 // wait puts a copy into a delay queue.
-func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
-	i := slices.IndexFunc(broker.Buckets, func(b broker.Bucket) bool { return b.Name == bucket })
+func (w *simWorld) wait(s *simSession, delayQueue string, copied amqp.Publishing) {
+	i := slices.IndexFunc(broker.DelayQueues, func(b broker.DelayQueue) bool { return b.Name == delayQueue })
 	name := fmt.Sprintf("%s+%d", copied.CorrelationId, len(w.broker.queue)+len(w.broker.waiting)+1)
 	m := &simMessage{name: name, origin: copied.CorrelationId, id: copied.MessageId, headers: maps.Clone(copied.Headers),
 		body: copied.Body}
-	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(broker.Buckets[i].TTL)})
+	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(broker.DelayQueues[i].TTL)})
 	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id,
-		Seq: int(copied.Headers[CopyHeader].(int64)), Err: bucket})
+		Seq: int(copied.Headers[CopyHeader].(int64)), Err: delayQueue})
 }
 
 // expired is a message that a delay queue returns now; nil: none.
@@ -147,7 +147,7 @@ func (b *simBroker) expired() *simWaiting {
 func (w *simWorld) expire(m *simWaiting) {
 	w.broker.waiting = slices.DeleteFunc(w.broker.waiting, func(x *simWaiting) bool { return x == m })
 	w.broker.queue = append(w.broker.queue, m.simMessage)
-	w.tell("%s comes back from its bucket", m.name)
+	w.tell("%s comes back from its delay queue", m.name)
 }
 
 // nextExpiry is how long it takes until a delay queue returns something; false: nothing waits.

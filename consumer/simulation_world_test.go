@@ -184,7 +184,7 @@ func (w *simWorld) end() {
 	}
 	time.Sleep(settleTimeout) // the last goroutines of dead processes end
 	for _, m := range w.broker.waiting {
-		w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " is still in its bucket"})
+		w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " is still in its delay queue"})
 	}
 	for _, m := range w.broker.queue {
 		if !m.gone {

@@ -309,7 +309,7 @@ func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Fi
 // delayQueues examines the delay queues that all queues of the virtual host share. Without a lane it finds nothing.
 // Only the management API shows policies.
 func (c *Checkup) delayQueues(ctx context.Context) ([]inspect.Finding, error) {
-	found, wrong, unread, err := broker.BucketsOf(ctx, c.Conn)
+	found, wrong, unread, err := broker.DelayQueuesOf(ctx, c.Conn)
 	if err != nil {
 		return nil, fmt.Errorf("examining the delay queues: %w", err)
 	}
@@ -337,7 +337,7 @@ func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) 
 		return nil, err
 	}
 	var all []inspect.Finding
-	for _, b := range broker.Buckets {
+	for _, b := range broker.DelayQueues {
 		q, err := api.Queue(ctx, c.Conn.Config.Vhost, b.Name)
 		switch {
 		case errors.Is(err, broker.ErrNoObject):
@@ -355,7 +355,7 @@ func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) 
 
 // changedByPolicy returns the keys of a policy that change how a delay queue works. Other keys do nothing, because the
 // delay queue's arguments have precedence. Of two TTLs the shorter one applies.
-func changedByPolicy(b broker.Bucket, policy amqp.Table) (keys []string) {
+func changedByPolicy(b broker.DelayQueue, policy amqp.Table) (keys []string) {
 	for _, argument := range []string{
 		broker.ArgDeadLetterKey, broker.ArgExpires, broker.ArgMaxLength, broker.ArgMaxLengthBytes,
 	} {

@@ -11,7 +11,7 @@ import (
 
 // A delay queue expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheDelayQueues(t *testing.T) {
-	for _, b := range broker.Buckets {
+	for _, b := range broker.DelayQueues {
 		if len(inspect.RulesFor(b.Name)) > 0 {
 			t.Errorf("%s is judged as a queue that consumers retry from", b.Name)
 		}

@@ -129,8 +129,8 @@ func TestDelayBrokerKilled(t *testing.T) {
 		most = max(most, f.runs[id])
 	}
 	dead := depthOf(dial, "orders.dlq") + depthOf(dial, broker.DelayLost)
-	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d "+
-		"attempts at most",
+	t.Logf("%d messages, %d kills of the broker with %d in a delay queue: %d lost, %d handled twice, %d dead-lettered, "+
+		"%d attempts at most",
 		len(ids), *delayBrokerKills, held, lost, twice, dead, most)
 	if lost+twice+dead > 0 || most > c.MaxRetries+1 || held == 0 {
 		t.Fail()

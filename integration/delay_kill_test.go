@@ -142,11 +142,11 @@ func TestDelayAudit(t *testing.T) {
 // work with shorter times than the consumer.
 func TestDelayKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	bucket := *delayWait / 5
-	q := newShortDelayQueue(t, bucket)
+	delayQueue := *delayWait / 5
+	q := newShortDelayQueue(t, delayQueue)
 	w := delayWorker{
 		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "delay"), Queue: q.name, Log: filepath.Join(t.TempDir(),
-			"log"), Delay: *delayWait, Above: bucket,
+			"log"), Delay: *delayWait, Above: delayQueue,
 	}
 	ids := make([]string, *delayMessages)
 	for n := range ids {

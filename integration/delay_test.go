@@ -50,15 +50,15 @@ func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 
 // hasten declares the delay queues again, so that messages that arrive from now on return soon.
 func (q *delayQueue) hasten() {
-	for _, bucket := range broker.Buckets {
+	for _, delayQueue := range broker.DelayQueues {
 		q.must(func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete(bucket.Name, false, false, false)
+			_, err := ch.QueueDelete(delayQueue.Name, false, false, false)
 			return err
 		})
-		args := bucket.Arguments()
+		args := delayQueue.Arguments()
 		args[broker.ArgTTL] = quick.Milliseconds()
-		q.queue(bucket.Name, args)
-		q.bind(bucket.Name, "", bucket.Name)
+		q.queue(delayQueue.Name, args)
+		q.bind(delayQueue.Name, "", delayQueue.Name)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestDelayBuckets(t *testing.T) {
 		Consume(t.Context(), conn)
 	if err == nil || !containsAll(err.Error(), `queue "strikes.delay.6h" does not exist`,
 		"topology.Declare with DelayQueues") {
-		t.Errorf("a missing bucket: %v", err)
+		t.Errorf("a missing delay queue: %v", err)
 	}
 	s := q.run(0, func(number int) time.Duration { // it has no lane, and holds
 		if number == 1 {
@@ -288,7 +288,7 @@ func TestDelayRefuses(t *testing.T) {
 	s.wait(t, "held without a binding", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) == 2 })
 	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
-	args := broker.Buckets[0].Arguments()
+	args := broker.DelayQueues[0].Arguments()
 	args[broker.ArgMaxLength] = int64(1)
 	q.must(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
@@ -299,7 +299,7 @@ func TestDelayRefuses(t *testing.T) {
 	for n := range 4 {
 		q.send(fmt.Sprint("full ", n), nil, 0)
 	}
-	s.wait(t, "held by a full bucket", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
+	s.wait(t, "held by a full delay queue", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
 	q.must(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
 		return err

@@ -22,7 +22,7 @@ func TestDelayTopology(t *testing.T) {
 	b.declare(spec) // again: nothing changes
 	b.wantBuckets("declared", broker.Yes)
 
-	hour := broker.Buckets[2]
+	hour := broker.DelayQueues[2]
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	b.wantBuckets("a queue is missing", broker.Yes, `queue "strikes.delay.1h" does not exist`)
 	args := hour.Arguments()
@@ -49,7 +49,7 @@ func TestDelayTopology(t *testing.T) {
 
 func (b topo) wantBuckets(when string, want broker.Answer, wrong ...string) {
 	b.t.Helper()
-	found, seen, unread, err := broker.BucketsOf(b.t.Context(), b.conn)
+	found, seen, unread, err := broker.DelayQueuesOf(b.t.Context(), b.conn)
 	if err != nil || found != want || len(unread) > 0 {
 		b.t.Fatalf("%s: found %v, unread %q, %v", when, found, unread, err)
 	}

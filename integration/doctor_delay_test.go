@@ -45,7 +45,7 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	b.declare(spec)
 	want("declared")
 
-	hour := broker.Buckets[2]
+	hour := broker.DelayQueues[2]
 	remove := func() {
 		b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
 	}

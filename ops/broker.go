@@ -183,7 +183,7 @@ const delayAgain = time.Minute
 
 // delayNames are the delay queues, the shortest first.
 func delayNames() (names []string) {
-	for _, b := range broker.Buckets {
+	for _, b := range broker.DelayQueues {
 		names = append(names, b.Name)
 	}
 	return append(names, broker.DelayLost)

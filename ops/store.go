@@ -93,7 +93,7 @@ func (c *question) askPause(ctx context.Context, s *Status) error {
 	s.Paused = paused
 	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
 	if holding != nil {
-		s.HeldBy = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
+		s.Holding = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
 	}
 	return err
 }

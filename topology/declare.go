@@ -111,7 +111,7 @@ func delaySteps(queue string) []step {
 		exchangeStep(broker.DelayExchange, amqp.ExchangeDirect, broker.DelayArguments()),
 		bindStep(queue, Binding{Exchange: broker.DelayExchange, Key: queue}),
 	}
-	for _, b := range broker.Buckets {
+	for _, b := range broker.DelayQueues {
 		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout, nil),
 			bindStep(b.Name, Binding{Exchange: b.Name}))
 	}

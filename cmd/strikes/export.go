@@ -132,7 +132,7 @@ var measures = []measure{
 		fromStore(func(s ops.Summary) float64 { return float64(s.Forgotten) })),
 	measured("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
 		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(heldBy(s)) })),
+		fromStore(func(s ops.Summary) float64 { return float64(waitingOf(s)) })),
 	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
 		prometheus.GaugeValue,
 		fromStore(func(s ops.Summary) float64 { return s.Blocked.Seconds() })),
@@ -165,7 +165,7 @@ func fromStore(of func(ops.Summary) float64) func(ops.Summary) (float64, bool) {
 	return func(s ops.Summary) (float64, bool) { return of(s), s.StoreSeen }
 }
 
-func heldBy(s ops.Summary) int {
+func waitingOf(s ops.Summary) int {
 	if s.Waiting == nil {
 		return 0
 	}

@@ -22,15 +22,15 @@ const DelayLost = "strikes.delay.lost"
 // DelayArguments are those of the DelayExchange.
 func DelayArguments() amqp.Table { return amqp.Table{"alternate-exchange": DelayLost} }
 
-// Bucket is a fanout exchange and a quorum queue of the same name, in which messages wait for a time. Then the broker
-// returns each to the DelayExchange, with the routing key it was published with.
-type Bucket struct {
+// DelayQueue is a fanout exchange and a quorum queue of the same name, in which messages wait for a time. Then the
+// broker returns each to the DelayExchange, with the routing key it was published with.
+type DelayQueue struct {
 	Name string
 	TTL  time.Duration
 }
 
-// Buckets are delay queues, the shortest first. All queues of a virtual host share them.
-var Buckets = []Bucket{
+// DelayQueues are delay queues, the shortest first. All queues of a virtual host share them.
+var DelayQueues = []DelayQueue{
 	{"strikes.delay.1m", time.Minute},
 	{"strikes.delay.10m", 10 * time.Minute},
 	{"strikes.delay.1h", time.Hour},
@@ -38,14 +38,14 @@ var Buckets = []Bucket{
 	{"strikes.delay.24h", 24 * time.Hour},
 }
 
-// LongestBucket is the TTL of the last of the Buckets.
-const LongestBucket = 24 * time.Hour
+// LongestDelay is the TTL of the last of the DelayQueues.
+const LongestDelay = 24 * time.Hour
 
-// BucketFor returns the delay queue with the longest TTL that fits into a wait; false if none does.
-func BucketFor(wait time.Duration) (b Bucket, ok bool) {
-	for _, bucket := range Buckets {
-		if bucket.TTL <= wait {
-			b, ok = bucket, true
+// DelayQueueFor returns the delay queue with the longest TTL that fits into a wait; false if none does.
+func DelayQueueFor(wait time.Duration) (b DelayQueue, ok bool) {
+	for _, delayQueue := range DelayQueues {
+		if delayQueue.TTL <= wait {
+			b, ok = delayQueue, true
 		}
 	}
 	return b, ok
@@ -54,7 +54,7 @@ func BucketFor(wait time.Duration) (b Bucket, ok bool) {
 // Arguments are those with which the delay queue is declared. It has no dead-letter routing key, so that a message
 // keeps the one it was published with. At-least-once needs reject-publish, else it silently falls back to
 // at-most-once. The delivery limit is for people who look into it.
-func (b Bucket) Arguments() amqp.Table {
+func (b DelayQueue) Arguments() amqp.Table {
 	return amqp.Table{
 		ArgType: Quorum, ArgTTL: b.TTL.Milliseconds(), ArgDeadLetterExchange: DelayExchange, ArgStrategy: "at-least-once",
 		ArgOverflow:      "reject-publish",
@@ -64,13 +64,13 @@ func (b Bucket) Arguments() amqp.Table {
 
 // IsDelayQueue reports whether a queue is a delay queue: no consumer retries from it.
 func IsDelayQueue(queue string) bool {
-	return queue == DelayLost || slices.ContainsFunc(Buckets, func(b Bucket) bool { return b.Name == queue })
+	return queue == DelayLost || slices.ContainsFunc(DelayQueues, func(b DelayQueue) bool { return b.Name == queue })
 }
 
-// BucketsOf says whether the virtual host of a connection has the delay queues. Wrong lists each that is missing, is
-// bound to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the
+// DelayQueuesOf says whether the virtual host of a connection has the delay queues. Wrong lists each that is missing,
+// is bound to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the
 // broker did not show.
-func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
+func DelayQueuesOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	found = No
 	look := func(kind, name string, find func() (Answer, error)) (Answer, error) {
 		exists, err := find()
@@ -82,7 +82,7 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 		return exists, UnlessRefused(err)
 	}
 	exchanges := []string{DelayExchange, DelayLost}
-	for _, b := range Buckets {
+	for _, b := range DelayQueues {
 		exchanges = append(exchanges, b.Name)
 	}
 	for _, name := range exchanges {
@@ -90,7 +90,7 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 			return Unknown, nil, nil, err
 		}
 	}
-	for _, b := range Buckets {
+	for _, b := range DelayQueues {
 		exists, err := look("queue", b.Name, func() (Answer, error) {
 			exists, _, err := FindQueue(ctx, conn, b.Name)
 			return exists, err
@@ -121,7 +121,7 @@ func BucketsOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong,
 }
 
 // differs says how the declared delay queue differs from its arguments; empty: it does not.
-func (b Bucket) differs(ctx context.Context, conn *amqp.Connection) (string, error) {
+func (b DelayQueue) differs(ctx context.Context, conn *amqp.Connection) (string, error) {
 	r := read(b.Name)
 	r.Args = b.Arguments()
 	refusal, err := redeclare(ctx, conn, r)

@@ -84,7 +84,7 @@ var errBlocked = errors.New("the broker blocks publishing: it is short of memory
 
 // Send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or
 // may not exist.
-func (c *Publisher) Send(ctx context.Context, bucket, queue string, copied amqp.Publishing) error {
+func (c *Publisher) Send(ctx context.Context, delayQueue, queue string, copied amqp.Publishing) error {
 	if c.blocked.Load() {
 		return errBlocked
 	}
@@ -95,7 +95,7 @@ func (c *Publisher) Send(ctx context.Context, bucket, queue string, copied amqp.
 		return ctx.Err()
 	}
 	kept, err := bound.Await(ctx, Timeout, func() (*copyChannel, error) {
-		return c.publish(ctx, ch, bucket, queue, copied)
+		return c.publish(ctx, ch, delayQueue, queue, copied)
 	}, (*copyChannel).discard)
 	c.idle <- kept
 	return err
@@ -114,7 +114,7 @@ func (c *Publisher) Close() {
 
 // publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after
 // Timeout, when the caller no longer waits for it.
-func (c *Publisher) publish(ctx context.Context, ch *copyChannel, bucket, queue string,
+func (c *Publisher) publish(ctx context.Context, ch *copyChannel, delayQueue, queue string,
 	copied amqp.Publishing) (*copyChannel, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func (c *Publisher) publish(ctx context.Context, ch *copyChannel, bucket, queue 
 	if err := ctx.Err(); err != nil || c.blocked.Load() {
 		return ch, cmp.Or(err, errBlocked)
 	}
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, bucket, queue, true, false, copied)
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, delayQueue, queue, true, false, copied)
 	acked := false
 	if err == nil {
 		acked, err = confirm.WaitContext(ctx)

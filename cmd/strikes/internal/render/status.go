@@ -59,21 +59,21 @@ func Status(s ops.Status) []term.Row {
 
 func paused(s ops.Status) []term.Row {
 	text := "paused    " + s.Paused.Text()
-	if s.HeldBy == nil || !s.HeldBy.Only {
+	if s.Holding == nil || !s.Holding.Only {
 		text += "; strikes resume ends it"
 	}
 	rows := []term.Row{{Text: text, Kind: term.Alarm}}
-	if s.HeldBy == nil {
+	if s.Holding == nil {
 		return rows
 	}
-	id, queue := shell.Word(s.HeldBy.ID), shell.Operands(s.Queue)
+	id, queue := shell.Word(s.Holding.ID), shell.Operands(s.Queue)
 	return append(rows,
-		term.Row{Text: fmt.Sprintf("blocked by %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID),
-			term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
+		term.Row{Text: fmt.Sprintf("blocked by %s for %s: exhausted, %s", term.Shown(s.Holding.ID),
+			term.Rough(s.Time.Sub(s.Holding.Since)), s.Holding.Cause), Kind: term.Alarm},
 		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
 			" lets it fail again"},
-		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) + " dead-letters it"},
-		term.Row{Text: "           strikes counter reset --why TEXT " + shell.Operands(s.Queue, s.HeldBy.ID) +
+		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.Holding.ID) + " dead-letters it"},
+		term.Row{Text: "           strikes counter reset --why TEXT " + shell.Operands(s.Queue, s.Holding.ID) +
 			" gives it all its attempts again"})
 }
 
