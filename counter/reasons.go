@@ -25,21 +25,29 @@ type DeadReason struct {
 // stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
-		within, cancel := context.WithCancel(ctx)
 		var reading panics.Group
+		// The caller's stop does not cancel ctx: a database client closes the connection of a call that is cancelled.
+		stop := make(chan struct{})
 		defer func() {
-			cancel()
+			close(stop)
 			_ = reading.Wait()
 		}()
 		indexed, read := make(chan part[Entry], 1), make(chan chan part[string])
 		reading.Go(func() error {
 			defer close(indexed)
-			a.indexDead(within, Queue{vhost, queue}, indexed)
+			a.indexDead(ctx, Queue{vhost, queue}, indexed, stop)
 			return nil
 		})
 		reading.Go(func() error {
 			defer close(read)
-			a.readDead(within, Queue{vhost, queue}, indexed, read)
+			a.readDead(ctx, Queue{vhost, queue}, indexed, func(next chan part[string]) bool {
+				select {
+				case read <- next:
+					return true
+				case <-stop:
+					return false
+				}
+			})
 			return nil
 		})
 		for one := range read {
@@ -64,45 +72,39 @@ type part[T any] struct {
 	err error
 }
 
-// send reports whether more may follow.
-func (p part[T]) send(ctx context.Context, to chan<- part[T]) bool {
-	select {
-	case to <- p:
-		return p.err == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry]) {
+func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry], stop <-chan struct{}) {
 	w := &walk{set: setDead}
 	for {
 		entries, err := a.fill(ctx, of, w, reasonsPage)
-		if !(part[Entry]{entries, err}).send(ctx, to) || len(entries) < reasonsPage {
+		select {
+		case to <- part[Entry]{entries, err}:
+		case <-stop:
+			return
+		}
+		if err != nil || len(entries) < reasonsPage {
 			return
 		}
 	}
 }
 
-// readDead reads two parts at a time, because a database takes longer for one than this process.
-func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], to chan<- chan part[string]) {
+// readDead reads two parts at a time, because a database takes longer for one than this process. It ends when yield
+// returns false.
+func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], yield func(chan part[string]) bool) {
 	var reading panics.Group
 	defer func() { _ = reading.Wait() }()
 	for index := range from {
-		one := make(chan part[string], 1)
+		next := make(chan part[string], 1)
 		reading.Go(func() error {
-			defer close(one)
+			defer close(next)
 			var texts []string
 			err := index.err
 			if err == nil && len(index.of) > 0 {
 				texts, err = a.readListed(ctx, of, index.of)
 			}
-			one <- part[string]{texts, err}
+			next <- part[string]{texts, err}
 			return nil
 		})
-		select {
-		case to <- one:
-		case <-ctx.Done():
+		if !yield(next) {
 			return
 		}
 	}

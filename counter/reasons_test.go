@@ -80,9 +80,11 @@ type slowRead struct {
 	Store
 	second chan struct{}
 	reads  atomic.Int32
+	last   atomic.Value // the context of the last Read
 }
 
 func (s *slowRead) Read(ctx context.Context, of Queue, names ...string) ([]string, error) {
+	s.last.Store(ctx)
 	if s.reads.Add(1) == 2 {
 		close(s.second)
 	}
@@ -94,9 +96,11 @@ func (s *slowRead) Read(ctx context.Context, of Queue, names ...string) ([]strin
 	}
 }
 
-// TestDeadReasonsReadsAhead: two pages are read at a time, and yielded in their order.
+// TestDeadReasonsReadsAhead: two pages are read at a time, and yielded in their order. A caller that stops early does
+// not cancel the Read that is under way: a database would lose its connection.
 func TestDeadReasonsReadsAhead(t *testing.T) {
-	c := Over(&slowRead{Store: newMemoryStore(), second: make(chan struct{})}, nil)
+	store := &slowRead{Store: newMemoryStore(), second: make(chan struct{})}
+	c := Over(store, nil)
 	ids := fill(t, c, setDead, "exhausted", 3*reasonsPage, func(i int) int64 { return -int64(i) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -109,6 +113,13 @@ func TestDeadReasonsReadsAhead(t *testing.T) {
 	}
 	if !slices.Equal(got, ids) {
 		t.Errorf("got %d of %d ids, or in another order", len(got), len(ids))
+	}
+	for _, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+		need(t, err)
+		break
+	}
+	if err := store.last.Load().(context.Context).Err(); err != nil {
+		t.Errorf("a Read was cancelled: %v", err)
 	}
 }
 
