@@ -30,9 +30,9 @@ var (
 	delayBrokerKills    = flag.Int("delay.broker.kills", 1, "kills of the broker in TestDelayBrokerKilled")
 )
 
-// shortenBuckets gives the delay queues a shorter TTL by policy. Their arguments stay as a consumer wants them. A
+// shortenDelayQueues gives the delay queues a shorter TTL by policy. Their arguments stay as a consumer wants them. A
 // delay queue that is declared later has it from its beginning.
-func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
+func shortenDelayQueues(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"pattern":"^strikes\\.delay\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`,
 		ttl.Milliseconds())
@@ -82,7 +82,7 @@ func TestDelayBrokerKilled(t *testing.T) {
 	need(t, err)
 	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", DelayQueues: true}))
 	_ = conn.Close()
-	shortenBuckets(t, rabbit.ManagementURL, "/", 4*time.Second)
+	shortenDelayQueues(t, rabbit.ManagementURL, "/", 4*time.Second)
 	// A node that is killed within moments of a quorum queue's declaration may forget its log: see
 	// TestBrokerKilledInTheMiddle.
 	need(t, errors.Join(rabbit.Stop(t.Context()), rabbit.Start(t.Context())))

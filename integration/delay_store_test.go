@@ -32,17 +32,17 @@ func (h hurried) delayed(a counter.Attempt) counter.Attempt {
 
 func (h hurried) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	reply, err := h.Counter.Start(ctx, h.delayed(a), mode, limit)
-	return fitBucket(reply), err
+	return fitDelayQueue(reply), err
 }
 
 func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	f.Wait = h.wait
 	reply, err := h.Counter.Fail(ctx, h.delayed(a), f)
-	return fitBucket(reply), err
+	return fitDelayQueue(reply), err
 }
 
-// fitBucket makes the wait of a MOVE fit a delay queue.
-func fitBucket(r counter.Reply) counter.Reply {
+// fitDelayQueue makes the wait of a MOVE fit a delay queue.
+func fitDelayQueue(r counter.Reply) counter.Reply {
 	if r.Code == counter.ReplyMove {
 		r.Wait = max(r.Wait, time.Minute)
 	}
@@ -115,7 +115,7 @@ func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool {
 		return len(v.succeeded) == len(ids)
 	}))
-	proctest.Eventually(q.t, time.Minute, "empty buckets", func() bool { return q.held(q.t) == 0 })
+	proctest.Eventually(q.t, time.Minute, "empty delay queues", func() bool { return q.held(q.t) == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range ids {

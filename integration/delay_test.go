@@ -41,7 +41,7 @@ func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 	url := servertest.VirtualHost(t) // the delay queues are those of all queues of a virtual host
 	b := topoDial(t, url)
 	if ttl > 0 {
-		shortenBuckets(t, managementURL(t), b.conn.Config.Vhost, ttl)
+		shortenDelayQueues(t, managementURL(t), b.conn.Config.Vhost, ttl)
 	}
 	q := &delayQueue{b, url, b.name(), counter.NewMemory(nil)}
 	b.declare(topology.Spec{Queue: q.name, DelayQueues: true})
@@ -238,8 +238,8 @@ func (q *delayQueue) wantEmpty() {
 	}
 }
 
-// TestDelayBuckets runs sessions with delay queues that are missing, wrong or unbound.
-func TestDelayBuckets(t *testing.T) {
+// TestDelayQueuesAtFault runs sessions with delay queues that are missing, wrong or unbound.
+func TestDelayQueuesAtFault(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
 	q.must(func(ch *amqp.Channel) error {
@@ -265,7 +265,7 @@ func TestDelayBuckets(t *testing.T) {
 	q.send("held", nil, 0)
 	s.wait(t, "held", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeRetry) })
 	if slices.Contains(s.outcomes, consumer.OutcomeMove) {
-		t.Errorf("moved into buckets that are not whole: %v", s.outcomes)
+		t.Errorf("moved into delay queues that are not whole: %v", s.outcomes)
 	}
 }
 

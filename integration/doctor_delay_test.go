@@ -61,7 +61,7 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	}
 	b.declare(spec)
 
-	shortenBuckets(t, management, b.conn.Config.Vhost, 30*time.Minute)
+	shortenDelayQueues(t, management, b.conn.Config.Vhost, 30*time.Minute)
 	policy := "delay-queue-policy: a policy sets message-ttl 1800000 for "
 	shortened := []string{policy + `"strikes.delay.1h", a delay queue`, policy +
 		`"strikes.delay.6h", a delay queue`,
