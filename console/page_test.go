@@ -88,7 +88,8 @@ func TestChanges(t *testing.T) {
 		{query("change", "verb", "pause", "undo", "1"), why(), "is not paused"},
 		{query("change", "verb", "reset", "id", "m-1"), why(), "m-1: forgotten (1 failed attempt"},
 		{query("change", "verb", "reset", "id", "m-1"), why(), "Nothing is counted of message"},
-		{query("change", "verb", "limit", "id", "m-2"), why("number", "3"), "it has not failed yet, or its failures did not count: nothing changed"},
+		{query("change", "verb", "limit", "id", "m-2"), why("number", "3"),
+			"it has not failed yet, or its failures did not count: nothing changed"},
 	} {
 		body := f.follow(t, f.post(tt.path, tt.form))
 		if !strings.Contains(body, tt.says) {

@@ -30,7 +30,7 @@ func Reject(err error) error {
 	return &rejection{steered{err}}
 }
 
-// steered is the error that a handler wrapped to steer what follows.
+// steered is the error of a handler inside one that steers the retry.
 type steered struct{ error }
 
 func (s steered) Unwrap() error { return s.error }

@@ -10,6 +10,11 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
+// checkOwner checks the token of a session beside the name of its queue.
+func checkOwner(queue, owner string) error {
+	return checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner})
+}
+
 func checkAttempt(a Attempt) error {
 	switch {
 	case a.Queue == "":

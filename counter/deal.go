@@ -22,7 +22,7 @@ type (
 // consumers the number that the queue was declared with.
 var ErrPartitions = errors.New("other processes share another number of partitions of the queue")
 
-// dealing is what errors say was attempted.
+// dealing names the step in errors.
 const dealing = "deal of partitions"
 
 // dealTTL is how long a deal is kept after its last change.

@@ -72,10 +72,6 @@ func checkLaneStep(s LaneStep) error {
 	return checkOwner(s.Queue, s.Owner)
 }
 
-func checkOwner(queue, owner string) error {
-	return checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner})
-}
-
 // OwnedLanes says who owns the lanes of a queue.
 type OwnedLanes struct {
 	Owner   string // empty: no session has owned them yet

@@ -51,7 +51,10 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			return nil
 		})
 		for one := range read {
-			texts := <-one
+			texts, ok := <-one
+			if !ok { // its reading panics, and so does Wait
+				return
+			}
 			if texts.err != nil {
 				yield(nil, failed("reasons", queue, texts.err))
 				return
@@ -59,9 +62,6 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 			if !yield(reasonsOf(texts.of), nil) {
 				return
 			}
-		}
-		if err := ctx.Err(); err != nil {
-			yield(nil, failed("reasons", queue, err))
 		}
 	}
 }
@@ -76,6 +76,9 @@ func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry], 
 	w := &walk{set: setDead}
 	for {
 		entries, err := a.fill(ctx, of, w, reasonsPage)
+		if err == nil && len(entries) == 0 {
+			return
+		}
 		select {
 		case to <- part[Entry]{entries, err}:
 		case <-stop:
@@ -87,8 +90,8 @@ func (a *Admin) indexDead(ctx context.Context, of Queue, to chan<- part[Entry], 
 	}
 }
 
-// readDead reads two parts at a time, because a database takes longer for one than this process. It ends when yield
-// returns false.
+// readDead reads two parts at a time, because the database needs more time for a part than this process. It ends when
+// yield returns false.
 func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], yield func(chan part[string]) bool) {
 	var reading panics.Group
 	defer func() { _ = reading.Wait() }()
@@ -98,7 +101,7 @@ func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry],
 			defer close(next)
 			var texts []string
 			err := index.err
-			if err == nil && len(index.of) > 0 {
+			if err == nil {
 				texts, err = a.readListed(ctx, of, index.of)
 			}
 			next <- part[string]{texts, err}

@@ -123,6 +123,42 @@ func TestDeadReasonsReadsAhead(t *testing.T) {
 	}
 }
 
+// TestDeadReasonsYieldsNoEmptyPage: callers take another page as proof that there is more.
+func TestDeadReasonsYieldsNoEmptyPage(t *testing.T) {
+	for _, n := range []int{0, reasonsPage} {
+		c := Over(newMemoryStore(), nil)
+		ids, got := fill(t, c, setDead, "exhausted", n, func(i int) int64 { return -int64(i) }), 0
+		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+			need(t, err)
+			if got += len(part); len(part) == 0 {
+				t.Errorf("%d dead letters: an empty page", n)
+			}
+		}
+		if got != len(ids) {
+			t.Errorf("%d reasons of %d dead letters", got, len(ids))
+		}
+	}
+}
+
+// readPanics is a Store whose Read panics.
+type readPanics struct{ Store }
+
+func (readPanics) Read(context.Context, Queue, ...string) ([]string, error) { panic("broken") }
+
+// TestDeadReasonsPanics: a panic of the store is the caller's, before any page.
+func TestDeadReasonsPanics(t *testing.T) {
+	c := Over(readPanics{newMemoryStore()}, nil)
+	fill(t, c, setDead, "exhausted", 10, func(i int) int64 { return -int64(i) })
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+		t.Errorf("a page of %d, %v", len(part), err)
+	}
+}
+
 // TestParseDeadReason: a text that is no tombstone is refused. A message that was in a delay queue has one word more.
 func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"

@@ -58,10 +58,10 @@ consumer.Attempt.Fence). CMD does not inherit STRIKES_AMQP_URL,
 STRIKES_STORE_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It
 inherits AMQP_URL and REDIS_URL, because it may need them.
 
-What CMD prints is passed on whole, equal lines too: only CMD knows which of
+The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
-attempts, and so the lines, few. What CMD leaves running in its process group is
-killed.
+attempts, and so the lines, few. Processes that CMD leaves running in its process
+group are killed.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:

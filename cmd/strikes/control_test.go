@@ -138,7 +138,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 		"management API knows", func() bool {
 		s = ops.Status{}
 		need(t, json.Unmarshal([]byte(mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))), &s))
-		return *s.Dead.Holds == 0 && s.Dead.Missing+s.Dead.TakenByOthers() == 3
+		return s.Dead.Holds != nil && *s.Dead.Holds == 0 && s.Dead.Missing+s.Dead.TakenByOthers() == 3
 	})
 }
 

@@ -85,6 +85,10 @@ func testDocuments(t *testing.T, k keeper) {
 		if got := k.save(t, write, write, other); !slices.Equal(got, want) {
 			t.Errorf("%s: saved %v, want %v", name, got, want)
 		}
+		stale := counter.Change{Docs: []counter.Doc{{Name: name, Version: "", Data: data[1]}}}
+		if got := k.save(t, stale, other); !slices.Equal(got, []bool{false, true}) {
+			t.Errorf("%s: saved %v, want the second change only", name, got)
+		}
 		_, docs = k.load(t, name)
 		if docs[0].Data != data[0] || docs[0].Version == "" || !docs[0].Expires.IsZero() {
 			t.Errorf("%s: %+v, want %q", name, docs[0], data[0])

@@ -24,6 +24,9 @@ func TestOutlive(t *testing.T) {
 		late, end := Outlive(ctx, time.Second, time.Hour)
 		defer end()
 		ends(late, time.Minute+time.Second)
+		ended, end := Outlive(t.Context(), time.Second, time.Hour)
+		end()
+		ends(ended, time.Minute+time.Second) // now
 	})
 }
 

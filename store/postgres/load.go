@@ -83,8 +83,8 @@ const (
 )
 
 // Page is that of counter.Store.
-func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (out []counter.Entry,
-	err error) {
+func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (
+	out []counter.Entry, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	sql, args := firstSQL, []any{s.queue(of), []byte(set), n}

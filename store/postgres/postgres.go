@@ -86,9 +86,14 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		if err != nil || pid != conn.PgConn().PID() {
 			return err
 		}
-		conn.PgConn().CustomData()[names] = true
-		if _, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll(); err == nil {
-			_, err = conn.Prepare(ctx, lockSQL, lockSQL) // if a reset session has lost it, the next Save fails
+		// If a reset session has lost lockSQL, the next Save fails.
+		if _, err = conn.Prepare(ctx, lockSQL, lockSQL); isLost(err) { // another client has prepared it in this session
+			s.unnamed.Store(true)
+			return nil
+		}
+		if err == nil {
+			conn.PgConn().CustomData()[names] = true
+			_, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
 		}
 		return err
 	}
@@ -141,22 +146,21 @@ func modeGiven(rawURL string) bool { return strings.Contains(rawURL, "default_qu
 const names = "strikes: takes named statements"
 
 // sessionSQL has the server keep the plan of a named statement, because planning took longer than the Save. The server
-// may have made the plan when the tables were empty, so the plan must use their indexes, and in their order: a bitmap
-// scan of a page reads and sorts the whole set. A plan for any number of rows looks costly, and compiling it took
-// longer than the statement.
+// may have made the plan when the tables were empty, so the plan must use their indexes. It must use them in their
+// order, because a bitmap scan of a page reads and sorts the whole set. A plan for any number of rows looks costly, and
+// compiling it took longer than the statement.
 const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET jit = off`
 
-// on calls do with a connection. If it takes named statements, these are prepared on it. If the server does not know
-// them as they were prepared, nothing was done: a pooler that gives its clients the server's own process numbers has
-// reset the session, or has given it to another client. Then no connection of the Store takes named statements any
-// more, and on begins again.
+// on calls do with a connection. If it takes named statements, these are prepared on it. The server may not know them
+// as they were prepared. Then a pooler that gives its clients the server's own process numbers has reset the session, or
+// has given it to another client. Nothing was done, so on begins again, and no connection of the Store takes named
+// statements any more.
 func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
 	for {
 		named, err := s.onOne(ctx, statements, do)
-		var reply *pgconn.PgError
-		if !named || !errors.As(err, &reply) || reply.Code != unknownStatement && reply.Code != knownStatement {
+		if !named || !isLost(err) {
 			return err
 		}
 		s.unnamed.Store(true)
@@ -204,4 +208,10 @@ func namesOf(names []string) [][]byte {
 		out[i] = []byte(name)
 	}
 	return out
+}
+
+// isLost reports whether the server does not know the named statements of a connection as they were prepared.
+func isLost(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && (reply.Code == unknownStatement || reply.Code == knownStatement)
 }

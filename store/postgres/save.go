@@ -115,7 +115,7 @@ type columns struct {
 func columnsOf(changes []counter.Change, round []int) *columns {
 	c := &columns{locks: map[string]bool{}}
 	var same []counter.Doc // of the group
-	group := int32(0)
+	group := int32(-1)
 	for _, i := range round {
 		change, n := changes[i], int32(i)
 		if !slices.EqualFunc(change.Same, same, func(a, b counter.Doc) bool {
