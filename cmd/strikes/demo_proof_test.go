@@ -1,13 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 )
 
 func TestLedger(t *testing.T) {
@@ -45,6 +51,35 @@ func TestLedger(t *testing.T) {
 		t.Error("a missing ledger is empty")
 	}
 }
+
+// TestFlakyOrder: an order that fails twice has two counted failures, also if a kill ended an attempt before it was
+// counted.
+func TestFlakyOrder(t *testing.T) {
+	l, err := newLedger()
+	need(t, err)
+	defer l.file.Close()
+	o := demoOrders()[3]
+	body, err := json.Marshal(o)
+	need(t, err)
+	_, err = l.enter(entryAttempt, o.ID) // of a process that was killed
+	need(t, err)
+	store := counter.NewMemory(nil)
+	c := consumer.Consumer{Queue: "q", Handler: demoHandler(l), Counter: store, MaxRetries: demoRetries,
+		Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration { return 0 }}
+	outcome, err := c.Handle(t.Context(), "", amqp.Delivery{MessageId: o.ID, Body: body, Acknowledger: settled{}})
+	need(t, err)
+	records, err := store.Admin().Get(t.Context(), "/", "q", o.ID)
+	if err != nil || outcome != consumer.OutcomeAck || len(records) != 1 || records[0].Failures != 2 {
+		t.Errorf("%v, %+v, %v", outcome, records, err)
+	}
+}
+
+// settled accepts every settlement.
+type settled struct{}
+
+func (settled) Ack(uint64, bool) error        { return nil }
+func (settled) Nack(uint64, bool, bool) error { return nil }
+func (settled) Reject(uint64, bool) error     { return nil }
 
 func TestHandledAgain(t *testing.T) {
 	killed := map[int]bool{1: true}
