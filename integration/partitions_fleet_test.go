@@ -121,13 +121,15 @@ type group struct {
 	links   []*proxy.Proxy // of each process that lives, to the broker
 	settled time.Duration  // the longest time until the shares were even
 
+	faults    []string         // which, when, and at which process
+	cuts      map[int]int64    // when the connection of a process was last cut, in ms
 	published map[string]int64 // when a message of a key and number was published, in ms
 	ready     map[string]int64 // when the last attempt at a key ended
 }
 
 func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, spec member) *group {
 	t.Helper()
-	f := &group{t: t, spec: spec, published: map[string]int64{}}
+	f := &group{t: t, spec: spec, published: map[string]int64{}, cuts: map[int]int64{}}
 	f.spec.Redis, f.spec.Partitions = redis, partitions
 	f.spec.Queue, f.spec.Prefix = uniqueName(t, "fleet"), uniqueName(t, "test")
 	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
@@ -217,7 +219,8 @@ type verdict struct {
 }
 
 // audit reads the ledger. A message is too early if it begins before the one ahead of it is done. Two attempts at one
-// key overlap if one ends after the other has begun, unless it ends because its session was lost.
+// key overlap if one ends after the other has begun, unless it ends because its session was lost. A process on a busy
+// machine may learn only later that its connection was cut, so an end within a second of that counts as such.
 func (f *group) audit() (v verdict) {
 	file, err := os.Open(f.spec.Ledger)
 	need(f.t, err)
@@ -248,7 +251,7 @@ func (f *group) audit() (v verdict) {
 			switch me := (running{pid, seq}); {
 			case runs[key] == me:
 				delete(runs, key)
-			case passed[key] == me && what != "x":
+			case passed[key] == me && what != "x" && !f.isCut(pid, at):
 				v.atOnce++
 				v.examples = append(v.examples, fmt.Sprintf("%s, while %d runs %d", lines.Text(), runs[key].pid, runs[key].seq))
 			}
@@ -296,6 +299,12 @@ func (f *group) waiting() (n int) {
 		n += queueDepth(f.t, broker.Partition(f.spec.Queue, i))
 	}
 	return n
+}
+
+// isCut reports whether the connection of a process was cut in the second before a time in ms.
+func (f *group) isCut(pid int, at int64) bool {
+	cut := f.cuts[pid]
+	return cut <= at && at-cut < 1000
 }
 
 // soak is how long and how hard a fleet is tested.
@@ -363,6 +372,7 @@ func (s soak) run(t *testing.T) {
 		i := rand.IntN(len(f.live))
 		fault := fleetFaults[n%len(fleetFaults)]
 		faults[fault]++
+		f.faults = append(f.faults, fmt.Sprintf("%d %s %d", time.Now().UnixMilli(), fault, f.live[i].Pid))
 		switch fault {
 		case "kill":
 			f.kill(i)
@@ -372,6 +382,7 @@ func (s soak) run(t *testing.T) {
 			f.stop(i)
 			f.join()
 		case "cut":
+			f.cuts[f.live[i].Pid] = time.Now().UnixMilli()
 			f.links[i].Cut()
 		case "join":
 			f.join()
@@ -403,7 +414,7 @@ func (s soak) run(t *testing.T) {
 		"shares even within %v", s.Messages, s.Keys, s.Partitions, faults, v.attempts, time.Since(began).Round(time.Second),
 		v.tooEarly, v.atOnce, s.Messages-v.done, f.settled.Round(10*time.Millisecond))
 	if v.tooEarly+v.atOnce > 0 || v.done != s.Messages {
-		t.Errorf("want 0, 0 and 0: %q", v.examples[:min(len(v.examples), 5)])
+		t.Errorf("want 0, 0 and 0: %q; faults %q", v.examples[:min(len(v.examples), 5)], f.faults)
 	}
 	if d, err := f.store.Admin().Consumers(t.Context(), "/", f.spec.Queue); err != nil || len(d) == 0 {
 		t.Errorf("processes known to operators: %v, %v", d, err)
