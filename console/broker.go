@@ -18,7 +18,8 @@ import (
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
 	Collector() collector // of one queue
-	// Examine examines a queue, or every queue if it is empty, then the broker.
+	// Examine examines a queue, or every queue if it is empty, and the broker, whose report is the last. The broker has
+	// one even if the queues fail. A report may have findings beside its Err.
 	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
@@ -92,30 +93,27 @@ const together = 4
 func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) error {
 	return d.with(ctx, func(conn *amqp.Connection) error {
 		names, need := d.opts.Queues, d.need("")
-		if need.MaxRetries = retries; queue != "" {
+		need.MaxRetries = retries
+		if queue != "" {
 			names = []string{queue}
 		}
-		named := len(names) > 0
-		if !named {
-			listed, err := doctor.List(ctx, conn, need)
-			if err != nil {
-				return err
-			}
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0, Together: together}
+		var failed error
+		broker, err := up.Broker(ctx) // first: the queues may take all the time, or end the connection
+		broker.Err = err
+		if !up.Named {
+			var listed doctor.Listing
+			listed, failed = doctor.List(ctx, conn, need)
 			names = listed.Queues
 		}
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: named, Together: together}
-		err := up.Queues(ctx, names, func(r doctor.Report) error {
-			show(r, len(names))
-			return nil
-		})
-		if err != nil {
-			return err
+		if failed == nil {
+			failed = up.Queues(ctx, names, func(r doctor.Report) error {
+				show(r, len(names))
+				return nil
+			})
 		}
-		broker, err := up.Broker(ctx)
-		if err == nil {
-			show(broker, len(names))
-		}
-		return err
+		show(broker, len(names))
+		return failed
 	})
 }
 

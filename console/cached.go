@@ -39,10 +39,11 @@ type cached[T any] struct {
 
 	patience patience
 
-	mu     sync.Mutex
-	newest answer[T]
-	asking chan struct{} // closes when the answer is there; nil: no question is under way
-	used   time.Time
+	mu       sync.Mutex
+	newest   answer[T]
+	outdated bool          // it was true before a change
+	asking   chan struct{} // closes when the answer is there; nil: no question is under way
+	used     time.Time
 }
 
 // newCached returns one that asks in the background of a Console.
@@ -57,7 +58,7 @@ func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[
 func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 	c.mu.Lock()
 	c.used = time.Now()
-	if c.newest.Err == nil && c.newest.Known && time.Since(c.newest.At) <= age {
+	if c.newest.Err == nil && c.newest.Known && !c.outdated && time.Since(c.newest.At) <= age {
 		defer c.mu.Unlock()
 		return c.newest
 	}
@@ -98,7 +99,7 @@ func (c *cached[T]) paint(ctx context.Context, age time.Duration) answer[T] {
 	wait := c.patience.paint
 	switch have := c.newest; {
 	case !have.Known || have.Err != nil:
-	case have.At.IsZero():
+	case c.outdated:
 		wait = c.patience.answer
 	case time.Since(have.At) <= paintAge:
 		wait = 0
@@ -131,7 +132,7 @@ func (c *cached[T]) refresh(done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.newest = answer[T]{Value: value, Known: true, At: now}
+		c.newest, c.outdated = answer[T]{Value: value, Known: true, At: now}, false
 	} else {
 		if c.newest.Err == nil {
 			c.newest.Since = now
@@ -146,7 +147,7 @@ func (c *cached[T]) refresh(done chan struct{}) {
 func (c *cached[T]) stale() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newest.At = time.Time{}
+	c.outdated = true
 }
 
 // idle returns how long ago the last get was.

@@ -47,6 +47,8 @@ type Console struct {
 	examiner examiner
 	causes   *causes
 
+	storeSeen bool // an overview had the store's half; only overview, which runs once at a time, uses it
+
 	mu      sync.Mutex      // guards queues and grouped
 	base    context.Context //nolint:containedctx // of work that outlives a request
 	stop    context.CancelFunc

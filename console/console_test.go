@@ -42,6 +42,9 @@ type fakeBroker struct {
 	panics atomic.Bool           // Collect does
 	closed atomic.Int64          // how often it or its collector was closed
 	unseen atomic.Pointer[error] // why one more queue could not be examined; nil: there is none
+
+	storeAway atomic.Pointer[error]         // why All lacks the store's half; nil: it has both
+	report    atomic.Pointer[doctor.Report] // of the broker; nil: none
 }
 
 // err is read while the console takes its samples.
@@ -54,7 +57,11 @@ func (b *fakeBroker) err() error {
 
 func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	seen := b.seen()
-	s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead,
+	if err := b.storeAway.Load(); err != nil {
+		s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers}
+		return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Broker: b.err(), Store: *err}, nil
+	}
+	s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead, StoreSeen: true,
 		Retrying: seen.Blocked, Breaker: seen.Breaker, Paused: seen.Paused}
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
@@ -97,6 +104,9 @@ func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func
 		show(doctor.Report{Subject: "queue", Name: "ledger", Err: *err}, of)
 	}
 	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, of)
+	if r := b.report.Load(); r != nil {
+		show(*r, of)
+	}
 	return b.err()
 }
 func (b *fakeBroker) DeadLetters(_ context.Context, _ string, with deadletter.Queue) (deadLetters, string, error) {

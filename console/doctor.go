@@ -44,8 +44,11 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	err = c.broker.Examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
-	if err != nil {
+	switch {
+	case err != nil && len(v.Examined) == 0:
 		v.Examined = append(v.Examined, doctor.Report{Subject: "broker", Err: err})
+	case err != nil: // the broker has a report
+		v.Examined = slices.Insert(v.Examined, 0, doctor.Report{Subject: "queue", Name: name, Err: err})
 	}
 	v.Examined = append(v.Examined, c.examineStore(ctx))
 	return page{Screen: "doctor", Queue: name, View: v, Title: diagnose(shown(name)+", broker and store", v.Examined)}, nil
@@ -172,7 +175,8 @@ type examiner struct {
 type examining struct {
 	examination
 	Running  bool
-	Seen, To int // queues
+	Away     bool // a server does not answer now
+	Seen, To int  // queues
 	Now      time.Time
 }
 
@@ -186,7 +190,7 @@ func (x *examiner) state(want bool) examining {
 	if want {
 		x.wanted = time.Now()
 	}
-	return examining{x.last, !x.begun.IsZero(), x.seen, x.of, time.Now()}
+	return examining{examination: x.last, Running: !x.begun.IsZero(), Seen: x.seen, To: x.of, Now: time.Now()}
 }
 
 // due reports whether it is time for an examination: the first one, or one for a page that shows an old one.
@@ -224,6 +228,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	defer cancel()
 	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
+	var broker error
 	err := c.broker.Examine(ctx, "", inspect.UsualRetries, func(r doctor.Report, of int) {
 		for _, f := range r.Findings {
 			if f.Severe() && r.Subject == "queue" {
@@ -231,11 +236,11 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 			}
 		}
 		switch {
-		case r.Err != nil:
+		case r.Err != nil && r.Subject == "queue":
 			unseen = append(unseen, shown(r.Name))
 			out.All = append(out.All, r)
-		case len(r.Findings) > 0:
-			out.All = append(out.All, r)
+		case r.Err != nil || len(r.Findings) > 0:
+			out.All, broker = append(out.All, r), r.Err
 		case r.Subject == "queue":
 			out.Clean++
 		}
@@ -248,6 +253,8 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 		out.Err = shown(err.Error())
 	case len(unseen) > 0:
 		out.Err = named(unseen)
+	case broker != nil:
+		out.Err = shown(broker.Error())
 	}
 	if store := c.examineStore(ctx); store.Err != nil || len(store.Findings) > 0 {
 		out.All = append(out.All, store)

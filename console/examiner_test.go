@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/ops"
@@ -52,10 +54,77 @@ func TestExamination(t *testing.T) {
 	sees("/", "1 error", "Not all was examined")
 	f.broker.found = nil
 	f.post("/doctor", url.Values{})
-	sees("/", "not all examined")
+	sees("/", "not all examined</span> The doctor looked ", "could not examine everything. It found no error in the rest.")
 	f.broker.unseen.Store(nil)
 	gone := errors.New("connection refused")
 	f.broker.away.Store(&gone)
 	f.post("/doctor", url.Values{})
 	sees("/doctor", "Not all was examined", "connection refused")
+}
+
+// TestDoctorShowsPartOfTheBroker: a report of the broker that has findings and an error shows both, and none of its
+// errors is about a queue.
+func TestDoctorShowsPartOfTheBroker(t *testing.T) {
+	f := newFixture(t, Options{}, func(b *fakeBroker) { close(b.examine) })
+	f.broker.report.Store(&doctor.Report{Subject: "broker", Name: "RabbitMQ 4.3", Err: errors.New("delay queues refused"),
+		Findings: []inspect.Finding{{Code: "x", Severity: inspect.Warning, Seen: "a memory alarm is on"}}})
+	f.post("/doctor", url.Values{})
+	for _, path := range []string{"/doctor", query("doctor")} {
+		proctest.Eventually(t, 30*time.Second, path+" with the findings and the error", func() bool {
+			body := f.get(path).Body.String()
+			return strings.Contains(body, "a memory alarm is on") && strings.Contains(body, "Not examined in full") &&
+				strings.Contains(body, "delay queues refused") && !strings.Contains(body, "1 queue could not be examined")
+		})
+	}
+}
+
+// TestStoreAwayOnTheFirstPage: without the store the first page shows its last known figures, and no zero that is not
+// known.
+func TestStoreAwayOnTheFirstPage(t *testing.T) {
+	refused := error(&counter.StoreError{Fault: counter.FaultUnreachable, Err: errors.New("connection refused")})
+	lacks := func(t *testing.T, body string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if strings.Contains(body, part) {
+				t.Errorf("the page says %q: %s", part, body)
+			}
+		}
+	}
+	has := func(t *testing.T, body string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(body, part) {
+				t.Errorf("the page does not say %q: %s", part, body)
+			}
+		}
+	}
+	t.Run("later", func(t *testing.T) {
+		f := newFixture(t, Options{}, func(b *fakeBroker) { close(b.examine) })
+		f.broker.change(func(s *ops.Status) { s.Dead.Still, s.Blocked = 17, 0 })
+		f.changed("orders")
+		has(t, f.get("/").Body.String(), "<dt>Dead letters</dt><dd>17</dd>")
+		proctest.Eventually(t, 30*time.Second, "an examination", func() bool {
+			return strings.Contains(f.get("/").Body.String(), `<span class="tag good">no error</span>`)
+		})
+		f.broker.storeAway.Store(&refused)
+		f.changed("orders")
+		body := f.get("/").Body.String()
+		has(t, body, "No answer from the store. Known ", " ago: ", "connection refused",
+			"This page shows what was known ", "<dt>Dead letters</dt><dd>17</dd>", `<span class="tag">no error</span>`)
+		lacks(t, body, `<span class="quiet">nothing</span>`, "Nothing is known yet")
+		f.broker.storeAway.Store(nil)
+		f.changed("orders")
+		lacks(t, f.get("/").Body.String(), "No answer")
+	})
+	t.Run("from the start", func(t *testing.T) {
+		f := newFixture(t, Options{}, func(b *fakeBroker) { b.storeAway.Store(&refused) })
+		body := f.get("/").Body.String()
+		has(t, body, "No answer from the store. ", "connection refused", "<dt>Dead letters</dt><dd>?</dd>",
+			`data-label="retrying">?</td>`, `data-label="dead">?</td>`, "not known: the store has not answered",
+			"Retrying messages and dead letters are not known")
+		lacks(t, body, `<span class="quiet">nothing</span>`, "what was known")
+		if f.history.of("orders", time.Now()) != nil {
+			t.Error("the curves have a figure that is not known")
+		}
+	})
 }

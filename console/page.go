@@ -113,6 +113,7 @@ type trouble struct {
 	Err   string    //
 	Since time.Time // zero: this request
 	Old   time.Time // of the older answer that the page shows instead; zero: none
+	Lacks string    // the figures that the page lacks; empty: all, or those of Old are shown
 	Now   time.Time
 }
 

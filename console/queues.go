@@ -44,6 +44,7 @@ func (l line) Facts() (all []fact) {
 		add(true, "bad", "%s", inShort(f))
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
+	add(l.Err == nil && !l.StoreSeen, "", "not known: the store has not answered")
 	add(l.Undecodable != "", "bad", "a message ends every session")
 	if l.Breaker.Stops() {
 		add(true, "bad", "%s. Nothing is counted", noProgress(l.Breaker, l.Now))
@@ -71,15 +72,20 @@ func (l line) Facts() (all []fact) {
 // Link is the address of the dead letters that died of the commonest reason.
 func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
 
-// overview asks for all queues.
+// overview asks for all queues. Without the store it fails, unless there was no earlier overview that had its half.
 func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	all, err := c.broker.All(ctx)
-	if err == nil && len(all.Queues) == 0 {
-		err = all.Failed()
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return ops.Overview{}, err
+	case len(all.Queues) == 0 && all.Failed() != nil:
+		return ops.Overview{}, all.Failed()
+	case all.Store != nil && c.storeSeen:
+		return ops.Overview{}, all.Store
+	case all.Store != nil:
+		return all, nil
 	}
+	c.storeSeen = true
 	for _, s := range all.Queues {
 		c.history.add(s.Queue, sampleOf(s.Rates, s.Retrying-s.Forgotten, s.Dead))
 	}
@@ -130,6 +136,9 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 		v.Sum = c.sum(a.Value, v.Examined)
 		p.Title = v.Sum.headline(a.Value)
 	}
+	if v.Examined.Away = len(p.Trouble) > 0; v.Examined.Away {
+		p.Title = unanswered(p.Trouble, p.Title)
+	}
 	p.View = v
 	return p, nil
 }
@@ -139,18 +148,34 @@ const overviewAge = 4 * time.Second
 
 // partly says which half of an overview is missing.
 func partly(a answer[ops.Overview]) (out []trouble) {
-	for what, err := range map[string]error{"the broker": a.Value.Broker, "the store": a.Value.Store} {
-		if a.Known && err != nil && !errors.Is(err, ops.ErrNoList) {
-			out = append(out, trouble{What: what, Err: shown(err.Error()), Old: a.At, Now: time.Now()})
+	add := func(what string, err error, lacks string) {
+		if err != nil && !errors.Is(err, ops.ErrNoList) {
+			out = append(out, trouble{What: what, Err: shown(err.Error()), Lacks: lacks})
 		}
 	}
+	add("the broker", a.Value.Broker, "Ready messages, consumers and alarms")
+	add("the store", a.Value.Store, "Retrying messages and dead letters")
 	return out
+}
+
+// unanswered puts before a headline that a server does not answer, and how old the headline is.
+func unanswered(by []trouble, headline string) string {
+	var who []string
+	age := ""
+	for _, t := range by {
+		who = append(who, t.What)
+		if !t.Old.IsZero() {
+			age = "Known " + rough(t.Now.Sub(t.Old)) + " ago: "
+		}
+	}
+	return "No answer from " + strings.Join(who, " and ") + ". " + age + headline
 }
 
 // sums are the figures of all queues.
 type sums struct {
 	Queues, Wrong, Blocked, Failing int
 	Dead, Missing                   int64
+	Unseen                          int    // queues of which the store's half is not known
 	Most                            string // the commonest reason; empty: not known
 	Sound                           bool   // the last examination saw everything, and found no error
 	Examined                        bool
@@ -161,6 +186,9 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
+		if !s.StoreSeen {
+			out.Unseen++
+		}
 		if s.Blocked > 0 || s.Breaker.Stops() || s.Paused == nil && s.Unattended() > 0 ||
 			s.Trouble == ops.TroubleBlocked {
 			out.Blocked++
@@ -179,6 +207,18 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 		}
 	}
 	return out
+}
+
+// OfStore is a sum of figures that only the store knows.
+func (s sums) OfStore(figure any) string {
+	n := number(figure)
+	switch {
+	case s.Unseen == 0:
+		return digits(n)
+	case n == 0:
+		return "?"
+	}
+	return "at least " + digits(n)
 }
 
 // headline is the fact that matters most about all queues.
@@ -214,6 +254,8 @@ func (s sums) headline(o ops.Overview) string {
 		return strings.ToUpper(text[:1]) + text[1:]
 	case dead != "":
 		return "Nothing is blocked; " + dead
+	case s.Unseen > 0:
+		return "Nothing is known to be blocked in " + queues
 	case s.Sound:
 		return "Nothing is wrong in " + queues
 	}

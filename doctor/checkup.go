@@ -43,7 +43,7 @@ type Report struct {
 	VHost    string            // of a queue
 	Proven   []string          // the abilities that a probe showed, a sentence each
 	Findings []inspect.Finding // errors first
-	Err      error             // why it was not examined; nil: it was
+	Err      error             // why it was not examined, or not in full; nil: it was
 }
 
 // Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was

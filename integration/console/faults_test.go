@@ -3,16 +3,20 @@ package console
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -217,5 +221,86 @@ func TestTwoOperators(t *testing.T) {
 	bob.sees("nothing changed")
 	if r := p.record("orders", "order-7301"); r.Counted() != 0 || r.State != counter.StateLive {
 		t.Errorf("after two resets: %+v", r)
+	}
+}
+
+// TestDoctorOfABrokenConnection ends the connection while the queue is examined: the page has the broker's findings all
+// the same.
+func TestDoctorOfABrokenConnection(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", DelayQueues: true})
+	need(t, p.onChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete("strikes.delay.1h", false, false, false)
+		return err
+	}))
+	var armed atomic.Bool
+	s := p.serve(func(o *console.Options) {
+		o.HTTPClient = &http.Client{Transport: onRequest(func(r *http.Request) {
+			if armed.Load() && strings.HasSuffix(r.URL.Path, "/payments") {
+				p.broker.Cut()
+			}
+		})}
+	})
+	page := func(path string) string {
+		res := s.ask(http.MethodGet, path, nil, nil)
+		body, err := io.ReadAll(res.Body)
+		need(t, err)
+		return string(body)
+	}
+	proctest.Eventually(t, patience, "the first examination, which has a connection of its own", func() bool {
+		return strings.Contains(page(s.at("doctor")), "Examined ")
+	})
+	armed.Store(true)
+	body := page(s.at("doctor", "queue", "payments"))
+	for _, want := range []string{"Not examined: ", "<h2>Broker</h2>", "strikes.delay.1h"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s: %s", want, body)
+		}
+	}
+}
+
+// onRequest is called before each request.
+type onRequest func(*http.Request)
+
+func (f onRequest) RoundTrip(r *http.Request) (*http.Response, error) {
+	f(r)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestStoreAwayOnTheFirstPage takes the store away: the first page keeps the dead letters it knew, and that of a
+// console which starts now says that they are not known.
+func TestStoreAwayOnTheFirstPage(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	page := func(s *site) string {
+		res := s.ask(http.MethodGet, s.at("live", "screen", "queues"), nil, nil)
+		var got struct{ Title, HTML string }
+		need(t, json.NewDecoder(res.Body).Decode(&got))
+		return got.Title + "\n" + got.HTML
+	}
+	sees := func(s *site, want ...string) {
+		t.Helper()
+		proctest.Eventually(t, patience, "the first page with "+strings.Join(want, ", "), func() bool {
+			body := page(s)
+			return !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(body, part) })
+		})
+	}
+	const known, unknown = "<dt>Dead letters</dt><dd>3</dd>", "<dt>Dead letters</dt><dd>?</dd>"
+	early := p.serve(nil)
+	sees(early, known)
+	take(p.store, true)
+	late := p.serve(nil)
+	sees(early, "No answer from the store. Known ", known)
+	sees(late, "No answer from the store. ", unknown)
+	take(p.store, false)
+	p.store.Block(true)
+	sees(early, "No answer from the store. Known ", known)
+	p.store.Block(false)
+	for _, s := range []*site{early, late} {
+		proctest.Eventually(t, patience, "the page to recover", func() bool { return !strings.Contains(page(s), "No answer") })
+		sees(s, known)
 	}
 }
