@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"cmp"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -48,10 +49,16 @@ type Message struct {
 	partitions int // of Queue; 0: not known, or none
 }
 
-// Death is one entry of a message's x-death header: the Queue in which it died, the Exchange and Key with which it had
-// been published, the Reason ("rejected", "delivery_limit", "expired" or "maxlen"), Time and Count. Any publisher can
-// send such a header: do not trust its strings more than a body.
-type Death = broker.Death
+// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more
+// than a body.
+type Death struct {
+	Queue    string    // in which the message died
+	Exchange string    // to which it had been published
+	Key      string    // with which it had been published; the first, if there were several
+	Reason   string    // "rejected", "delivery_limit", "expired" or "maxlen"
+	Time     time.Time // by the broker, in whole seconds
+	Count    int64     // of such deaths
+}
 
 // newMessage reads a delivery. The body is the delivery's.
 func (q *Queue) newMessage(d *amqp.Delivery) *Message {
@@ -110,9 +117,9 @@ func deathOf(headers amqp.Table, deadLetterQueue string) (newest Death) {
 		switch {
 		case d.Queue == deadLetterQueue:
 		case d.ByConsumer():
-			return d
+			return Death(d)
 		case newest.Queue == "":
-			newest = d
+			newest = Death(d)
 		}
 	}
 	return newest
