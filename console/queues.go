@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -60,8 +59,7 @@ func (l line) Facts() (all []fact) {
 	add(l.BlockedLanes > 0, "warn", "%s, %s", plural(l.BlockedLanes, "blocked lane"),
 		plural(l.Dead.Blocked, "blocked message"))
 	if l.Paused != nil {
-		note := counter.Note{By: l.Paused.By, Why: l.Paused.Why}
-		add(true, "warn", "paused%s", note.Text())
+		add(true, "warn", "paused%s", l.Paused.ByAndWhy())
 	} else if n := l.Unattended(); n > 0 {
 		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(n, "message"))
 	}

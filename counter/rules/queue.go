@@ -66,6 +66,11 @@ func (n Note) Text() (text string) {
 	if !n.At.IsZero() {
 		text += " " + n.At.Format(time.RFC3339)
 	}
+	return text + n.ByAndWhy()
+}
+
+// ByAndWhy is Text without the time: " by jo: why".
+func (n Note) ByAndWhy() (text string) {
 	if n.By != "" {
 		text += " by " + printable.Line(n.By, 60)
 	}

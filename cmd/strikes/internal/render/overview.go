@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
@@ -104,8 +103,7 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	}
 	switch {
 	case s.Paused != nil:
-		by := counter.Note{By: s.Paused.By, Why: s.Paused.Why}
-		notes = append(notes, "paused for "+term.Rough(o.Time.Sub(s.Paused.At))+by.Text())
+		notes = append(notes, "paused for "+term.Rough(o.Time.Sub(s.Paused.At))+s.Paused.ByAndWhy())
 	case s.Unattended() > 0:
 		notes = append(notes, "no consumer")
 	}
