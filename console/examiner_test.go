@@ -54,7 +54,8 @@ func TestExamination(t *testing.T) {
 	sees("/", "1 error", "Not all was examined")
 	f.broker.found = nil
 	f.post("/doctor", url.Values{})
-	sees("/", "not all examined</span> The doctor looked ", "could not examine everything. It found no error in the rest.")
+	sees("/", "not all examined</span> The doctor looked ", "could not examine everything.",
+		"It found no error in the rest.")
 	f.broker.unseen.Store(nil)
 	gone := errors.New("connection refused")
 	f.broker.away.Store(&gone)

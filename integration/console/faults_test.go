@@ -300,7 +300,9 @@ func TestStoreAwayOnTheFirstPage(t *testing.T) {
 	sees(early, "No answer from the store. Known ", known)
 	p.store.Block(false)
 	for _, s := range []*site{early, late} {
-		proctest.Eventually(t, patience, "the page to recover", func() bool { return !strings.Contains(page(s), "No answer") })
+		proctest.Eventually(t, patience, "the page to recover", func() bool {
+			return !strings.Contains(page(s), "No answer")
+		})
 		sees(s, known)
 	}
 }
