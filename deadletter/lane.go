@@ -172,7 +172,7 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	if err != nil {
 		return err
 	}
-	defer pub.Close()
+	defer closeSoon(ctx, pub)
 	r.noted = q.replayNote(ctx, r.vhost)
 	clean := r.noted.cut.IsZero() // no dead letter may be published and in the queue
 	for len(work) > 0 {

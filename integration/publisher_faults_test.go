@@ -273,6 +273,26 @@ func TestPublisherClose(t *testing.T) {
 	}
 }
 
+// TestPublisherCloseWithin: a program that gives up does not wait ConfirmTimeout for a broker that confirms nothing.
+func TestPublisherCloseWithin(t *testing.T) {
+	t.Parallel()
+	_, queue := pubQueue(t, nil)
+	proxy := pubNewProxy(t)
+	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: time.Hour})
+	_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"})
+	need(t, err)
+	proxy.freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
+	if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
+		t.Fatalf("want undecided, got %v", e)
+	}
+	if err := p.CloseWithin(0); err == nil || !strings.Contains(err.Error(), "unconfirmed after 0s: messages: 1") {
+		t.Errorf("CloseWithin: %v", err)
+	}
+}
+
 // TestPublisherCloseIsBounded: time blocked does not count for an unconfirmed message, and Close ends
 // although the broker neither answers nor hangs up.
 func TestPublisherCloseIsBounded(t *testing.T) {

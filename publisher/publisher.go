@@ -26,7 +26,8 @@ type Publisher struct {
 	cancel  context.CancelFunc
 	stop    chan struct{} // closed later by Close: end the session
 	ended   chan struct{} // closed by run when all messages are settled
-	close   func() error
+	once    sync.Once     // of Close
+	closed  error         // by Close
 
 	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
 }
@@ -55,7 +56,6 @@ func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*
 		stop:    make(chan struct{}),
 		ended:   make(chan struct{}),
 	}
-	p.close = sync.OnceValue(p.shutDown)
 	go p.run(ctx, newLink(dial, p))
 	return p, nil
 }
@@ -160,12 +160,19 @@ func (p *Publisher) gaveUp(ctx context.Context, where string) error {
 // Messages that wait for a connection fail with ErrClosed. Messages without confirm fail with ErrConnectionLost, and
 // Close returns their number. Every call waits until all is done and returns the same error. A write that hangs in a
 // lost connection may outlive Close, until the operating system ends it.
-func (p *Publisher) Close() error { return p.close() }
+func (p *Publisher) Close() error { return p.CloseWithin(p.opts.ConfirmTimeout) }
 
-func (p *Publisher) shutDown() error {
+// CloseWithin is Close, but waits up to limit for the confirms. It is for a program that gives up, for example because
+// it is interrupted while an alarm keeps the broker from confirming.
+func (p *Publisher) CloseWithin(limit time.Duration) error {
+	p.once.Do(func() { p.closed = p.shutDown(limit) })
+	return p.closed
+}
+
+func (p *Publisher) shutDown(within time.Duration) error {
 	p.ledger.close()
 	p.cancel()
-	limit := time.NewTimer(p.opts.ConfirmTimeout)
+	limit := time.NewTimer(within)
 	defer limit.Stop()
 	select {
 	case <-p.ledger.empty:
@@ -177,7 +184,7 @@ func (p *Publisher) shutDown() error {
 	<-p.ended
 	if left > 0 {
 		return fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; the error of each Publish says what "+
-			"is known", p.opts.ConfirmTimeout, left)
+			"is known", within, left)
 	}
 	return nil
 }
