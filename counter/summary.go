@@ -22,8 +22,22 @@ const (
 	summaryBatch = 64
 )
 
-// ForgottenAfter is how long a message may be ready for its next attempt before Summaries counts it as forgotten.
+// ForgottenAfter is how long a message may be ready for its next attempt before it is forgotten, see IsForgotten.
 const ForgottenAfter = 5 * time.Minute
+
+// IsForgotten reports whether no consumer takes a message: it has been ready for more than ForgottenAfter. An attempt
+// that is not counted writes no record. So no message is forgotten while the breaker of its queue stops, or rests: the
+// queue is paused, or a consumer reports that it holds messages. The time before the breaker closed does not count.
+func IsForgotten(r Record, b Breaker, rests bool, now time.Time) bool {
+	ready := r.Due
+	if ready.IsZero() {
+		ready = r.LastTime
+	}
+	if b.Closed.After(ready) {
+		ready = b.Closed
+	}
+	return r.OpenToken == "" && !rests && !b.Stops() && now.Sub(ready) > ForgottenAfter
+}
 
 // Summary is the state of a queue in the store. Do not print its strings on a terminal unescaped.
 type Summary struct {
@@ -31,7 +45,7 @@ type Summary struct {
 	Time  time.Time // by the store's clock
 
 	Retrying int // messages that failed, or run again, and are not dead-lettered
-	// of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
+	// of Retrying, see IsForgotten: there is no consumer, or the message left the queue otherwise
 	Forgotten int
 	// of Retrying, the one that began first; one that is forgotten, or waits in a delay queue, only if all are; nil:
 	// there is none

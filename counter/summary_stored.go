@@ -63,11 +63,7 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ ti
 			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
 				return
 			}
-			ready := r.Due
-			if ready.IsZero() {
-				ready = r.LastTime
-			}
-			late := r.OpenToken == "" && s.Time.Sub(ready) > ForgottenAfter
+			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
 			s.Retrying++
 			s.Forgotten += flag(late)

@@ -57,7 +57,7 @@ func TestSummaries(t *testing.T) {
 			if errors.Is(foreign.Err, ErrForeign) != (c.rdb != nil) || foreign.Queue != "foreign" {
 				t.Errorf("foreign: %+v", foreign)
 			}
-			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 ||
+			if idle.Retrying != 1 || idle.Forgotten != 0 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 ||
 				idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" ||
 				orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)
@@ -133,6 +133,48 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 		need(t, errOf(c.Fail(t.Context(), attempt(message("held"), "b"), again)))
 		if got := head(); got != "held" {
 			t.Errorf("beside another: %q", got)
+		}
+	}
+}
+
+// TestSummariesForgetNothingThatRests: an attempt that is not counted writes no record, so an old one says nothing
+// while consumers hold messages.
+func TestSummariesForgetNothingThatRests(t *testing.T) {
+	for _, c := range counters(t) {
+		breaker := func(of func(now time.Time) Breaker) func(string) error {
+			return func(queue string) error {
+				_, err := c.changeBreaker(t.Context(), "/", queue, func(b *BreakerState) bool {
+					b.Breaker = of(b.Now)
+					return true
+				})
+				return err
+			}
+		}
+		for _, tt := range []struct {
+			queue string
+			set   func(queue string) error
+			want  int
+		}{
+			{"nothing", func(string) error { return nil }, 1},
+			{"paused", func(queue string) error { return c.Admin().Pause(t.Context(), "/", queue, Note{Why: "a bug"}) }, 0},
+			{"waiting", func(queue string) error {
+				_, err := c.Control(t.Context(), "/", queue, Reader{Token: "reader", Consumer: "host",
+					Waiting: Waiting{Messages: 1, For: time.Hour, Why: "503"}})
+				return err
+			}, 0},
+			{"doubt", breaker(func(now time.Time) Breaker { return Breaker{Doubt: now} }), 0},
+			{"open", breaker(func(now time.Time) Breaker { return Breaker{Open: now.Add(-time.Hour)} }), 0},
+			{"closed", breaker(func(now time.Time) Breaker { return Breaker{Closed: now} }), 0},
+			{"closed before", breaker(func(now time.Time) Breaker { return Breaker{Closed: now.Add(-time.Hour)} }), 1},
+		} {
+			m := Message{VHost: "/", Queue: tt.queue, ID: "old"}
+			need(t, errOf(c.Fail(t.Context(), attempt(m, "a"), again)))
+			c.age(t, time.Hour, m)
+			need(t, tt.set(tt.queue))
+			got, err := c.Admin().Summaries(t.Context(), "/", []string{tt.queue}, time.Minute)
+			if err != nil || got[0].Retrying != 1 || got[0].Forgotten != tt.want {
+				t.Errorf("%s: %+v, %v; want %d forgotten", tt.queue, got, err, tt.want)
+			}
 		}
 	}
 }

@@ -36,8 +36,8 @@ type Message struct {
 	Consumer  string `json:"consumer,omitempty"` // the process that took the last step
 	Holds     bool   `json:"holds,omitempty"`    // its queue, which is paused for it
 
-	last    time.Time // of its last step, or when it returns from a delay queue
-	stopped bool      // the breaker of its queue is open
+	last  time.Time // of its last step, or when it returns from a delay queue
+	ready string    // if it is Ready: why its attempt does not begin, or that it does
 }
 
 // left reports whether a message has left its queue, which is empty. The broker's figures are a few seconds old, and
@@ -57,12 +57,10 @@ func (m Message) Doing(now time.Time) string {
 		return "left running: its process died, or was cut off"
 	case m.State == Forgotten:
 		return "not delivered since: it waits for a consumer, or left the queue"
-	case m.State != Waiting && m.stopped:
-		return "waits until a message succeeds, or for a probe"
 	case !m.Awaits.IsZero():
 		return "its last attempt may wait for another message to succeed, " + printable.Rough(m.Awaits.Sub(now)) + " at most"
-	case m.State != Waiting:
-		return "next attempt now"
+	case m.State == Ready:
+		return m.ready
 	case m.Moved:
 		return "next attempt in " + printable.Rough(m.Next.Sub(now)) + ", moved to a delay queue"
 	}
@@ -91,13 +89,12 @@ func (m Message) Runs() bool { return m.State == Running || m.State == Isolated 
 func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := Of(r, override, s.Time)
 	m := Message{
-		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1,
+		ID: r.ID, Generation: r.Generation, State: stateOf(r, s), Attempt: r.Counted() + 1,
 		Limit: seen.Limit, Since: seen.Since,
 		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip,
 		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Consumer: r.Consumer,
 	}
 	m.Holds = s.Paused != nil && m.exhausted() && (s.Holding == nil || s.Holding.ID == m.ID)
-	m.stopped = s.Breaker != nil && s.Breaker.Open
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {
 		m.last = r.Due
@@ -106,7 +103,8 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	case Running, Isolated, Left:
 		m.Running = r.OpenSince
 	case Ready:
-		if m.Attempt == m.Limit {
+		var begins bool
+		if m.ready, begins = s.ready(); begins && m.Attempt == m.Limit {
 			m.Awaits = s.breaker.AwaitedBy(r, s.Time)
 		}
 	case Waiting:
@@ -117,21 +115,32 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	return m
 }
 
-func stateOf(r counter.Record, now time.Time, consumers int) State {
-	ready := r.Due
-	if ready.IsZero() {
-		ready = r.LastTime
-	}
+// ready says why no attempt of a message that is ready begins, or that one begins.
+func (s *Status) ready() (text string, begins bool) {
 	switch {
-	case r.OpenToken != "" && consumers == 0:
+	case s.Consumers == 0:
+		return "waits for a consumer", false
+	case s.Paused != nil:
+		return "waits until its queue is resumed", false
+	case s.Breaker != nil && s.Breaker.Open:
+		return "waits until a message succeeds, or for a probe", false
+	case len(s.Waiting) > 0: // the store does not know which messages
+		return "next attempt now, or after the wait that follows an attempt that was not counted", true
+	}
+	return "next attempt now", true
+}
+
+func stateOf(r counter.Record, s *Status) State {
+	switch {
+	case r.OpenToken != "" && s.Consumers == 0:
 		return Left
 	case r.OpenToken != "" && r.OpenMode != counter.ModeShared:
 		return Isolated
 	case r.OpenToken != "":
 		return Running
-	case r.Left(now) > 0:
+	case r.Left(s.Time) > 0:
 		return Waiting
-	case now.Sub(ready) > counter.ForgottenAfter:
+	case counter.IsForgotten(r, s.breaker, s.Paused != nil || len(s.Waiting) > 0, s.Time):
 		return Forgotten
 	}
 	return Ready

@@ -139,6 +139,9 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	if s.Consumers != nil {
 		at.Consumers = *s.Consumers
 	}
+	if s.Waiting != nil {
+		at.Waiting = []WaitingMessages{*s.Waiting}
+	}
 	head := blocking(*kept.Head, kept.Override, &at)
 	if s.Ready != nil && s.Unacked != nil && *s.Ready+*s.Unacked == 0 && head.left(kept.Time) {
 		return

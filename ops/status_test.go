@@ -33,8 +33,52 @@ func TestStateOf(t *testing.T) {
 		"no backoff":             {counter.Record{Failures: 1, LastTime: earlierBy(time.Second)}, 1, Ready},
 		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: earlierBy(time.Hour)}, 1, Forgotten},
 	} {
-		if got := stateOf(tc.r, noon, tc.consumers); got != tc.want {
+		if got := stateOf(tc.r, &Status{Time: noon, Consumers: tc.consumers}); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestReadyMessageThatRests: an attempt that is not counted writes no record, so an old one is not forgotten while
+// consumers hold messages. Queue and list agree, and say what it waits for.
+func TestReadyMessageThatRests(t *testing.T) {
+	open := counter.Breaker{Doubt: earlierBy(time.Hour), Open: earlierBy(time.Hour)}
+	awaited := counter.Breaker{Awaited: noon.Add(time.Second)}
+	last := counter.Override{MaxRetries: new(1)}
+	for name, tc := range map[string]struct {
+		s    counter.Summary
+		age  time.Duration
+		want State
+		does string
+	}{
+		"the breaker is open": {counter.Summary{Breaker: open}, time.Hour, Ready,
+			"waits until a message succeeds, or for a probe"},
+		"no consumer is left": {counter.Summary{Breaker: open, Queue: "left"}, time.Hour, Ready, "waits for a consumer"},
+		"no consumer":         {counter.Summary{Queue: "left"}, time.Minute, Ready, "waits for a consumer"},
+		"it has closed": {counter.Summary{Breaker: counter.Breaker{Closed: earlierBy(time.Second)}}, time.Hour, Ready,
+			"next attempt now"},
+		"it closed long ago": {counter.Summary{Breaker: counter.Breaker{Closed: earlierBy(time.Hour)}}, time.Hour, Forgotten,
+			"not delivered since: it waits for a consumer, or left the queue"},
+		"a pause": {counter.Summary{Paused: &counter.Note{}}, time.Hour, Ready, "waits until its queue is resumed"},
+		"a consumer holds messages": {counter.Summary{Waiting: counter.Waiting{Messages: 1}}, time.Hour, Ready,
+			"next attempt now, or after the wait that follows an attempt that was not counted"},
+		"a success": {counter.Summary{Breaker: awaited, Override: &last}, time.Second, Ready,
+			"its last attempt may wait for another message to succeed, 29s at most"},
+		"a success, but no consumer": {counter.Summary{Breaker: awaited, Override: &last, Queue: "left"}, time.Second, Ready,
+			"waits for a consumer"},
+	} {
+		consumers := 1 - len(tc.s.Queue)/len("left")
+		tc.s.Time, tc.s.Head = noon, &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
+		all := Summary{Consumers: &consumers}
+		all.ofStore(tc.s)
+		s := Status{Time: noon, Consumers: consumers, Paused: tc.s.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
+			Waiting: waitingBy([]counter.ConsumerState{{Waiting: tc.s.Waiting}})}
+		one := blocking(*tc.s.Head, tc.s.Override, &s)
+		if diff := cmp.Diff(one, *all.Head, cmp.AllowUnexported(Message{})); diff != "" {
+			t.Errorf("%s: the list differs from the queue: %s", name, diff)
+		}
+		if one.State != tc.want || one.Doing(noon) != tc.does || all.Blocked > 0 != (tc.want == Ready) {
+			t.Errorf("%s: %s, %q, blocked for %s; want %s, %q", name, one.State, one.Doing(noon), all.Blocked, tc.want, tc.does)
 		}
 	}
 }

@@ -127,7 +127,7 @@ var measures = []measure{
 	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
 		prometheus.GaugeValue,
 		fromStore(func(s ops.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
-	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.",
+	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
 		prometheus.GaugeValue,
 		fromStore(func(s ops.Summary) float64 { return float64(s.Forgotten) })),
 	measured("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",

@@ -48,7 +48,7 @@ func TestServers(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/servers",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray,
-			"depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
+			"depth": depth, "until": until, "overwrite": overwrite, "old": old, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -145,6 +145,27 @@ func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	ts.Check(rdb.Set(ctx, key, "no record", 0).Err())
+}
+
+// old is a script's command: old QUEUE ID… makes the last failures of messages an hour older.
+func old(ts *testscript.TestScript, _ bool, args []string) {
+	opts, err := redis.ParseURL(ts.Getenv("REDIS_URL"))
+	ts.Check(err)
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	for _, id := range args[1:] {
+		sum := sha256.Sum256([]byte(id))
+		key := fmt.Sprintf("%s:{%%2F/%s}:r:%x:0", ts.Getenv("STRIKES_PREFIX"), args[0], sum[:16])
+		kept, err := rdb.Get(context.Background(), key).Result()
+		ts.Check(err)
+		words := strings.Split(kept, " ")
+		for _, at := range []int{7, 9} { // when the next attempt is due, and the first failure
+			ms, err := strconv.ParseInt(words[at], 10, 64)
+			ts.Check(err)
+			words[at] = strconv.FormatInt(ms-time.Hour.Milliseconds(), 10)
+		}
+		ts.Check(rdb.Set(context.Background(), key, strings.Join(words, " "), redis.KeepTTL).Err())
+	}
 }
 
 // classic is a script's command: classic QUEUE declares a classic dead-letter queue, as strikes declare does not.

@@ -109,6 +109,10 @@ func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
 	return permitted, a.Failing && b.Await(now) || changed || permitted
 }
 
+// Stops reports whether no message succeeds, so that failures are not counted: the queue is in doubt, or its breaker is
+// open.
+func (b Breaker) Stops() bool { return !b.Doubt.IsZero() || !b.Open.IsZero() }
+
 // Permit gives a permit for Probes attempts, and reports whether it did.
 func (b *Breaker) Permit(now time.Time) bool {
 	if b.Open.IsZero() || now.Before(b.Next) {
@@ -138,7 +142,7 @@ func (b *Breaker) Await(now time.Time) bool {
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
-	stops := !b.Open.IsZero() || !b.Doubt.IsZero()
+	stops := b.Stops()
 	if !stops && !b.Count.After(now) {
 		return false
 	}
@@ -185,13 +189,13 @@ func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
 	case b.Count.After(now):
 		return false
 	}
-	return p.Failing || !b.Doubt.IsZero() || !b.Open.IsZero() || p.Attempt.Before(b.Closed)
+	return p.Failing || b.Stops() || p.Attempt.Before(b.Closed)
 }
 
 // lengthen adds a message to the streak, and reports whether it did. With the last one the queue is in doubt.
 func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) bool {
 	failed := FirstFailure{At: now, Message: hashOf(m)}
-	if p.Failing || !b.Doubt.IsZero() || !b.Open.IsZero() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
+	if p.Failing || b.Stops() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
 		slices.ContainsFunc(b.Streak, func(f FirstFailure) bool { return f.Message == failed.Message }) {
 		return false
 	}

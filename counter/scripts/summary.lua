@@ -10,7 +10,8 @@
 --
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
 -- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
--- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that wait too long.
+-- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that are ready for too
+-- long.
 -- The head is the record of the one that has retried for longest. It is one that is forgotten, or waits in a delay
 -- queue, only if all do. tombstones, override and pause are the fields of the hashes, or the error of a key that is
 -- none; undecodable is a text, or the error of a key of another type. waiting is the report of each process about
@@ -22,6 +23,23 @@ local prefix = string.sub(index, 1, -6) .. 'r:'
 local skip, most, fresh, patience = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local waiting = {} -- of the processes that control.lua lists
+local consumers = redis.pcall('ZRANGE', KEYS[7], 0, -1)
+if consumers.err then return consumers end
+for _, member in ipairs(consumers) do
+  local report = redis.pcall('GET', string.sub(index, 1, -6) .. 'waiting:' .. (string.match(member, '^%d (%S+)') or ''))
+  if type(report) == 'string' then waiting[#waiting + 1] = report end
+end
+
+-- While the breaker stops, the queue is paused or a process reports messages, a record that no step writes is not
+-- forgotten. The time before the breaker closed does not count.
+local breaker = redis.pcall('GET', string.sub(index, 1, -6) .. 'breaker')
+local doubt, opened, closed
+if type(breaker) == 'string' then doubt, opened, closed = string.match(breaker, '^%d+ (%d+) (%d+) (%d+) ') end
+local rests = #waiting > 0 or (doubt or '0') ~= '0' or (opened or '0') ~= '0'
+  or redis.pcall('HGET', KEYS[6], 'paused') == '1'
+closed = tonumber(closed or 0)
 
 local members = redis.call('ZREVRANGEBYSCORE', index, '+inf', '-inf', 'LIMIT', skip, most)
 local retrying, forgotten, recent = 0, 0, 0
@@ -36,7 +54,7 @@ for _, member in ipairs(members) do
   end
   if state == '.' and (failures + crashes > 0 or open ~= '.') then
     first, last, due, since = tonumber(first), first + last, tonumber(due), tonumber(since)
-    local late = open == '.' and now - (due > 0 and due or last) > patience
+    local late = open == '.' and not rests and now - math.max(due > 0 and due or last, closed) > patience
     local away = late or open == '.' and due > now and string.find(kept, '^[^\n]* %d+:%d+:%d+:%S+\n') ~= nil
     if first > 0 then since = first end
     retrying = retrying + 1
@@ -63,15 +81,7 @@ while read < most and stale < 10 do
 end
 if stale > 9 then read = 0 end
 
-local waiting = {} -- of the processes that control.lua lists
-local consumers = redis.pcall('ZRANGE', KEYS[7], 0, -1)
-if consumers.err then return consumers end
-for _, member in ipairs(consumers) do
-  local report = redis.pcall('GET', string.sub(index, 1, -6) .. 'waiting:' .. (string.match(member, '^%d (%S+)') or ''))
-  if type(report) == 'string' then waiting[#waiting + 1] = report end
-end
-
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
   redis.pcall('GET', KEYS[4]), waiting, redis.pcall('ZCARD', KEYS[8]),
-  redis.pcall('ZCOUNT', KEYS[5], now, '+inf'), redis.pcall('GET', string.sub(index, 1, -6) .. 'breaker') }
+  redis.pcall('ZCOUNT', KEYS[5], now, '+inf'), breaker }

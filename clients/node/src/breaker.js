@@ -250,7 +250,7 @@ export class Breaker {
         queue, failed: state.failed, reason: state.reason
       })
     } else if (before.open > 0 && state.open === 0) {
-      this.logger.info('attempts begin again', { queue, after: state.now - before.open })
+      this.logger.warn('attempts begin again', { queue, after: state.now - before.open })
       this.failures = 0
       this.alone = this.stopped = undefined
     } else if (state.success > before.success) {

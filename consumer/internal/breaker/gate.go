@@ -281,7 +281,7 @@ func (g *Gate) ask(ctx context.Context) {
 		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted", "queue", g.Queue,
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
-		g.Logger.Info("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
+		g.Logger.Warn("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
 		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
 	case state.Success.After(before.Success):
 		g.others = g.heard

@@ -229,7 +229,7 @@ class Breaker:
                 )
                 self.settings.logger.warning(text, queue, state.failed, state.reason)
             elif before.open and not state.open:
-                self.settings.logger.info(
+                self.settings.logger.warning(
                     "attempts begin again, queue %s, after %d s", queue, (state.now - before.open) // 1000
                 )
                 self._failed, self._alone, self._stopped = 0, None, None
