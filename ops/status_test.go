@@ -68,7 +68,8 @@ func TestReadyMessageThatRests(t *testing.T) {
 			"waits for a consumer"},
 	} {
 		consumers := 1 - len(tc.s.Queue)/len("left")
-		tc.s.Time, tc.s.Head = noon, &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
+		tc.s.Time = noon
+		tc.s.Head = &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
 		all := Summary{Consumers: &consumers}
 		all.ofStore(tc.s)
 		s := Status{Time: noon, Consumers: consumers, Paused: tc.s.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
