@@ -69,7 +69,7 @@ func paused(s ops.Status) []term.Row {
 	id, queue := shell.Word(s.Holding.ID), shell.Operands(s.Queue)
 	return append(rows,
 		term.Row{Text: fmt.Sprintf("blocked by %s for %s: exhausted, %s", term.Shown(s.Holding.ID),
-			term.Rough(s.Time.Sub(s.Holding.Since)), s.Holding.Cause), Kind: term.Alarm},
+			term.Rough(s.Time.Sub(s.Holding.Since)), term.Brief(string(s.Holding.Cause), 40)), Kind: term.Alarm},
 		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
 			" lets it fail again"},
 		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.Holding.ID) + " dead-letters it"},

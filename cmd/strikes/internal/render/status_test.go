@@ -111,3 +111,14 @@ error      dead-letter-exchange-missing: no exchange "x"; messages are lost
 		t.Error(diff)
 	}
 }
+
+// TestHoldingIsEscaped: the store's text for why a message holds its queue reaches no terminal as it is.
+func TestHoldingIsEscaped(t *testing.T) {
+	s := ops.Status{Time: noon, Queue: "orders", Paused: &counter.Note{}, Holding: &ops.Holding{ID: "\x1b]0;id\a",
+		Cause: "\x1b]0;cause\a", Since: earlierBy(time.Minute)}}
+	for _, row := range Status(s) {
+		if strings.ContainsAny(row.Text, "\x1b\a") {
+			t.Errorf("%q", row.Text)
+		}
+	}
+}
