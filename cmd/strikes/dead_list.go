@@ -85,7 +85,11 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	if c.groups {
 		return c.runGroups(ctx, q, f)
 	}
-	messages, _, err := c.messages(ctx, q, f, c.limit, c.records)
+	read := c.limit
+	if c.limit > 0 && f.Everything() {
+		read++ // tells whether there are more
+	}
+	messages, _, err := c.messages(ctx, q, f, read, c.records)
 	if err != nil {
 		return err
 	}
@@ -111,6 +115,12 @@ func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter
 	want, n := seek(f), 0
 	var err error
 	for l, failed := range messages {
+		switch {
+		case limit > 0 && n == limit && failed != nil: // it is not about those that are listed
+			return q.fail(c.cut(out, "there may be more"))
+		case limit > 0 && n == limit:
+			return q.fail(c.cut(out, "there are more"))
+		}
 		if err = failed; err != nil {
 			break
 		}
@@ -118,8 +128,8 @@ func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter
 		if err := out.Row(l); err != nil {
 			return q.fail(err)
 		}
-		if n++; n == limit {
-			return q.fail(out.Flush())
+		if n++; n == limit && !f.Everything() { // the next match may be far away
+			return q.fail(c.cut(out, "there may be more"))
 		}
 	}
 	if flushed := out.Flush(); flushed != nil {
@@ -134,6 +144,15 @@ func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter
 		err = want.missing(q.dead.Name)
 	}
 	return q.fail(err)
+}
+
+// cut ends a list at its limit.
+func (c *deadList) cut(out render.List[*deadletter.Message], more string) error {
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.Err, "--limit ends the list after %s; %s\n", printable.Plural(c.limit, "dead letter"), more)
+	return err
 }
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the

@@ -43,8 +43,10 @@ the broker has confirmed its copy. If the command is killed, at most --window
 messages are in both queues, under one id. The next replay names those that may
 be: --json says "again":true.
 
-It stops when replayed messages fail again. A dead letter that does not say
-where it died, or whose queue does not exist, stays in the dead-letter queue
+It stops when --stop-after replayed messages have failed again, and then, or if
+any has failed again when --watch ends, exits with 1. It does not see a later
+failure, nor any with --stop-after 0 or an exchange. A dead letter that does not
+say where it died, or whose queue does not exist, stays in the dead-letter queue
 (exit 1). strikes help dead-letters explains IDs and kinds.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
@@ -116,6 +118,9 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if result.Left > 0 {
 		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left,
 			"dead letter")))
+	}
+	if len(result.FailedAgain) > 0 {
+		err = cmp.Or(err, fmt.Errorf("%w; repair the cause, then replay them", deadletter.ErrFailingAgain))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err

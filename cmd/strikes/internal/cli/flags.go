@@ -64,6 +64,9 @@ func DefaultText(flags *pflag.FlagSet, name, text string) {
 // environment is the annotation of a flag that names its environment variables.
 const environment = "strikes_environment"
 
+// setBy is the annotation of a flag that names the environment variable which set it.
+const setBy = "strikes_set_by"
+
 // FromEnv lets flags be set by environment variables of their names, such as STRIKES_MAX_RETRIES.
 func FromEnv(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
@@ -94,14 +97,23 @@ func SetFromEnvironment(flags *pflag.FlagSet) (err error) {
 			if value == "" {
 				continue
 			}
+			_ = flags.SetAnnotation(flag.Name, setBy, []string{name}) // the flag is there
 			if refused := flag.Value.Set(value); refused != nil {
-				err = refusedValue(flag, "the environment variable "+name, value, refused)
+				err = refusedValue(flag, Called(flags, flag.Name), value, refused)
 			}
 			flag.Changed = true
 			return
 		}
 	})
 	return err
+}
+
+// Called names the source of a flag's value for an error: the flag, or the environment variable that set it.
+func Called(flags *pflag.FlagSet, name string) string {
+	if by := flags.Lookup(name).Annotations[setBy]; len(by) > 0 {
+		return "the environment variable " + by[0]
+	}
+	return "--" + name
 }
 
 // Refused is the error for the value of a flag.

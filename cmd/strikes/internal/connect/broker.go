@@ -39,10 +39,13 @@ type Broker struct {
 }
 
 // NewBroker reads a URL. The connections have the name.
-func NewBroker(rawURL, name string) (*Broker, error) {
+func NewBroker(rawURL, name string) (*Broker, error) { return newBroker(rawURL, name, "--amqp-url") }
+
+// newBroker is NewBroker for a URL that is called so in errors.
+func newBroker(rawURL, name, called string) (*Broker, error) {
 	at, err := broker.ParseURL(rawURL)
 	if err != nil {
-		return nil, refusedURL("--amqp-url", err)
+		return nil, refusedURL(called, err)
 	}
 	return &Broker{URL: rawURL, VHost: at.Vhost, name: name}, nil
 }

@@ -36,6 +36,7 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 
 // AddStore adds --store-url and --prefix.
 func (f *Flags) AddStore(cmd *cobra.Command) {
+	f.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&f.StoreURL, "store-url", defaultRedis,
 		"the store, as `URL` redis[s]://, redis+sentinel://, redis+cluster://, or postgres:// or "+
@@ -78,7 +79,7 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
 // command's name. --vhost must be that of its URL: the broker is asked about queues.
 func (f *Flags) Broker() (*Broker, error) {
-	b, err := NewBroker(f.AMQPURL, f.cmd.CommandPath())
+	b, err := newBroker(f.AMQPURL, f.cmd.CommandPath(), f.called("amqp-url"))
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +89,8 @@ func (f *Flags) Broker() (*Broker, error) {
 	if b.management = f.ManagementURL; b.management != "" {
 		u, parameters, err := setting.ParseURL(b.management)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-			return nil, cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed",
-				Want: "http[s]://user:password@host:15672"})
+			return nil, cli.Misuse(&setting.FieldError{Field: f.called("management-url"),
+				Value: "one that cannot be parsed", Want: "http[s]://user:password@host:15672"})
 		}
 	}
 	return b, nil
@@ -110,19 +111,21 @@ func (f *Flags) StoreVHost() (string, error) {
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
-	return OpenStore(ctx, Patient(f.StoreURL), f.Prefix)
+	return openStore(ctx, Patient(f.StoreURL), f.Prefix, f.called("store-url"))
 }
 
 // StoreUnasked is Store without asking whether the store is there.
 func (f *Flags) StoreUnasked() (*counter.Counter, error) {
-	return DialStore(Patient(f.StoreURL), f.Prefix)
+	return dialStore(Patient(f.StoreURL), f.Prefix, f.called("store-url"))
 }
 
 // StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it
 // answers.
 func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
-	return OpenStore(ctx, f.StoreURL, f.Prefix)
+	return openStore(ctx, f.StoreURL, f.Prefix, f.called("store-url"))
 }
+
+func (f *Flags) called(name string) string { return cli.Called(f.cmd.Flags(), name) }
 
 // Changed reports whether the command line or the environment sets a flag.
 func (f *Flags) Changed(name string) bool { return f.cmd.Flags().Changed(name) }

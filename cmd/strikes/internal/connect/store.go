@@ -23,7 +23,7 @@ const operatorWait = 2 * time.Second
 func Patient(rawURL string) string {
 	u, parameters, err := setting.ParseURL(rawURL)
 	if err != nil || DatabaseOf(rawURL) != nil {
-		return rawURL // DialStore reports its defect
+		return rawURL // dialStore reports its defect
 	}
 	for _, timeout := range []string{"read_timeout", "write_timeout"} {
 		if !parameters.Has(timeout) {
@@ -34,12 +34,12 @@ func Patient(rawURL string) string {
 	return u.String()
 }
 
-// DialStore opens a store without asking whether it is there.
-func DialStore(rawURL, prefix string) (*counter.Counter, error) {
+// dialStore opens a store without asking whether it is there. The URL is called so in errors.
+func dialStore(rawURL, prefix, called string) (*counter.Counter, error) {
 	if database := DatabaseOf(rawURL); database != nil {
 		store, err := database.open(rawURL, prefix)
 		if err != nil {
-			return nil, refusedURL("--store-url", err)
+			return nil, refusedURL(called, err)
 		}
 		return counter.Over(store, &counter.Options{Prefix: prefix}), nil
 	}
@@ -47,20 +47,20 @@ func DialStore(rawURL, prefix string) (*counter.Counter, error) {
 	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
-		return nil, refusedURL("--store-url", field)
+		return nil, refusedURL(called, field)
 	case err != nil:
 		return nil, cli.Misuse(err)
 	}
 	return store, nil
 }
 
-// refusedURL names the flag of a URL that is refused.
-func refusedURL(flag string, err error) error {
+// refusedURL names the source of a URL that is refused.
+func refusedURL(called string, err error) error {
 	var field *setting.FieldError
 	if errors.As(err, &field) && field.Field == "URL" {
-		return cli.Misuse(&setting.FieldError{Field: flag, Value: field.Value, Want: field.Want})
+		return cli.Misuse(&setting.FieldError{Field: called, Value: field.Value, Want: field.Want})
 	}
-	return cli.Misusef("%s: %w", flag, err)
+	return cli.Misusef("%s: %w", called, err)
 }
 
 // NoDatabase reports whether a server has no database of that number or name; no counter.StoreFault says so.
@@ -72,7 +72,11 @@ func NoDatabase(err error) bool {
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
 // the store may be well.
 func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
-	store, err := DialStore(rawURL, prefix)
+	return openStore(ctx, rawURL, prefix, "--store-url")
+}
+
+func openStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
+	store, err := dialStore(rawURL, prefix, called)
 	if err != nil {
 		return nil, err
 	}
