@@ -60,8 +60,8 @@ inherits AMQP_URL and REDIS_URL, because it may need them.
 
 The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
-attempts, and so the lines, few. Processes that CMD leaves running in its process
-group are killed.
+attempts, and so the lines, few. Processes that CMD leaves running in its
+process group are killed.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:

@@ -46,8 +46,9 @@ accepts that it is gone. strikes help dead-letters says how the queue is found.
 "not known to the store" are messages in the dead-letter queue beyond those that
 the store counts. Their records were reset, or they are of another queue. Else
 the broker or another program dead-lettered them, copies were put there by hand,
-or the store has lost its data. A copy stays when its lane is released, and as long
-as it is there it hides one message that is missing: status compares numbers.
+or the store has lost its data. A copy stays when its lane is released, and as
+long as it is there it hides one message that is missing: status compares
+numbers.
 
 The delay queues are shared by all queues of the virtual host. status shows how
 many messages wait in each. "lost" are those that came back to a queue that was
