@@ -91,10 +91,36 @@ func (j *judge) checkOutage() {
 			}
 		}
 	}
-	if allowed := outageBreaker * (1 + j.lateSuccesses(away)); r.Counted > allowed {
+	if allowed := j.mostCounted(away) * (1 + j.lateSuccesses(away)); r.Counted > allowed {
 		j.report.violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted, allowed)
 	}
 	j.checkResumed(away, r)
+}
+
+// mostCounted is how many failed attempts at good messages a breaker may count: the first failures of outageBreaker
+// messages. On a slow machine a message may fail again before so many have failed. Then it is every attempt at all
+// messages but the last one.
+func (j *judge) mostCounted(away span) int {
+	var firsts, retries []time.Time
+	for _, m := range j.messages {
+		failed := 0
+		for _, x := range m.runs {
+			if m.do != ledger.Succeed || x.outcome != ledger.Failed || x.uncounted || x.ended.Before(away.from) {
+				continue
+			}
+			if failed++; failed == 1 {
+				firsts = append(firsts, x.ended)
+			} else {
+				retries = append(retries, x.ended)
+			}
+		}
+	}
+	slices.SortFunc(firsts, time.Time.Compare)
+	if len(retries) > 0 && (len(firsts) < outageBreaker || slices.MinFunc(retries, time.Time.Compare).Before(
+		firsts[outageBreaker-1])) {
+		return (outageBreaker-1)*j.limit + 1
+	}
+	return outageBreaker
 }
 
 // lateSuccesses is the number of processes with a success after the first failure of the outage. The service replied to

@@ -94,6 +94,15 @@ func TestOutageRules(t *testing.T) {
 				h.run(fmt.Sprint("more", i), 1, ledger.OK)
 			}
 		}},
+		"a message fails again before eight have failed": {"", func(h *history) {
+			for i := range outageBreaker {
+				h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint("more", i), Do: ledger.Succeed, Seq: 9 + i,
+					Outcome: ledger.Confirmed})
+				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
+				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
+				h.run(fmt.Sprint("more", i), 1, ledger.OK)
+			}
+		}},
 		"poison has an attempt too many": {"exact", func(h *history) { h.run("poison3", 1, ledger.Failed) }},
 		"poison is dead-lettered early": {"exact", func(h *history) {
 			*h = append(*h, ledger.Event{Kind: ledger.Published, ID: "poison4", Do: ledger.Poison, Seq: 9,
@@ -132,7 +141,7 @@ func TestOutageRules(t *testing.T) {
 			if tc.want != "" && r.Violations[tc.want].Count == 0 {
 				t.Errorf("%s is not found, only %q", tc.want, r.broken())
 			}
-			if o := r.Outage; tc.want == "" && (o == nil || o.Good != 2 || o.Counted != 1 || o.Attempts != 3 ||
+			if o := r.Outage; name == "works" && (o == nil || o.Good != 2 || o.Counted != 1 || o.Attempts != 3 ||
 				o.ResumedFirst <= 0 || o.ResumedAll < o.ResumedFirst) {
 				t.Errorf("figures: %+v", o)
 			}
