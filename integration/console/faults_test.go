@@ -169,16 +169,21 @@ func TestStreamIsSent(t *testing.T) {
 	t.Error("the stream ended without an event")
 }
 
+// declareWithout declares a queue, and all delay queues but one.
+func (p *plant) declareWithout(queue, delay string) {
+	p.declare(topology.Spec{Queue: queue, DelayQueues: true})
+	need(p.t, p.onChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(delay, false, false, false)
+		return err
+	}))
+}
+
 // TestDoctorOfAQueue finds a broken delay queue on the Doctor page of one queue, which examines the broker as that of
 // all queues does.
 func TestDoctorOfAQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", DelayQueues: true})
-	need(t, p.onChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.delay.1h", false, false, false)
-		return err
-	}))
+	p.declareWithout("payments", "strikes.delay.1h")
 	s := p.serve(nil)
 	res := s.ask(http.MethodGet, s.at("doctor", "queue", "payments"), nil, nil)
 	body, err := io.ReadAll(res.Body)
@@ -229,11 +234,7 @@ func TestTwoOperators(t *testing.T) {
 func TestDoctorOfABrokenConnection(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", DelayQueues: true})
-	need(t, p.onChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.delay.1h", false, false, false)
-		return err
-	}))
+	p.declareWithout("payments", "strikes.delay.1h")
 	var armed atomic.Bool
 	s := p.serve(func(o *console.Options) {
 		o.HTTPClient = &http.Client{Transport: onRequest(func(r *http.Request) {

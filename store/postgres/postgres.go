@@ -154,8 +154,8 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET jit = off`
 
 // on calls do with a connection. If it takes named statements, these are prepared on it. The server may not know them
-// as they were prepared. Then a pooler that gives its clients the server's own process numbers has reset the session, or
-// has given it to another client. Nothing was done, so on begins again, and no connection of the Store takes named
+// as they were prepared. Then a pooler that gives its clients the server's own process numbers has reset the session,
+// or has given it to another client. Nothing was done, so on begins again, and no connection of the Store takes named
 // statements any more.
 func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
 	for {

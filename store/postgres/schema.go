@@ -16,8 +16,8 @@ const Version = sqlstore.Version
 // Schema makes the tables, and changes nothing if they are there. Migrate runs it in one transaction.
 //
 // Times are in milliseconds since 1970; 0 means never. No index has the expiry or the version, so that PostgreSQL can
-// update a document within its page (HOT). The index of pages is partial, so that PostgreSQL does not look for one member
-// in it, which reads the whole set.
+// update a document within its page (HOT). The index of pages is partial, so that PostgreSQL does not look for one
+// member in it, which reads the whole set.
 const Schema = `CREATE TABLE IF NOT EXISTS strikes_doc (
 	queue bytea NOT NULL, name bytea NOT NULL, data bytea NOT NULL, version bigint NOT NULL,
 	expires bigint NOT NULL, sums jsonb NOT NULL DEFAULT '{}', PRIMARY KEY (queue, name)

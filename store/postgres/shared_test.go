@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestSharedSession: a pooler gives the session of a client that has left to the next one, with the server's own process
-// number and the statements that the first one prepared. The next Store goes on without names.
+// TestSharedSession: a pooler gives the session of a client that has left to the next one, with the server's own
+// process number and the statements that the first one prepared. The next Store goes on without names.
 func TestSharedSession(t *testing.T) {
 	u, err := url.Parse(migrated(t))
 	if err != nil {

@@ -78,6 +78,18 @@ func (h *history) uncounted(id string, process int) {
 	h.add(ledger.Event{Kind: ledger.Uncounted, ID: id, Token: (*h)[len(*h)-1].Token, Process: process})
 }
 
+// good adds n messages, one after the other. Each fails some times and is counted, and then succeeds.
+func (h *history) good(n, fails int) {
+	for i := range n {
+		id := fmt.Sprint("more", i)
+		h.add(ledger.Event{Kind: ledger.Published, ID: id, Do: ledger.Succeed, Seq: 9 + i, Outcome: ledger.Confirmed})
+		for range fails {
+			h.run(id, 1, ledger.Failed)
+		}
+		h.run(id, 1, ledger.OK)
+	}
+}
+
 // TestOutageRules changes the history of a fleet that goes through an outage in one place.
 func TestOutageRules(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -87,21 +99,10 @@ func TestOutageRules(t *testing.T) {
 		"works": {"", func(*history) {}},
 		"one of the two good messages is dead-lettered": {"innocents", func(h *history) { h.dead("succeed1") }},
 		"too much is counted": {"counted", func(h *history) {
-			for i := range outageBreaker {
-				h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint("more", i), Do: ledger.Succeed, Seq: 9 + i,
-					Outcome: ledger.Confirmed})
-				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
-				h.run(fmt.Sprint("more", i), 1, ledger.OK)
-			}
+			h.good(outageBreaker, 1)
 		}},
 		"a message fails again before eight have failed": {"", func(h *history) {
-			for i := range outageBreaker {
-				h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint("more", i), Do: ledger.Succeed, Seq: 9 + i,
-					Outcome: ledger.Confirmed})
-				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
-				h.run(fmt.Sprint("more", i), 1, ledger.Failed)
-				h.run(fmt.Sprint("more", i), 1, ledger.OK)
-			}
+			h.good(outageBreaker, 2)
 		}},
 		"poison has an attempt too many": {"exact", func(h *history) { h.run("poison3", 1, ledger.Failed) }},
 		"poison is dead-lettered early": {"exact", func(h *history) {

@@ -48,7 +48,8 @@ func TestOverviewOfAnOutage(t *testing.T) {
 // TestWithoutAReason: where a reason is not known, nothing stands in its place: no colon, and no empty line.
 func TestWithoutAReason(t *testing.T) {
 	breaker := &ops.Breaker{Since: earlierBy(time.Minute), Failed: 8}
-	o := ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", Paused: &counter.Note{At: earlierBy(time.Minute)},
+	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+		Queue: "orders", Paused: &counter.Note{At: earlierBy(time.Minute)},
 		Waiting: &ops.WaitingMessages{Messages: 1, Since: noon}, Breaker: breaker}}}
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
