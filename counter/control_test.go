@@ -2,8 +2,10 @@ package counter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +324,18 @@ func TestNewestSkipsAreAnnounced(t *testing.T) {
 		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) ||
 			r.Skips(message("0")) {
 			t.Errorf("the last of 101 skips is not announced: %v", err)
+		}
+	}
+}
+
+// TestTimesOfTheStoreFitJSON: JSON has no year after 9999, and a document of another program may have one.
+func TestTimesOfTheStoreFitJSON(t *testing.T) {
+	reader, _ := parseReader(Entry{Name: "0 t c", Score: math.MaxInt64})
+	early, _ := parseReader(Entry{Name: "0 t c", Score: math.MinInt64})
+	note := parseNote(map[string]string{"at": decimal(math.MaxInt64)})
+	for _, v := range []any{reader, early, note} {
+		if _, err := json.Marshal(v); err != nil {
+			t.Errorf("%+v: %v", v, err)
 		}
 	}
 }

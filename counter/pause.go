@@ -133,7 +133,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 func parseReader(e Entry) (c ConsumerState, reader string) {
 	state, rest, _ := strings.Cut(e.Name, " ")
 	reader, c.Consumer, _ = strings.Cut(rest, " ")
-	c.Seen, c.Paused = time.UnixMilli(e.Score).UTC(), state == readerDigits["stopped"]
+	c.Seen, c.Paused = rules.Instant(e.Score), state == readerDigits["stopped"]
 	c.Breaker = state == readerDigits["breaker"]
 	return c, reader
 }

@@ -25,7 +25,7 @@ func number(s string) int64 {
 // millis reads a time in ms; zero if it is 0 or absent.
 func millis(s string) time.Time {
 	if n := number(s); n > 0 {
-		return time.UnixMilli(n).UTC()
+		return rules.Instant(n)
 	}
 	return time.Time{}
 }

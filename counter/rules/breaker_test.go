@@ -1,7 +1,10 @@
 package rules_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -273,6 +276,34 @@ func TestBreakersTextIsReadAgain(t *testing.T) {
 	} {
 		if _, ok := rules.DecodeBreaker(text); ok {
 			t.Errorf("%q is a breaker", text)
+		}
+	}
+}
+
+// TestTimesOfTheStoreFitJSON: JSON has no year after 9999, and a document of another program may have one.
+func TestTimesOfTheStoreFitJSON(t *testing.T) {
+	far := strconv.FormatInt(math.MaxInt64, 10)
+	b, ok := rules.DecodeBreaker(strings.Repeat(far+" ", 5) + "1 " + far + " " + far + " 0 .;" + far + "=a\nr")
+	if !ok {
+		t.Fatal("no breaker")
+	}
+	l, ok := rules.DecodeLane("1 1 1 1 " + far + " o 1 0 0 false 0 0 0\n")
+	if !ok {
+		t.Fatal("no lane")
+	}
+	before, ok := rules.DecodeLane("1 1 1 1 -" + far + " o 1 0 0 false 0 0 0\n")
+	if !ok {
+		t.Fatal("no lane")
+	}
+	text := strings.Replace(rules.Encode(rules.Record{FirstTime: time.UnixMilli(7), LastTime: time.UnixMilli(8),
+		State: rules.StateLive}), " 7 1 ", " "+far+" "+far+" ", 1)
+	r, ok := rules.Decode(text)
+	if !ok || r.FirstTime.UnixMilli() == 7 {
+		t.Fatalf("no record with another time: %q", text)
+	}
+	for _, v := range []any{b, l, before, r} {
+		if _, err := json.Marshal(v); err != nil {
+			t.Errorf("%T: %v", v, err)
 		}
 	}
 }

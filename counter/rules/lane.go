@@ -401,7 +401,7 @@ func DecodeLane(text string) (l Lane, ok bool) {
 	if err != nil || length < 0 || length > len(names) {
 		return Lane{}, text == ""
 	}
-	l.Blocked, l.Name, l.By = time.UnixMilli(blocked).UTC(), names[:length], names[length:]
+	l.Blocked, l.Name, l.By = Instant(blocked), names[:length], names[length:]
 	if l.Said.Position.Number > 0 {
 		l.Said.Position.Since = l.Since
 	}

@@ -125,9 +125,17 @@ func isDecimal(word string) bool {
 // after is the time ms milliseconds after begin; zero if begin is.
 func after(begin, ms string) time.Time {
 	if n := number(begin); n > 0 {
-		return time.UnixMilli(n + number(ms)).UTC()
+		return Instant(min(n, lastMillis) + min(number(ms), lastMillis))
 	}
 	return time.Time{}
+}
+
+// lastMillis is the begin of the year 9999. JSON has no time after that year, and a wait is added to some times.
+const lastMillis = 253370764800000
+
+// Instant is a time that the store has in ms since 1970, between the zero time and the begin of the year 9999.
+func Instant(ms int64) time.Time {
+	return time.UnixMilli(max(min(ms, lastMillis), time.Time{}.UnixMilli())).UTC()
 }
 
 // take cuts parts of these lengths from the beginning of a text, and returns the rest; not ok: the text is too short.
