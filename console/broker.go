@@ -99,8 +99,7 @@ func (d *dialled) Examine(ctx context.Context, queue string, retries int, show f
 		}
 		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0, Together: together}
 		var failed error
-		broker, err := up.Broker(ctx) // first: the queues may take all the time, or end the connection
-		broker.Err = err
+		broker := up.Broker(ctx) // first: the queues may take all the time, or end the connection
 		if !up.Named {
 			var listed doctor.Listing
 			listed, failed = doctor.List(ctx, conn, need)

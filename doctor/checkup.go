@@ -102,11 +102,11 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 }
 
 // Broker examines the broker, its alarms and the delay queues of the virtual host.
-func (c *Checkup) Broker(ctx context.Context) (Report, error) {
+func (c *Checkup) Broker(ctx context.Context) Report {
 	release, _ := c.Conn.Properties["version"].(string)
 	lane, err := c.delayQueues(ctx)
 	found := slices.Concat(Broker(c.Conn), Alarms(ctx, c.Conn, c.Need), lane)
-	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found}.sorted(), err
+	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found, Err: err}.sorted()
 }
 
 // StoreReport reports the findings about the store at an address.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,11 +135,8 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		if err := checkup.Queues(ctx, queues, p.print); err != nil {
 			return err
 		}
-		broker, err := checkup.Broker(ctx)
-		if err != nil {
-			return err
-		}
-		return p.print(broker)
+		broker := checkup.Broker(ctx)
+		return cmp.Or(p.print(broker), broker.Err)
 	})
 	if err != nil || !examine {
 		return err

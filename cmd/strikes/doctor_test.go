@@ -1,17 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -44,6 +51,74 @@ func TestDoctorReadOnly(t *testing.T) {
 			t.Errorf("%q: %v: %s", tt.args, err, out)
 		}
 	}
+}
+
+// The connection ends when the doctor asks for the delay queues. It then prints the alarm that it knows of, and the
+// error.
+func TestDoctorLosesTheBroker(t *testing.T) {
+	t.Parallel()
+	queue := "cli." + uuid.NewString()
+	servertest.DeleteLater(queue)
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	at, err := url.Parse(brokerURL(t))
+	need(t, err)
+	at.Host = cutAt(t, at.Host, broker.DelayExchange)
+	api, err := url.Parse(managementURL(t))
+	need(t, err)
+	way := httputil.NewSingleHostReverseProxy(api)
+	alarmed := http.NewServeMux()
+	alarmed.Handle("/", way)
+	alarmed.HandleFunc("/api/health/checks/alarms", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"status":"failed","alarms":[{"node":"rabbit@h","resource":"memory"}]}`))
+	})
+	s := httptest.NewServer(alarmed)
+	t.Cleanup(s.Close)
+	beside, err := url.Parse(s.URL)
+	need(t, err)
+	beside.User = api.User
+
+	var out, said bytes.Buffer
+	cmd := strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url", beside.String())
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err == nil || !strings.Contains(out.String(), inspect.CodeAlarm+": ") ||
+		!strings.Contains(said.String(), "examining the delay queues: ") {
+		t.Errorf("%v, printed %s, and on stderr %s", err, &out, &said)
+	}
+}
+
+// cutAt returns the address of a proxy of a server. It ends a connection whose client says a word.
+func cutAt(t *testing.T, server, word string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	need(t, err)
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer client.Close()
+				to, err := net.Dial("tcp", server)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				all.Go(func() { _, _ = io.Copy(client, to) })
+				for buf := make([]byte, 32<<10); ; {
+					n, err := client.Read(buf)
+					if err != nil || bytes.Contains(buf[:n], []byte(word)) {
+						return
+					}
+					_, _ = to.Write(buf[:n])
+				}
+			})
+		}
+	})
+	return l.Addr().String()
 }
 
 func manage(t *testing.T, api, method, path, body string) {
