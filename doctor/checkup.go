@@ -248,7 +248,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	defer cancel()
 	var found []inspect.Finding
 	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){
-		c.paused, c.limits, c.breaker,
+		c.paused, c.stopped, c.limits, c.breaker,
 	} {
 		more, err := judge(ctx, vhost, queue)
 		if err != nil {
@@ -277,6 +277,21 @@ func judgePause(note counter.Note, queue string) inspect.Finding {
 	return inspect.Say("paused", inspect.Vars{
 		"at": note.At.Format(time.RFC3339), "by": by, "why": printable.Line(note.Why, 200), "queue": shell.Operands(queue),
 	})
+}
+
+// stopped reports a queue in which no message succeeds.
+func (c *Checkup) stopped(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
+	b, err := c.Store.Breaker(ctx, vhost, queue)
+	if err != nil || !b.Stops() {
+		return nil, err
+	}
+	why := ""
+	if b.Reason != "" {
+		why = ", the last with: " + printable.Line(b.Reason, 200)
+	}
+	return []inspect.Finding{inspect.Say("no-progress", inspect.Vars{
+		"since": b.Doubt.UTC().Format(time.RFC3339), "n": len(b.Streak), "why": why, "queue": shell.Operands(queue),
+	})}, nil
 }
 
 // limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in

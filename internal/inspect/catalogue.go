@@ -429,6 +429,12 @@ var catalogue = map[string]text{
 		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8), then publish the dead " +
 			"letters again: strikes dead replay {queue} --all",
 	},
+	"no-progress": {
+		Warning, "no message has succeeded since {since}: {n} failed{why}",
+		"the breaker stops: only probes begin, failures are not counted, and the messages wait in the queue",
+		"repair the system that handlers need: the first success lets all go on; if the messages are at fault, run " +
+			"strikes resume {queue} --count 10m",
+	},
 	"paused": {
 		Warning, "the queue has been paused since {at}{by}: {why}",
 		"its consumers take no deliveries; the messages wait in the queue",
