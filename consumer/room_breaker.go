@@ -58,8 +58,15 @@ func newBreakerRoom(s *session, before rooms) room {
 
 func (r *breakerRoom) shares() bool { return true }
 
+// passed is how far a delivery has come at the gate.
+type passed struct {
+	probes   int              // attempts at it that were probes
+	progress counter.Progress // of its last step
+}
+
 func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 	a.Progress = r.gate.Progress(d.outcome.began)
+	kept[passed](d, r).progress = a.Progress
 }
 
 var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
@@ -70,7 +77,7 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 		return stepReceived, nil
 	}
 	r.s.release(ctx, d)
-	probes := kept[int](d, r)
+	probes := &kept[passed](d, r).probes
 	if *probes == 0 && d.past.uncounted == 0 {
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
 	}
@@ -87,6 +94,7 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 
 // failed is called after the reply to FAIL.
 func (r *breakerRoom) failed(d *delivery) {
+	r.gate.Reported(kept[passed](d, r).progress)
 	counts := d.reply.Code != counter.ReplyUncounted
 	switch d.outcome.cause {
 	case counter.CauseRejected: // the message is at fault, and no system that handlers need

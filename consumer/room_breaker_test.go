@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -47,11 +48,12 @@ type outageMessage struct {
 	again bool
 }
 
-// outageStore is a Memory that notes the counted failures, and may be down or lose replies.
+// outageStore is a Memory that notes the counted failures, and may be down, lose replies, or take requests late.
 type outageStore struct {
 	*counter.Memory
 	down    atomic.Bool
 	loses   atomic.Int64 // every nth reply; 0: none
+	stalls  atomic.Int64 // every nth request is taken 8 s late; 0: none
 	n       atomic.Int64
 	counted atomic.Int64 // failures of good messages
 	seen    sync.Map     // tokens
@@ -64,25 +66,43 @@ func (s *outageStore) reply(err error) error {
 	return err
 }
 
+// late waits as long as the request is under way, also if its sender waits no longer. The ages in it were those at its
+// sending.
+func (s *outageStore) late(p *counter.Progress) {
+	every := s.stalls.Load()
+	if every == 0 || s.n.Add(1)%every != 0 {
+		return
+	}
+	const takes = 8 * time.Second
+	time.Sleep(takes)
+	for _, at := range []*time.Time{&p.Began, &p.Ended, &p.Attempt} {
+		if !at.IsZero() {
+			*at = at.Add(takes)
+		}
+	}
+}
+
 func (s *outageStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
 	error) {
 	if s.down.Load() {
 		return counter.Reply{}, errDown
 	}
-	r, err := s.Memory.Start(ctx, a, mode, limit)
-	return r, s.reply(err)
+	s.late(&a.Progress)
+	r, err := s.Memory.Start(context.WithoutCancel(ctx), a, mode, limit)
+	return r, s.reply(cmp.Or(err, ctx.Err()))
 }
 
 func (s *outageStore) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	if s.down.Load() {
 		return counter.Reply{}, errDown
 	}
-	r, err := s.Memory.Fail(ctx, a, f)
+	s.late(&a.Progress)
+	r, err := s.Memory.Fail(context.WithoutCancel(ctx), a, f)
 	if _, known := s.seen.LoadOrStore(a.Token, true); !known && err == nil && r.Code != counter.ReplyUncounted &&
 		strings.HasPrefix(a.ID, "good") {
 		s.counted.Add(1)
 	}
-	return r, s.reply(err)
+	return r, s.reply(cmp.Or(err, ctx.Err()))
 }
 
 func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error {
@@ -97,8 +117,9 @@ func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a cou
 	if s.down.Load() {
 		return counter.BreakerState{}, errDown
 	}
-	b, err := s.Memory.AskBreaker(ctx, vhost, queue, a)
-	return b, s.reply(err)
+	s.late(&a.Progress)
+	b, err := s.Memory.AskBreaker(context.WithoutCancel(ctx), vhost, queue, a)
+	return b, s.reply(cmp.Or(err, ctx.Err()))
 }
 
 // outageProc is one process of the fleet: the broker's side of its channel.
@@ -434,6 +455,31 @@ func TestOutageOfHalfAnHour(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOutageOfSlowStore: a report of a success that the store takes late must not look like a later success. In an
+// outage of ten minutes every fifth request is taken 8 s late.
+func TestOutageOfSlowStore(t *testing.T) {
+	inOutage(t, 6, Consumer{Breaker: 8}, func(o *outage) {
+		o.publish(numbered("good", 0, 100)...)
+		if !o.until(time.Minute, func() bool { return len(o.done) == 100 }) {
+			t.Fatalf("%d of 100 were handled", len(o.done))
+		}
+		time.Sleep(2 * time.Second) // each process has reported its success
+		o.setAway(true)
+		o.store.stalls.Store(5)
+		o.publish(numbered("good", 100, 200)...)
+		time.Sleep(10 * time.Minute)
+		o.store.stalls.Store(0)
+		time.Sleep(10 * time.Second) // all requests have been taken
+		o.setAway(false)
+		if !o.until(time.Minute, func() bool { return len(o.done) == 300 }) {
+			t.Errorf("%d of 300 were handled", len(o.done))
+		}
+		if dead, counted := len(o.goodDead()), o.store.counted.Load(); dead > 0 || counted > 8 {
+			t.Errorf("%d dead, %d counted", dead, counted)
+		}
+	})
 }
 
 // TestOutageOfFewMessages: one message a minute comes in an outage of half an hour.

@@ -115,12 +115,19 @@ type conductProgress struct {
 	Failing  bool   `json:"failing,omitempty"`
 }
 
-// like reports whether other is as expected. Times may differ by 200 ms; those that are nil are not compared.
+// like reports whether other is as expected. Times may differ by 200 ms; those that are nil are not compared, and
+// -1000 stands for none.
 func (p *conductProgress) like(other *conductProgress) bool {
 	if p == nil || other == nil {
 		return p == other
 	}
-	near := func(a, b *int64) bool { return a == nil || b != nil && max(*a-*b, *b-*a) <= 200 }
+	near := func(a, b *int64) bool {
+		got := int64(-1000)
+		if b != nil {
+			got = *b
+		}
+		return a == nil || max(*a-got, got-*a) <= 200
+	}
 	return p.Breaker == other.Breaker && p.Patience == other.Patience && p.Failing == other.Failing &&
 		near(p.Began, other.Began) && near(p.Ended, other.Ended) && near(p.Attempt, other.Attempt)
 }

@@ -29,8 +29,8 @@ const MaxBreaker = 100
 type Progress struct {
 	Breaker  int           // after so many failed messages, with no success since, the queue is in doubt; 0: no breaker
 	Patience time.Duration // for so long a last attempt does not count without a success elsewhere; 0: it counts
-	Began    time.Time     // the latest begin of a success in the process; zero: none
-	Ended    time.Time     // the latest end of a success in the process; zero: none
+	Began    time.Time     // the latest begin of a success in the process; zero: none, or reported before
+	Ended    time.Time     // the same for its end
 	Attempt  time.Time     // of Fail: when the attempt began
 	Failing  bool          // Breaker messages failed in this process since its last success
 }
@@ -51,7 +51,7 @@ type Breaker struct {
 	Next    time.Time      // if open: when the next permit may be given
 	Permits int            // given since the opening
 	Count   time.Time      // until when an operator wants every failure counted
-	Success time.Time      // the latest known begin of a success; it alone is written only if awaited
+	Success time.Time      // the latest known begin of a success; it alone is written only if awaited, or with Patience
 	Awaited time.Time      // until when a message waits for a Success
 	Reason  string         // of the last message of the streak: the first line, cut to 120 bytes
 	Alike   int            // how many of the streak, up to the last, have this reason apart from numbers
@@ -75,7 +75,7 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 	changed = b.bound(now)
 	if p.Began.After(b.Success) {
 		b.Success = p.Began
-		changed = changed || b.Awaited.After(now)
+		changed = changed || b.Awaited.After(now) || p.Patience > 0
 	}
 	switch {
 	case !b.Open.IsZero():

@@ -65,8 +65,8 @@
 --   progress    "progress breaker patience began ended attempt failing", a text with single spaces
 --                 breaker   messages that fail, with no success since, at which the queue is in doubt
 --                 patience  ms for which a last allowed attempt does not count without a success elsewhere; 0: none
---                 began     ms since the latest begin of a success of this process; -1: none
---                 ended     ms since the latest end of a success of this process; -1: none
+--                 began     ms since the latest begin of a success of this process; -1: none that is not reported yet
+--                 ended     the same since its end
 --                 attempt   FAIL: ms since the attempt began; -1: none
 --                 failing   1 once so many messages failed in this process since its last success
 -- They keep the breaker of the queue:
@@ -364,7 +364,9 @@ local function rarely()
     b.count, b.awaited = b.count + 0, b.awaited + 0
     b.early = attempt + 0 >= 0 and now - attempt < b.closed -- the attempt began before the closing
 
-    if began > b.success then b.success, b.changed = began, b.changed or b.awaited > now end
+    if began > b.success then
+      b.success, b.changed = began, b.changed or b.awaited > now or patience + 0 > 0
+    end
     local failed, closed, over = 0, b.open == 0, false
     local calm = closed and b.doubt > 0 and ended > b.doubt
     b.streak = string.gsub(b.streak, ';(%d+)(=%x+)', function(at, message)

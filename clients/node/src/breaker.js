@@ -74,7 +74,7 @@ export class Breaker {
     this.missed = false // it did not reply to the last read
     this.blind = false // it has not replied for long
     /** @type {number | undefined} */
-    this.began = undefined // of the latest successes here
+    this.began = undefined // of the latest successes to report; undefined: reported
     /** @type {number | undefined} */
     this.ended = undefined
     /** @type {Waiting[]} */
@@ -103,6 +103,16 @@ export class Breaker {
       breaker: this.size, patience: this.patience, began: this.began, ended: this.ended, attempt,
       failing: this.alone !== undefined
     }
+  }
+
+  /**
+   * Is called after the store has replied to a step with this progress. Each success is reported once: a report that the
+   * store takes late seems to be of a later success.
+   * @param {import('./counter.js').Progress} progress
+   */
+  reported({ began, ended }) {
+    if (this.began === began) this.began = undefined
+    if (this.ended === ended) this.ended = undefined
   }
 
   /**
@@ -148,6 +158,7 @@ export class Breaker {
    * @param {Delivery} d
    */
   failed(d) {
+    this.reported(/** @type {import('./counter.js').Progress} */ (d.progress))
     const reply = /** @type {import('./reply.js').Reply} */ (d.reply)
     const counts = reply.code !== 'UNCOUNTED'
     if (d.cause === 'rejected') return // the message is at fault, and no system that handlers need
@@ -231,16 +242,16 @@ export class Breaker {
 
   async ask() {
     const { queue } = this
+    const progress = this.progress(undefined)
     let state
     try {
-      state = await this.counter.askBreaker(
-        this.vhost, queue, this.progress(undefined), this.waiting.length > 0, this.state.text
-      )
+      state = await this.counter.askBreaker(this.vhost, queue, progress, this.waiting.length > 0, this.state.text)
     } catch {
       this.missed = true
       this.blind = performance.now() - this.heard >= BLINDLY
       return this.update()
     }
+    this.reported(progress)
     const before = this.state
     this.state = state
     this.heard = performance.now()

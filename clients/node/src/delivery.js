@@ -48,6 +48,8 @@ export class Delivery {
     this.fence = undefined // of all attempts; undefined: no handler was called yet
     this.unanswered = 0 // steps in a row that the store did not take
     this.probes = 0 // attempts that the breaker permitted
+    /** @type {import('./counter.js').Progress | undefined} */
+    this.progress = undefined // of its last step
     /** @type {import('./breaker.js').Breaker | undefined} */
     this.breaker = undefined // of its session
     this.skipped = false // its backoff was cut short, because an operator skipped the message
@@ -132,10 +134,11 @@ export class Delivery {
    * @returns {import('./counter.js').CountedAttempt}
    */
   counted() {
-    const { vhost, queue, id, generation, token, consumer, received, maxAge, delay } = this
+    this.progress = this.breaker?.progress(this.began)
+    const { vhost, queue, id, generation, token, consumer, received, maxAge, delay, progress } = this
     return {
       vhost, queue, id, generation, token, consumer, first: this.isFirst, received, fence: this.carried, maxAge, delay,
-      progress: this.breaker?.progress(this.began)
+      progress
     }
   }
 }

@@ -328,7 +328,7 @@ const BREAKER = {
   permit: {}
 }
 
-/** Whether a progress is as expected. A time that is absent is not compared. */
+/** Whether a progress is as expected. A time that is absent is not compared; -1000 stands for none. */
 function like(want, got) {
   if (!want || !got) return want === got
   const near = (name) => want[name] === undefined || Math.abs(want[name] - (got[name] ?? -1000)) <= 200

@@ -416,7 +416,7 @@ BREAKER = {
 
 
 def like(want: dict | None, got: dict | None) -> bool:
-    """Whether a progress is as expected. A time that is absent is not compared."""
+    """Whether a progress is as expected. A time that is absent is not compared; -1000 stands for none."""
     if want is None or got is None:
         return want is got
     flags = all(want.get(name, 0) == got.get(name, 0) for name in ("breaker", "patience", "failing"))

@@ -67,7 +67,7 @@ type Gate struct {
 	Options
 	origin       time.Time // earlier than all successes here
 	shut         atomic.Bool
-	began, ended atomic.Int64 // the latest begin and end of the successes here, as since returns them
+	began, ended atomic.Int64 // the latest begin and end of successes to report, as since returns them; 0: reported
 	again        chan struct{}
 	fetches      chan struct{}
 	running      chan struct{} // taken while Run reads the breaker
@@ -134,6 +134,13 @@ func (g *Gate) Progress(attempt time.Time) counter.Progress {
 func (g *Gate) progress(attempt time.Time) counter.Progress {
 	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.atOf(g.began.Load()),
 		Ended: g.atOf(g.ended.Load()), Attempt: attempt, Failing: !g.alone.IsZero()}
+}
+
+// Reported is called after the store has replied to a step with this progress. Each success is reported once: a report
+// that the store takes late seems to be of a later success.
+func (g *Gate) Reported(p counter.Progress) {
+	g.began.CompareAndSwap(g.since(p.Began), 0)
+	g.ended.CompareAndSwap(g.since(p.Ended), 0)
 }
 
 // Succeeded is called after each attempt that succeeded.
@@ -267,6 +274,9 @@ func (g *Gate) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, a)
+	if err == nil {
+		g.Reported(a.Progress)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {

@@ -15,7 +15,7 @@ from . import steps
 from .begin import give_back, release
 from .decide import Step
 from .errors import ReplyError, SettingError, StoreError
-from .session import Outcome, Progress, Send, Session, Settings, Sleep, Steps
+from .session import Outcome, Progress, Send, Session, Settings, Sleep, Steps, Successes
 from .signals import Signal
 from .steps import Cause, Options, ReplyCode, State
 
@@ -71,7 +71,7 @@ class Breaker:
         self._lock = threading.RLock()
         self._again = Signal()  # read now
         self._state, self._heard, self._missed, self._blind = State(), now(), False, False
-        self._began: float | None = None  # of the latest successes here
+        self._began: float | None = None  # of the latest successes to report; None: reported
         self._ended: float | None = None
         self._waiting: list[Waiting] = []
         self._failed = 0  # messages that failed here since the last success here
@@ -85,15 +85,25 @@ class Breaker:
 
     # The core calls these.
 
-    def progress(self, began: float | None) -> str:
-        """Return the progress argument of a step that is sent now.
+    def progress(self, began: float | None) -> tuple[str, Successes]:
+        """Return the progress argument of a step that is sent now, and the successes that it reports.
 
         Ages are rounded up, so that no success seems later than it was.
         """
         with self._lock:
             now, failing = self.now(), self._alone is not None
             ages = [-1 if at is None else max(0, ceil((now - at) * 1000)) for at in (self._began, self._ended, began)]
-            return steps.progress(self.size, self.patience, *ages, failing)
+            return steps.progress(self.size, self.patience, *ages, failing), (self._began, self._ended)
+
+    def reported(self, successes: Successes) -> None:
+        """Is called after the store has replied to a step that reports these successes.
+
+        Each is reported once: a report that the store takes late seems to be of a later success.
+        """
+        with self._lock:
+            began, ended = successes
+            self._began = None if self._began == began else self._began
+            self._ended = None if self._ended == ended else self._ended
 
     def begin(self, s: Session, d: Progress) -> Steps:
         """Hold a delivery while no attempt may begin. Return None once its attempt may begin, else the step instead."""
@@ -133,6 +143,7 @@ class Breaker:
     def failed(self, d: Progress) -> None:
         """Is called after the reply to FAIL."""
         assert d.reply
+        self.reported(d.reports)
         counts = d.reply.code is not ReplyCode.UNCOUNTED
         if d.cause is Cause.REJECTED:  # the message is at fault, and no system that handlers need
             return
@@ -163,8 +174,9 @@ class Breaker:
             with self._lock:
                 self._again, wants = Signal(), bool(self._waiting)
             s = self.settings
-            call = steps.ask(s.vhost, s.queue, self.progress(None), wants, self.options, self._state.text)
-            self._take((yield Send(call, TIMEOUT)))
+            progress, successes = self.progress(None)
+            call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
+            self._take((yield Send(call, TIMEOUT)), successes)
             with self._lock:
                 self._stop_alone()
                 until = self.now() + self._pause()
@@ -209,8 +221,8 @@ class Breaker:
             due = (state.next - state.now) / 1000 - (self.now() - self._heard)
         return min(max(due, 0.001), EVERY)
 
-    def _take(self, reply: object) -> None:
-        """Take a reply of the store, or an error."""
+    def _take(self, reply: object, successes: Successes) -> None:
+        """Take a reply of the store to the report of these successes, or an error."""
         with self._lock:
             try:
                 if isinstance(reply, StoreError):
@@ -220,6 +232,7 @@ class Breaker:
                 self._missed, self._blind = True, self.now() - self._heard >= BLINDLY
                 self._update()
                 return
+            self.reported(successes)
             before, queue = self._state, self.settings.queue
             self._state, self._heard, self._missed, self._blind = state, self.now(), False, False
             if state.open and not before.open:

@@ -267,6 +267,10 @@ def transported_id(delivery: Delivery) -> str | bytes:
         return b""
 
 
+Successes = tuple[float | None, float | None]
+"""The latest begin and end of the successes that a step reports; None: it reports none."""
+
+
 class Progress:
     """One message on its way from the channel to its settlement. One thread or task at a time has it."""
 
@@ -297,6 +301,7 @@ class Progress:
         self.unanswered = 0  # steps in a row that the store did not take
         self.skipped = False  # its backoff was cut short
         self.probes = 0  # attempts that the breaker permitted
+        self.reports: Successes = (None, None)  # of its last step
         # What it holds.
         self.worker = False
         self.slot = False
@@ -408,7 +413,7 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        progress = self.breaker.progress(d.began) if self.breaker else ""
+        progress, d.reports = self.breaker.progress(d.began) if self.breaker else ("", d.reports)
         return Attempt(
             d.message, d.token, self.settings.name, age, d.headers.fence, self.settings.max_age, progress, d.delay
         )
