@@ -15,6 +15,7 @@ const (
 	poisonInARow  = 25 // at the head of the queue when the outage begins
 	resumedWithin = 5 * time.Second
 	leastOutage   = 5 * time.Second // the breaker is open after 2 s
+	reportTakes   = time.Second     // at most, from a process to the store, on a busy machine
 )
 
 // settleOutage makes the outage the only fault. The queue is full before the consumers start.
@@ -123,8 +124,9 @@ func (j *judge) mostCounted(away span) int {
 	return outageBreaker
 }
 
-// lateSuccesses is the number of processes with a success after the first failure of the outage. The service replied to
-// it just before it went away. A process reports it with its next failure, and the breaker counts from zero again.
+// lateSuccesses is the number of processes with a success that the store may take for one after the first failure of
+// the outage. The service replied to it just before it went away. A process reports it with its next failure, and the
+// breaker counts from zero again. The report may take reportTakes, and the success seems as much later.
 func (j *judge) lateSuccesses(away span) (n int) {
 	first := never
 	for _, m := range j.messages {
@@ -136,7 +138,7 @@ func (j *judge) lateSuccesses(away span) (n int) {
 	}
 	for _, p := range j.processes {
 		if slices.ContainsFunc(p.runs, func(x *run) bool {
-			return x.outcome == ledger.OK && x.ended.After(first) && x.ended.Before(away.to)
+			return x.outcome == ledger.OK && x.ended.After(first.Add(-reportTakes)) && x.ended.Before(away.to)
 		}) {
 			n++
 		}
