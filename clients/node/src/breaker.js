@@ -106,8 +106,8 @@ export class Breaker {
   }
 
   /**
-   * Is called after the store has replied to a step with this progress. Each success is reported once: a report that the
-   * store takes late seems to be of a later success.
+   * Is called after the store has replied to a step with this progress. Each success is reported once: a report that
+   * the store takes late seems to be of a later success.
    * @param {import('./counter.js').Progress} progress
    */
   reported({ began, ended }) {
