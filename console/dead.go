@@ -143,7 +143,7 @@ func headlineOfDead(queue string, v deadView) string {
 	}
 	first := v.Groups.Groups[0]
 	return fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"),
-		digits(int64(first.Count)), brief(first.Reason))
+		digits(int64(first.Count)), why(first.Reason))
 }
 
 // Bar draws how large a group is.

@@ -25,7 +25,7 @@ var templateFiles embed.FS
 var staticFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"shown": shown, "brief": brief, "lines": lines, "rough": rough, "instant": instant, "link": link,
+	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
 	}, "digits": func(n any) string { return digits(number(n)) },

@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -269,6 +270,18 @@ func TestWithoutAReason(t *testing.T) {
 		body := checkPage(t, f, path)
 		if found := regexp.MustCompile(`.*(<bdi></bdi></(p|li|dd)>|: *</bdi>).*`).FindString(body); found != "" {
 			t.Errorf("%s: %s", path, found)
+		}
+	}
+}
+
+// TestBlankReasons: a page says that an error of white space only has no text.
+func TestBlankReasons(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.kill(t, " \n\t", "m-1")
+	for _, path := range []string{query("dead"), query("queue")} {
+		body := checkPage(t, f, path)
+		if !strings.Contains(body, "<bdi>"+printable.NoText+"</bdi>") || strings.Contains(body, "<bdi></bdi>") {
+			t.Errorf("%s: %s", path, body)
 		}
 	}
 }

@@ -26,6 +26,9 @@ const longestShown = 2000
 // brief is the first line of a text.
 func brief(s string) string { return printable.Line(s, longestBrief) }
 
+// why is the first line of an error.
+func why(s string) string { return printable.Why(s, longestBrief) }
+
 // longestBrief bounds it, in characters.
 const longestBrief = 240
 

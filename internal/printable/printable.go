@@ -3,6 +3,7 @@
 package printable
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func Cut(s string, n int) string {
 	return s[:n] // it is no UTF-8
 }
 
+// Why is the Line of an error, which may have no text.
+func Why(s string, most int) string { return cmp.Or(Line(s, most), NoText) }
+
 // Name returns a name for a line of text: as it is if it is one plain word, else quoted.
 func Name(s string) string {
 	if q := strconv.Quote(s); s == "" || strings.ContainsRune(s, ' ') || q[1:len(q)-1] != s {
@@ -50,9 +54,15 @@ func Name(s string) string {
 	return s
 }
 
-// Line returns the first line of a text, escaped, cut to about so many characters.
+// NoText stands for a text of white space only.
+const NoText = "(no text)"
+
+// Line returns the first line of a text, escaped, cut to about so many characters. An empty text stays empty.
 func Line(s string, most int) string {
 	line, _, more := strings.Cut(strings.TrimSpace(s), "\n")
+	if line == "" && s != "" {
+		return NoText
+	}
 	line = strings.TrimSpace(line)
 	if utf8.RuneCountInString(line) > most {
 		line, more = string([]rune(line)[:most]), true

@@ -41,3 +41,11 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", " \t\r\n ": NoText, " a \nb": "a…", "abcdef": "abcde…"} {
+		if got := Line(text, 5); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

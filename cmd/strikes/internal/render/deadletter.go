@@ -39,7 +39,7 @@ func deadLetterCells(m *deadletter.Message) []string {
 	}
 	return []string{
 		term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
-		term.Brief(m.Reason(), longest),
+		printable.Why(m.Reason(), longest),
 	}
 }
 
@@ -196,7 +196,7 @@ func history(w io.Writer, attempts []ops.Attempt) error {
 			ran = (time.Duration(a.RanMS) * time.Millisecond).String()
 		}
 		cells := []string{fmt.Sprint(a.Number), a.At.Format(time.RFC3339), ran, string(a.Cause),
-			term.Brief(a.Consumer, longest), term.Brief(a.Reason, longest)}
+			term.Brief(a.Consumer, longest), printable.Why(a.Reason, longest)}
 		if err := t.Row(cells...); err != nil {
 			return err
 		}

@@ -11,9 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/ops"
 )
 
 var need = servertest.Need
@@ -140,5 +143,29 @@ func TestGroupsAreBounded(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[1], "-         10 ") || !strings.Contains(lines[1], otherReasons) {
 		t.Errorf("%q", lines)
+	}
+}
+
+// TestBlankReasons: a list says that an error has no text, also if it is white space only.
+func TestBlankReasons(t *testing.T) {
+	for _, text := range []string{"", " \n\t"} {
+		m := deadLetterExample()
+		m.Origin.Reason, m.Record.Reason = "", text
+		var list, groups strings.Builder
+		dead, grouped := DeadLetters(&list, false), Groups(&groups, false, 0, FromStore)
+		need(t, errors.Join(dead.Row(m), dead.Flush(), grouped.Row(m), grouped.Flush()))
+		rows := term.Joined(reasons(ops.DeadLetters{Reasons: []ops.Reason{{Messages: 1}}}), false)
+		for _, got := range []string{list.String(), groups.String(), rows} {
+			if !strings.HasSuffix(got, "  "+printable.NoText+"\n") {
+				t.Errorf("%q: %q", text, got)
+			}
+		}
+	}
+	m := deadLetterExample()
+	m.Record.Reason = " \n\t"
+	var full strings.Builder
+	need(t, DeadLetter(&full, m))
+	if want := "reason                " + printable.NoText + "\n"; !strings.Contains(full.String(), want) {
+		t.Errorf("got %q, want %q", full.String(), want)
 	}
 }

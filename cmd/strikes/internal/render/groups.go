@@ -8,6 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -68,7 +69,7 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 		term.Column{Title: "REASON", Min: 3 * leastReason},
 	), func(one group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
-			term.Ago(one.Newest), term.Brief(one.Reason, longest)}
+			term.Ago(one.Newest), printable.Why(one.Reason, longest)}
 	}}
 	return g
 }

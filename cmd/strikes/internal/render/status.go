@@ -242,7 +242,7 @@ func reasons(d ops.DeadLetters) (rows []term.Row) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
-			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, term.Printable(r.Reason, ""))})
+			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, printable.Why(r.Reason, longest))})
 		} else {
 			others += r.Messages
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Column is a column of a Table. Min and Drop say how it shrinks or goes on a narrow terminal.
@@ -165,6 +167,9 @@ type Fields struct{ lines [][2]string }
 
 // Add adds a field, nothing for an empty value. The value may hold anything.
 func (f *Fields) Add(name, value string) {
+	if value != "" && strings.TrimSpace(value) == "" {
+		value = printable.NoText
+	}
 	for i, line := range Lines(value) {
 		if i > 0 {
 			name = ""
