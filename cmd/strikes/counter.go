@@ -52,20 +52,28 @@ func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
 		if err != nil {
 			return err
 		}
-		out, n := render.Records(c.Out, c.json), 0
-		for r, err := range q.List(ctx, most) {
+		out, n, read := render.Records(c.Out, c.json), 0, most
+		if most > 0 {
+			read++ // tells whether there are more
+		}
+		for r, err := range q.List(ctx, read) {
 			if err != nil {
 				return errors.Join(out.Flush(), err)
+			}
+			if n++; most > 0 && n > most {
+				continue // an error may follow
 			}
 			if err := out.Row(ops.Of(r, override, time.Now())); err != nil {
 				return err
 			}
-			n++
 		}
 		if n == 0 {
 			return q.None("nothing is counted")
 		}
-		return out.Flush()
+		if err := out.Flush(); err != nil || most == 0 || n <= most {
+			return err
+		}
+		return c.Cut(most, "message", "there are more")
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,8 +152,7 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.Err, "--limit ends the list after %s; %s\n", printable.Plural(c.limit, "dead letter"), more)
-	return err
+	return c.Cut(c.limit, "dead letter", more)
 }
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the
@@ -256,7 +256,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 		if q.counting != nil {
 			q.counting.end()
 		}
-		return c.printed(q, f, 0, messages, out)
+		return c.groupsPrinted(out, c.printed(q, f, 0, messages, out))
 	}
 	if byStore && !c.records {
 		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
@@ -271,7 +271,15 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 	case counted.Count == 0:
 		return q.nothing(seek(f))
 	}
-	return out.Print(counted.Groups)
+	return c.groupsPrinted(out, out.Print(counted.Groups))
+}
+
+// groupsPrinted says that there are more groups, and returns err.
+func (c *deadList) groupsPrinted(out *render.GroupList, err error) error {
+	if out.Cut {
+		err = cmp.Or(err, c.Cut(c.limit, "group", "there are more"))
+	}
+	return err
 }
 
 // known is how many messages the broker counted; nil: not known.

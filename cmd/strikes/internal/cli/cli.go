@@ -32,6 +32,12 @@ type Streams struct {
 	Now <-chan struct{} // closes when the command must end without waiting for anything
 }
 
+// Cut says that --limit ended a list of things, and that there are more.
+func (s Streams) Cut(limit int, thing, more string) error {
+	_, err := fmt.Fprintf(s.Err, "--limit ends the list after %s; %s\n", printable.Plural(limit, thing), more)
+	return err
+}
+
 // Run runs the command line args, whose first is the program's name, and returns the exit code.
 func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
 	out, began := &noting{to: s.Out}, false

@@ -47,6 +47,7 @@ type GroupList struct {
 	ops.Tally
 
 	Recorded, Ready *int // as in the JSON
+	Cut             bool // some groups are not printed
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all
@@ -88,8 +89,8 @@ func (g *GroupList) Flush() error { return g.Print(g.Groups()) }
 
 // Print prints groups that were counted elsewhere, the largest first.
 func (g *GroupList) Print(sorted []*ops.Group) error {
-	if g.most > 0 {
-		sorted = sorted[:min(g.most, len(sorted))]
+	if g.Cut = g.most > 0 && len(sorted) > g.most; g.Cut {
+		sorted = sorted[:g.most]
 	}
 	for _, one := range sorted {
 		if err := g.out.Row(g.groupOf(one)); err != nil {
