@@ -59,6 +59,7 @@ func (s *session) sendStart(ctx context.Context, d *delivery, as step) (step, er
 		return 0, err
 	}
 	d.reply, d.asked = reply, as
+	d.past.unanswered = 0
 	if next == stepRun {
 		d.past.crash = ""
 		if !d.again() {
