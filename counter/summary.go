@@ -108,20 +108,20 @@ func (a *Admin) summarise(ctx context.Context, vhost string, queues []Summary, r
 	for skip := 0; len(open) > 0 && skip < summaryMost; skip += summaryPage {
 		args := []any{skip, summaryPage, recent.Milliseconds(), ForgottenAfter.Milliseconds()}
 		replies := a.summaryReplies(ctx, vhost, open, args)
-		var more []*Summary
+		var unread []*Summary
 		for i, s := range open {
-			full, err := s.add(vhost, replies[i])
+			more, err := s.add(vhost, replies[i])
 			switch {
-			case err == nil && full:
-				more = append(more, s)
+			case err == nil && more:
+				unread = append(unread, s)
 			case err != nil && isForeign(err):
 				s.Err = fmt.Errorf("counter: summary, queue %q: %w", s.Queue, a.errorAt(Message{VHost: vhost, Queue: s.Queue}, err))
 			case err != nil:
 				return a.storeError(err)
 			}
-			s.Partial = full
+			s.Partial = more
 		}
-		open = more
+		open = unread
 	}
 	return a.countBlocked(ctx, vhost, queues, recent)
 }
@@ -176,8 +176,8 @@ func (a *Admin) summaryKeys(vhost, queue string) []string {
 	return []string{k.index, k.override, k.tombstones, q + docUndecodable, k.dead, control[0], control[1], q + setLanes}
 }
 
-// add adds the reply for one page, and reports whether the page was full.
-func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
+// add adds the reply for one page, and reports whether there are more.
+func (s *Summary) add(vhost string, cmd *redis.Cmd) (more bool, err error) {
 	reply, err := cmd.Slice()
 	if err != nil {
 		return false, err
@@ -221,7 +221,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	}
 	text, _ := reply[14].(string)
 	s.Breaker, _ = rules.DecodeBreaker(text)
-	return n[1] >= summaryPage, nil
+	return n[1] == 1, nil
 }
 
 // lead makes a record the head if it is before the one of the pages so far.

@@ -55,11 +55,16 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ time.Duration) error {
 	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
 	err := a.pages(ctx, of, setIndex, summaryPage, func(found []Entry) error {
+		if read == summaryMost {
+			s.Partial = true
+			return errEnough
+		}
+		read += len(found)
 		members := make([]string, len(found))
 		for i, e := range found {
 			members[i] = e.Name
 		}
-		err := a.readEach(ctx, of.VHost, of.Name, members, func(_ int, r Record) {
+		return a.readEach(ctx, of.VHost, of.Name, members, func(_ int, r Record) {
 			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
 				return
 			}
@@ -71,10 +76,6 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ ti
 				s.Head, away = &r, gone
 			}
 		})
-		if read += len(found); err == nil && read >= summaryMost {
-			s.Partial, err = true, errEnough
-		}
-		return err
 	})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -89,15 +90,16 @@ func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent 
 		if err != nil {
 			return err
 		}
+		if read == summaryMost {
+			s.Partial = true
+			break
+		}
 		if s.Time.Sub(d.LastTime) < recent {
 			s.Recent++
 		} else {
 			stale++
 		}
 		if read++; stale > 9 {
-			break
-		} else if read == summaryMost {
-			s.Partial = true
 			break
 		}
 	}

@@ -97,15 +97,37 @@ func TestSummariesReadPages(t *testing.T) {
 	}
 }
 
-// TestSummariesReadFewDeadLetters: 10,000 of one queue are read at most.
+// TestSummariesReadFewDeadLetters: 10,000 dead letters and 10,000 records of one queue are read at most. They are a
+// part of them only if there are more.
 func TestSummariesReadFewDeadLetters(t *testing.T) {
-	c := NewMemory(nil)
-	for i := range summaryMost + 1 {
-		need(t, errOf(c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject)))
-	}
-	got, err := c.Admin().Summaries(t.Context(), "/", []string{"orders"}, time.Hour)
-	if err != nil || got[0].Recent != summaryMost || !got[0].Partial {
-		t.Errorf("%+v, %v; want %d recent ones, and that they are a part", got, err, summaryMost)
+	for _, s := range storesForLong(t) {
+		c := s.counter
+		for set, end := range map[string]Failure{setDead: reject, setIndex: again} {
+			first, of := message("0"), Queue{"/", "q-" + set}
+			first.Queue = of.Name
+			need(t, errOf(c.Fail(t.Context(), attempt(first, "a"), end)))
+			_, docs, err := c.store.Load(t.Context(), of, docRecord(member("0", "")))
+			need(t, err)
+			copies := func(from, to int) (some Change) {
+				for n := range to - from {
+					name := member(fmt.Sprint(from+n), "")
+					some.Docs = append(some.Docs, Doc{Name: docRecord(name), Data: docs[0].Data, Expires: docs[0].Expires,
+						Any: true})
+					some.Sets = append(some.Sets, Member{Set: set, Name: name, Score: docs[0].Expires.UnixMilli()})
+				}
+				return some
+			}
+			for n := 1; n < summaryMost; n += 303 {
+				need(t, errOf(c.store.Save(t.Context(), of, copies(n, n+303))))
+			}
+			for _, partial := range []bool{false, true} {
+				got, err := c.Admin().Summaries(t.Context(), "/", []string{of.Name}, time.Hour)
+				if err != nil || got[0].Recent+got[0].Retrying != summaryMost || got[0].Partial != partial {
+					t.Errorf("%s, %s: %+v, %v; want %d, and that they are a part: %v", s.name, set, got, err, summaryMost, partial)
+				}
+				need(t, errOf(c.store.Save(t.Context(), of, copies(summaryMost, summaryMost+1))))
+			}
+		}
 	}
 }
 

@@ -8,7 +8,7 @@
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
+-- Reply: { now, 1 if more are to be read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
 -- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that are ready for too
 -- long.
@@ -79,9 +79,10 @@ while read < most and stale < 10 do
   if #newest == 0 then break end
   read = read + #newest
 end
-if stale > 9 then read = 0 end
+local more = redis.call('ZCARD', index) > skip + most
+  or stale < 10 and redis.call('ZCARD', KEYS[5]) > skip + read
 
-return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
+return { now, more and 1 or 0, retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
   redis.pcall('GET', KEYS[4]), waiting, redis.pcall('ZCARD', KEYS[8]),
   redis.pcall('ZCOUNT', KEYS[5], now, '+inf'), breaker }
