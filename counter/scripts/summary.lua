@@ -8,10 +8,10 @@
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, 1 if more are to be read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
+-- Reply: { now, more, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
 -- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
--- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those that are ready for too
--- long.
+-- more is 1 if there are records or tombstones to read after these. retrying are the records that failed, or run, and
+-- are not dead-lettered; forgotten are those that are ready for too long.
 -- The head is the record of the one that has retried for longest. It is one that is forgotten, or waits in a delay
 -- queue, only if all do. tombstones, override and pause are the fields of the hashes, or the error of a key that is
 -- none; undecodable is a text, or the error of a key of another type. waiting is the report of each process about
