@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -40,18 +41,27 @@ func Broker(conn *amqp.Connection) []inspect.Finding {
 	return []inspect.Finding{inspect.Say("broker-unsupported", inspect.Vars{"release": release, "version": v})}
 }
 
-// Alarms judges the alarms of the broker's nodes. It finds nothing if the management API does not answer, because that
-// is a finding of each queue.
+// Alarms judges the alarms of the broker's nodes. That they cannot be seen is a finding, too.
 func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []inspect.Finding {
-	api, err := need.API()
-	if err != nil || api == nil || api.Serves(ctx, conn) != nil {
-		return nil
-	}
-	on, err := api.Alarms(ctx)
+	on, err := alarms(ctx, conn, need)
 	if err != nil {
-		return nil
+		return []inspect.Finding{inspect.Say("alarms-unknown", inspect.Vars{"reason": err})}
 	}
 	return inspect.OfAlarms(on)
+}
+
+func alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]broker.Alarm, error) {
+	api, err := need.API()
+	switch {
+	case err != nil:
+		return nil, err
+	case api == nil:
+		return nil, errors.New("the management API was not asked")
+	}
+	if err := api.Serves(ctx, conn); err != nil {
+		return nil, err
+	}
+	return api.Alarms(ctx)
 }
 
 // TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection

@@ -78,6 +78,11 @@ var catalogue = map[string]text{
 		publishers,
 		"free space on the disk of these nodes, or lower disk_free_limit; publishers go on by themselves",
 	},
+	"alarms-unknown": {
+		Warning, "the alarms of the broker were not examined: {reason}",
+		"if the memory alarm or the disk alarm is on, " + publishers,
+		"give a management API that answers (Check.Management), or run rabbitmq-diagnostics check_alarms on a node",
+	},
 	"broker-unsupported": {
 		Warning, "the broker is RabbitMQ {release}",
 		"the community no longer fixes RabbitMQ {version}: bugs and security holes stay open without a vendor's support",
