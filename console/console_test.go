@@ -36,6 +36,7 @@ type fakeBroker struct {
 	found   []inspect.Finding
 	alarms  []inspect.Finding
 	examine chan struct{} // Examine of all queues waits until it is closed
+	hangs   func()        // Examine calls it, unless it is nil
 	dead    *fakeLetters
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
@@ -97,6 +98,9 @@ func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func
 		case <-b.examine:
 		case <-ctx.Done():
 		}
+	}
+	if b.hangs != nil {
+		b.hangs()
 	}
 	of := 1
 	if err := b.unseen.Load(); err != nil {

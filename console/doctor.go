@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -43,14 +44,14 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	err = c.broker.Examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
+	store, err := c.examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
 	switch {
 	case err != nil && len(v.Examined) == 0:
 		v.Examined = append(v.Examined, doctor.Report{Subject: "broker", Err: err})
 	case err != nil: // the broker has a report
 		v.Examined = slices.Insert(v.Examined, 0, doctor.Report{Subject: "queue", Name: name, Err: err})
 	}
-	v.Examined = append(v.Examined, c.examineStore(ctx))
+	v.Examined = append(v.Examined, store)
 	return page{Screen: "doctor", Queue: name, View: v, Title: diagnose(shown(name)+", broker and store", v.Examined)}, nil
 }
 
@@ -77,11 +78,19 @@ func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) error
 	return nil
 }
 
-func (c *Console) examineStore(ctx context.Context) doctor.Report {
-	found, err := c.store.Examine(ctx)
-	out := doctor.StoreReport("", found)
-	out.Err = err
-	return out
+// examine examines the store while the broker is examined: one that hangs takes no time from the other.
+func (c *Console) examine(ctx context.Context, queue string, retries int, show func(r doctor.Report, of int)) (
+	store doctor.Report, broker error) {
+	var both panics.Group
+	both.Go(func() error {
+		found, err := c.store.Examine(ctx)
+		store = doctor.StoreReport("", found)
+		store.Err = err
+		return nil
+	})
+	both.Go(func() error { return c.broker.Examine(ctx, queue, retries, show) })
+	broker = both.Wait()
+	return store, broker
 }
 
 // count counts errors and warnings.
@@ -229,7 +238,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
 	var broker error
-	err := c.broker.Examine(ctx, "", inspect.UsualRetries, func(r doctor.Report, of int) {
+	store, err := c.examine(ctx, "", inspect.UsualRetries, func(r doctor.Report, of int) {
 		for _, f := range r.Findings {
 			if f.Severe() && r.Subject == "queue" {
 				out.errors[r.Name] = append(out.errors[r.Name], f)
@@ -256,7 +265,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	case broker != nil:
 		out.Err = shown(broker.Error())
 	}
-	if store := c.examineStore(ctx); store.Err != nil || len(store.Findings) > 0 {
+	if store.Err != nil || len(store.Findings) > 0 {
 		out.All = append(out.All, store)
 		if store.Err != nil {
 			out.Err = cmp.Or(out.Err, shown(store.Err.Error()))

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
@@ -77,6 +80,29 @@ func TestDoctorShowsPartOfTheBroker(t *testing.T) {
 				strings.Contains(body, "delay queues refused") && !strings.Contains(body, "1 queue could not be examined")
 		})
 	}
+}
+
+// TestStoreIsExaminedBesideTheBroker: a broker that hangs takes no time from the examination of the store.
+func TestStoreIsExaminedBesideTheBroker(t *testing.T) {
+	asked := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(asked) })
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		close(b.examine)
+		b.hangs = func() {
+			select {
+			case <-asked:
+			case <-time.After(20 * time.Second):
+				t.Error("the store was not asked while the broker hung")
+			}
+		}
+	})
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if strings.EqualFold(command, "INFO") {
+			closed()
+		}
+		return false
+	})
+	f.get(query("doctor"))
 }
 
 // TestStoreAwayOnTheFirstPage: without the store the first page shows its last known figures, and no zero that is not

@@ -104,8 +104,12 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 // Broker examines the broker, its alarms and the delay queues of the virtual host.
 func (c *Checkup) Broker(ctx context.Context) Report {
 	release, _ := c.Conn.Properties["version"].(string)
-	lane, err := c.delayQueues(ctx)
-	found := slices.Concat(Broker(c.Conn), Alarms(ctx, c.Conn, c.Need), lane)
+	var alarms, lane []inspect.Finding
+	var asking panics.Group // side by side: an API that hangs takes its whole time from each
+	asking.Go(func() error { alarms = Alarms(ctx, c.Conn, c.Need); return nil })
+	asking.Go(func() (err error) { lane, err = c.delayQueues(ctx); return err })
+	err := asking.Wait()
+	found := slices.Concat(Broker(c.Conn), alarms, lane)
 	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found, Err: err}.sorted()
 }
 

@@ -3,6 +3,8 @@ package integration
 import (
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,4 +69,45 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 		`"strikes.delay.6h", a delay queue`,
 		policy + `"strikes.delay.24h", a delay queue`} // the others return messages sooner anyway
 	proctest.Eventually(t, time.Minute, "the policy is found", func() bool { return slices.Equal(seen(), shortened) })
+}
+
+// meeting holds the first question about each of two subjects until the other is asked about.
+type meeting struct {
+	alarms, delay chan struct{}
+	once          [2]sync.Once
+	through       http.RoundTripper
+}
+
+func (m *meeting) RoundTrip(r *http.Request) (*http.Response, error) {
+	mine, other, once := m.alarms, m.delay, &m.once[0]
+	switch path := r.URL.Path; {
+	case strings.Contains(path, "/queues/") && strings.Contains(path, broker.DelayExchange+"."):
+		mine, other, once = m.delay, m.alarms, &m.once[1]
+	case !strings.HasSuffix(path, "/alarms"):
+		return m.through.RoundTrip(r)
+	}
+	once.Do(func() { close(mine) })
+	select {
+	case <-other:
+	case <-r.Context().Done(): // the doctor does not wait longer
+		return nil, r.Context().Err()
+	}
+	return m.through.RoundTrip(r)
+}
+
+// TestDoctorAsksAboutTheBrokerSideBySide: an API that hangs takes its whole time from each part of the examination.
+func TestDoctorAsksAboutTheBrokerSideBySide(t *testing.T) {
+	t.Parallel()
+	b := topoDial(t, servertest.VirtualHost(t))
+	b.declare(topology.Spec{Queue: b.name(), DelayQueues: true})
+	client := &http.Client{Transport: &meeting{alarms: make(chan struct{}), delay: make(chan struct{}),
+		through: &http.Transport{DisableKeepAlives: true}}}
+	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: managementURL(t), HTTPClient: client}}
+	report := checkup.Broker(t.Context())
+	need(t, report.Err)
+	for _, f := range report.Findings {
+		if f.Code != "broker-unsupported" {
+			t.Errorf("%+v", f)
+		}
+	}
 }
