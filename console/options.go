@@ -65,6 +65,9 @@ type Options struct {
 	// or hex.
 	FormatBody func(amqp.Publishing) (text string, ok bool)
 
+	// Reword returns the text of a finding with other names for the settings of this library, such as flags; nil: as it is
+	Reword func(string) string
+
 	Logger *slog.Logger // gets changes and faults; nil is silent
 }
 

@@ -12,10 +12,12 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 //go:embed templates/*.html
@@ -105,6 +107,19 @@ type page struct {
 
 	Visitor visitor
 	VHost   string
+
+	reword func(string) string
+}
+
+// Reworded returns findings with the names that their reader gives to settings.
+func (p page) Reworded(found []inspect.Finding) []inspect.Finding {
+	found = slices.Clone(found)
+	for i, f := range found {
+		if p.reword != nil {
+			found[i].Seen, found[i].Fix = p.reword(f.Seen), p.reword(f.Fix)
+		}
+	}
+	return found
 }
 
 // trouble is a server that a page could not ask.
@@ -158,7 +173,7 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, code int, wrong
 func whyOf(r *http.Request) string { return strings.TrimSpace(r.PostFormValue("why")) }
 
 func (c *Console) complete(r *http.Request, p page) page {
-	p.Visitor, p.VHost, p.Why = visitorOf(r), c.opts.VHost, whyOf(r)
+	p.Visitor, p.VHost, p.Why, p.reword = visitorOf(r), c.opts.VHost, whyOf(r), c.opts.Reword
 	if id := r.URL.Query().Get("result"); id != "" && p.Result == nil {
 		p.Result = c.results.get(id)
 		if p.Live != "" {

@@ -102,7 +102,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
 		Queues: o.queues,
 		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
-		DropDir: o.dropDir, Encode: lineOf,
+		DropDir: o.dropDir, Encode: lineOf, Reword: cli.InFlags,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})
 	if err != nil {

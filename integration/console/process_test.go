@@ -95,6 +95,16 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestCommandNamesFlags: a finding names the flag of the command, and not the field of the library.
+func TestCommandNamesFlags(t *testing.T) {
+	t.Parallel()
+	s := newPlant(t).serveCommand("--management-url", "http://127.0.0.1:1", "--queue", "orders")
+	body, err := io.ReadAll(s.ask(http.MethodGet, s.at("doctor", "queue", "orders"), nil, nil).Body)
+	if err != nil || !strings.Contains(string(body), "(--management-url)") || strings.Contains(string(body), "Check.") {
+		t.Errorf("%v: %s", err, body)
+	}
+}
+
 // TestCommandRefuses starts the console in ways that would leave it open to others.
 func TestCommandRefuses(t *testing.T) {
 	t.Parallel()
