@@ -144,7 +144,7 @@ export class Breaker {
     this.began = Math.max(this.began ?? began, began)
     this.ended = Math.max(this.ended ?? began, began + d.ran)
     if (this.stopped !== undefined)
-      this.logger.info('a message succeeded in this process: it goes on', { queue: this.queue })
+      this.logger.warn('a message succeeded in this process: it goes on', { queue: this.queue })
     this.failures = 0
     if (this.alone !== undefined) {
       this.alone = this.stopped = undefined

@@ -1,7 +1,7 @@
 // A dependency that is away, on a real broker and a real Redis.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkBreaker } from '../src/breaker.js'
+import { Breaker, checkBreaker } from '../src/breaker.js'
 import { DEFAULT_PREFIX, keys, queueKey } from '../src/key.js'
 import { parseRecord } from '../src/record.js'
 import { notCounted } from '../src/steer.js'
@@ -19,6 +19,21 @@ async function breakerOf(f) {
   const numbers = (text ?? '').split(' ').map(Number)
   return { open: numbers[2] ?? 0, permits: numbers[5] ?? 0 }
 }
+
+test('the end of a stop of one process is a warning', () => {
+  const lines = []
+  const line = (level) => (text) => lines.push([level, text])
+  const logger = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+  const breaker = new Breaker({ breaker: 2, patience: 0 }, { queue: 'orders', vhost: '/', counter: {}, logger })
+  for (let i = 0; i < 2; i++)
+    breaker.failed({ progress: {}, reply: { code: 'REQUEUE', failures: 1, crashes: 0 }, cause: 'failed', postponed: 0 })
+  breaker.alone -= 3000 // DOUBT_LASTS is 2000
+  breaker.stopAlone()
+  assert.equal(breaker.shut, true)
+  breaker.succeeded({ began: performance.now(), ran: 0 })
+  assert.equal(breaker.shut, false)
+  assert.deepEqual(lines.slice(1), [['warn', 'a message succeeded in this process: it goes on']])
+})
 
 for (const type of ['classic', 'quorum']) {
   test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {

@@ -6,6 +6,7 @@ import itertools
 import re
 import threading
 from collections import Counter as Tally
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -13,10 +14,28 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import until
 from strikes import NotCounted, SettingError, keys as k
-from strikes.breaker import check
+from strikes.breaker import DOUBT_LASTS, Breaker, check
 from strikes.record import parse_record
+from strikes.session import Settings
+from strikes.steps import Cause, Options, Reply, ReplyCode
 
 GOOD, POISON = 60, 12
+
+
+def test_the_end_of_a_stop_of_one_process_is_a_warning(caplog):
+    now = [0.0]
+    breaker = Breaker(2, 0, Settings("orders"), Options(), now=lambda: now[0])
+    for _ in range(2):
+        breaker.failed(SimpleNamespace(
+            reply=Reply(ReplyCode.REQUEUE, failures=1), reports=(None, None), cause=Cause.FAILED, counted=1, uncounted=0
+        ))
+    now[0] = DOUBT_LASTS
+    breaker._stop_alone()
+    assert breaker.shut
+    breaker.succeeded(SimpleNamespace(began=now[0], ran=0))
+    assert not breaker.shut
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records]
+    assert lines[1:] == [("WARNING", "a message succeeded in this process: it goes on, queue orders")], lines
 
 
 @pytest.mark.parametrize(("adapter", "queue"), [("pika", "classic"), ("aio-pika", "quorum")], indirect=["queue"])

@@ -150,7 +150,7 @@ func (g *Gate) Succeeded(began, ended time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopped.IsZero() {
-		g.Logger.Info("a message succeeded in this process: it goes on", "queue", g.Queue)
+		g.Logger.Warn("a message succeeded in this process: it goes on", "queue", g.Queue)
 	}
 	g.failed = 0
 	if !g.alone.IsZero() {

@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,27 @@ func TestCountedProcessGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoppedProcessWarns: the end of a stop of one process has the level of its begin.
+func TestStoppedProcessWarns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		g := New(Options{Store: countingStore{}, Queue: "orders", Breaker: 8,
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		for range 8 {
+			g.Failed(true, false)
+		}
+		time.Sleep(rules.DoubtLasts)
+		g.stopAlone(time.Now())
+		if !g.Shut() || strings.Count(log.String(), "level=WARN") != 1 {
+			t.Errorf("stopped: %t, logged %q", g.Shut(), &log)
+		}
+		g.Succeeded(time.Now(), time.Now())
+		if g.Shut() || !strings.Contains(log.String(), `level=WARN msg="a message succeeded in this process: it goes on"`) {
+			t.Errorf("still stopped: %t, logged %q", g.Shut(), &log)
+		}
+	})
 }
 
 // memoryStore has the breaker of a queue.

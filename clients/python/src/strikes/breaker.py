@@ -128,7 +128,7 @@ class Breaker:
         """Is called before the ack of a delivery whose handler returned."""
         with self._lock:
             if self._stopped is not None:
-                self.settings.logger.info(
+                self.settings.logger.warning(
                     "a message succeeded in this process: it goes on, queue %s", self.settings.queue
                 )
             assert d.began is not None
