@@ -190,10 +190,15 @@ func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Chan
 		after.Holding = new(*before.Holding)
 	}
 	reply, keep := t.rule(&r, &after, now)
-	if t.reply = reply; keep <= 0 {
-		return Change{}, nil
-	}
+	t.reply = reply
 	change := c.write(about, before, after, now)
+	switch {
+	case keep <= 0 && len(change.Docs) == 0:
+		return Change{}, nil
+	case keep <= 0: // the breaker has learned of a success
+		change.Docs = append([]Doc{record}, change.Docs...)
+		return change, nil
+	}
 	now = now.Truncate(time.Millisecond)
 	r.Listed = was.listed
 	change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)

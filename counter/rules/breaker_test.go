@@ -127,6 +127,14 @@ func TestBreaker(t *testing.T) {
 			f.ask(1500*time.Millisecond, 1200*time.Millisecond)
 			f.is("closed 1")
 		},
+		"a failure that counts nothing reports a success": func(f *fleet) {
+			f.fail("a a a a") // it is exhausted
+			f.fail("b c d")
+			f.later(time.Second)
+			f.p.Began, f.p.Ended = f.now, f.now
+			f.want(f.fail("a"), "EXHAUSTED4")
+			f.is("closed 0")
+		},
 		"it opens, gives permits, and closes": func(f *fleet) {
 			f.fail("a b c")
 			f.later(2 * time.Second)

@@ -20,20 +20,20 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	}
 	over := s.superseded && r.State == StateDone // another copy was handled
 	counts, saves := false, r.OpenToken == a.Token
-	uncounted := known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
+	fresh := known == 0 && r.State != StateDeadLetter && !over
+	stops := s.judge(f, fresh)
+	uncounted := stops || known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
 	switch {
 	case known == KindCrashed: // its process was taken for dead: the same count, now with the true cause
 		r.Crashes--
 		r.unnote(a.Token)
 		counts = true
-	case known == 0 && r.State != StateDeadLetter && !over:
-		uncounted = s.judge(f)
-		if counts = !uncounted; counts {
-			s.lookForDouble()
-			break
-		}
+	case stops:
 		r.remember(a.Token, KindNotCounted)
 		saves = true
+	case fresh:
+		s.lookForDouble()
+		counts = true
 	}
 	if counts {
 		r.Failures++
@@ -87,15 +87,16 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	return s.end(code, saves, a.Consumer)
 }
 
-// judge reports whether the breaker keeps a new failure from being counted, and tells the breaker of it.
-func (s *step) judge(f Failure) (uncounted bool) {
+// judge tells the breaker of the process's successes, and of the failure if it is fresh. It reports whether the breaker
+// keeps that from being counted.
+func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 	p := s.a.Progress
 	if p.Breaker == 0 {
 		return false
 	}
 	b, changed := s.breaker()
-	uncounted = b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && s.impatient(b)
-	if (!uncounted || f.cause() == CauseNotCounted) && f.cause() != CauseRejected && s.Counted() == 0 {
+	uncounted = fresh && (b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && s.impatient(b))
+	if fresh && (!uncounted || f.cause() == CauseNotCounted) && f.cause() != CauseRejected && s.Counted() == 0 {
 		changed = b.lengthen(s.Message, f.Reason, p, s.now) || changed
 	}
 	if changed {

@@ -49,13 +49,15 @@ return take(function(r, s, q)
     rarely().renew(r, s) -- the delivery arrived after that: this is a new use of the id
   end
   local over = s.superseded and r.state == 'done' -- another copy was handled
-  local counts, saves, uncounted = false, r.open == s.token, progress and known == 'e'
+  local fresh = not known and r.state ~= 'exhausted' and not over
+  local stops = progress and rarely().judge(r, s, q, progress, fresh)
+  local counts, saves, uncounted = false, r.open == s.token, stops or progress and known == 'e'
   if known == 'c' then -- its process was taken for dead: the same count, now with the true cause
     rarely().turn(r, s, 'f')
     counts = true
-  elseif not known and r.state ~= 'exhausted' and not over and progress and rarely().judge(r, s, q, progress) then
-    r.tokens, uncounted, saves = r.tokens .. ';' .. s.token .. '=e', true, true
-  elseif not known and r.state ~= 'exhausted' and not over then
+  elseif stops then
+    r.tokens, saves = r.tokens .. ';' .. s.token .. '=e', true
+  elseif fresh then
     if s.age >= 0 and r.state ~= 'done' and r.firsts ~= '2' then -- is it a sign of a second message with this id?
       local double = r.firsts == '1' or r.failures + r.crashes > 0 and r.first + 0 <= now - s.age
       r.firsts, s.double = double and '2' or '1', s.double or double

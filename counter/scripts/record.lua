@@ -403,15 +403,17 @@ local function rarely()
       b.permits, b.count, b.awaited, b.alike) .. b.streak .. '\n' .. b.reason, 'PX', ARGV[1])
   end
 
-  -- judge reports whether the breaker keeps a new failure from being counted, and tells the breaker of it.
-  function f.judge(r, s, q, progress)
+  -- judge tells the breaker of the process's successes, and of the failure if it is fresh. It reports whether the
+  -- breaker keeps that from being counted.
+  function f.judge(r, s, q, progress, fresh)
     local b, cause, reason = f.breaker(r, s, q, progress), ARGV[s.at + 8], ARGV[s.at + 9]
     local troubled = b.failing or b.doubt > 0 or b.open > 0 or b.early
-    local uncounted = cause ~= 'rejected' and
+    local uncounted = fresh and cause ~= 'rejected' and
       (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
     local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
-    if cause ~= 'rejected' and (not uncounted or cause == 'not-counted') and r.failures + r.crashes == 0 and
-      not troubled and b.count <= q.now and not string.find(b.streak, message, 1, true) then
+    if fresh and cause ~= 'rejected' and (not uncounted or cause == 'not-counted') and
+      r.failures + r.crashes == 0 and not troubled and b.count <= q.now and
+      not string.find(b.streak, message, 1, true) then
       reason = string.sub(string.match(reason, '[^\r\n]+') or '', 1, LINE)
       local same = b.failed > 0 and string.gsub(b.reason, '%d+', '0') == string.gsub(reason, '%d+', '0')
       b.alike, b.reason = (same and math.min(b.alike, b.failed) or 0) + 1, reason
