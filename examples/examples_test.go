@@ -257,7 +257,8 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	slices.Sort(lines)
-	if len(lines) != 6 || lines[5] != "no address: attempt 6 of 6" {
+	if len(lines) != 8 || lines[5] != "no address: attempt 6 of 6" ||
+		lines[7] != "waiting for messages in the queue parcels" {
 		t.Errorf("%q", lines)
 	}
 }

@@ -50,6 +50,7 @@ func run(ctx context.Context) error {
 		Prefetch:   1, // any process may take the next attempt
 		Backoff:    func(int) time.Duration { return 50 * time.Millisecond },
 	}
+	fmt.Println("waiting for messages in the queue parcels")
 	return parcels.Run(ctx, dial)
 }
 
