@@ -23,7 +23,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 		term.Column{Title: "DEAD"},
 		term.Column{Title: "SINCE", Drop: 1}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
 		term.Column{Title: "READY", Drop: 2},
-		term.Column{Title: "NOTE", Min: 16, Drop: 4}) // only it says that a queue is paused, or makes no progress
+		term.Column{Title: "NOTE", Min: 28, Drop: 4}) // only it says that a queue is paused, or makes no progress
 	shown := o.Queues
 	if most > 0 {
 		shown = shown[:min(most, len(shown))]
@@ -55,15 +55,18 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 }
 
 func overviewRow(s ops.Summary, o ops.Overview) []string {
-	blocked, since := "-", "-"
-	if s.Blocked > 0 {
-		blocked = term.Rough(s.Blocked)
+	blocked, since, retrying := "-", "-", s.Retrying
+	if long := max(s.Blocked, s.Stopped); long > 0 {
+		blocked = term.Rough(long)
+	}
+	if s.Waiting != nil { // some of them have a record, and the store does not know which
+		retrying = max(retrying, s.Waiting.Messages)
 	}
 	if s.Dead.Still > 0 {
 		since = s.Dead.Since.Format("2006-01-02 15:04Z")
 	}
 	return []string{
-		term.Shown(s.Queue), blocked, strconv.Itoa(s.Retrying), strconv.FormatInt(s.Dead.Still, 10), since,
+		term.Shown(s.Queue), blocked, strconv.Itoa(retrying), strconv.FormatInt(s.Dead.Still, 10), since,
 		overviewMissing(s),
 		known(s.Consumers), known(s.Ready), overviewNote(s, o),
 	}
@@ -99,7 +102,7 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	}
 	said := "" // a reason that a note gives already
 	if b := s.Breaker; b != nil {
-		notes, said = append(notes, b.Text(o.Time)), b.Reason
+		notes, said = append(notes, progress(b, o)), b.Reason
 	}
 	switch {
 	case s.Paused != nil:
@@ -135,6 +138,18 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 		notes = append(notes, "not all records were read")
 	}
 	return strings.Join(notes, "; ")
+}
+
+// progress says that no message succeeds, the reason first, because a narrow terminal cuts the note.
+func progress(b *ops.Breaker, o ops.Overview) string {
+	if !b.Stops() {
+		return b.Text(o.Time)
+	}
+	text := "no progress"
+	if b.Reason != "" {
+		text += ": " + term.Brief(b.Reason, 60)
+	}
+	return fmt.Sprintf("%s; %s failed, none succeeded, nothing is counted", text, printable.Plural(b.Failed, "message"))
 }
 
 // delayQueues shows the delay queues of the virtual host, and the messages that it could not return.

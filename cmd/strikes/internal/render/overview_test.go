@@ -38,8 +38,8 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	}}}
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
-	want := "no progress since 11:48:00Z (12m0s): 8 messages failed, none succeeded. Nothing is counted. Next probe in " +
-		"2s. 7 of 8: " + refused + "; 17: attempt 2 of 4; 16 messages waiting for 60s, not counted\n"
+	want := "no progress: " + refused + "; 8 messages failed, none succeeded, nothing is counted; 17: attempt 2 of 4; " +
+		"16 messages waiting for 60s, not counted\n"
 	if !strings.HasSuffix(out.String(), "  "+want) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
