@@ -92,5 +92,5 @@ func perSecond(r float64) string {
 	return fmt.Sprintf("%.1f/s", r)
 }
 
-// instant is a time in UTC as the audit and the command print it.
+// instant is a time in UTC; a narrow page may break the line at the space.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

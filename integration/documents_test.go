@@ -154,7 +154,7 @@ var varying = []struct {
 	is  string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<id>"},
-	{regexp.MustCompile(`(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\dZ`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(µs|ms|s|m|h))+\b`), "<duration>"},
 	{regexp.MustCompile(`by \S+@\S+:`), "by <user>:"},
 	{regexp.MustCompile(` +`), " "},

@@ -41,10 +41,10 @@ func (b *Breaker) Stops() bool { return b != nil && !b.Since.IsZero() }
 func (b *Breaker) Text(now time.Time) string {
 	if !b.Stops() {
 		return fmt.Sprintf("every failure is counted until %s, because an operator wants it",
-			b.Counting.UTC().Format("15:04:05Z"))
+			b.Counting.UTC().Format(time.RFC3339))
 	}
 	text := fmt.Sprintf("no progress since %s (%s): %s failed, none succeeded. Nothing is counted.",
-		b.Since.UTC().Format("15:04:05Z"), now.Sub(b.Since).Round(time.Second),
+		b.Since.UTC().Format(time.RFC3339), now.Sub(b.Since).Round(time.Second),
 		printable.Plural(b.Failed, "message"))
 	switch wait := b.Next.Sub(now).Round(time.Second); {
 	case b.Open && wait > 0:

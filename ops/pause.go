@@ -199,7 +199,7 @@ func (p *Pause) closed() string {
 	case !p.Breaker.Open:
 		text = "its doubt ended; it was to open its breaker"
 	}
-	text += " because nothing has succeeded since " + p.Breaker.Since.UTC().Format("2006-01-02T15:04:05Z")
+	text += " because nothing has succeeded since " + p.Breaker.Since.UTC().Format(time.RFC3339)
 	if p.count > 0 {
 		text += fmt.Sprintf("; every failure counts for %v", p.count)
 	}

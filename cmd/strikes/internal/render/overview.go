@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -63,7 +64,7 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 		retrying = max(retrying, s.Waiting.Messages)
 	}
 	if s.Dead.Still > 0 {
-		since = s.Dead.Since.Format("2006-01-02 15:04Z")
+		since = s.Dead.Since.Format(time.RFC3339)
 	}
 	return []string{
 		term.Shown(s.Queue), blocked, strconv.Itoa(retrying), strconv.FormatInt(s.Dead.Still, 10), since,

@@ -14,7 +14,8 @@ import (
 
 // Status is a status as text.
 func Status(s ops.Status) []term.Row {
-	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
+	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format(time.RFC3339), term.Shown(s.Queue),
+		term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
 	rows = append(rows, partitions(s.Partitions)...)
@@ -223,7 +224,7 @@ func deadLetters(d ops.DeadLetters) []term.Row {
 		if d.Still != d.Count {
 			of = fmt.Sprintf(" of %d", d.Count)
 		}
-		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
+		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format(time.RFC3339))
 	}
 	rows := []term.Row{{Text: text}, {Text: "           " + d.Holding()}}
 	if d.Missing > 0 {

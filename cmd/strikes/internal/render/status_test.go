@@ -77,7 +77,7 @@ func TestStandingText(t *testing.T) {
 		Waiting: []ops.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
 			Consumer: "web-1, pid 42"}},
 	}
-	want := `12:00:00Z  orders in virtual host /
+	want := `2026-11-21T12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers
 rates      12.0/s in, 3.1/s out, 3.0/s acked
            unacked and rates by the management API, as of up to 10 s ago
@@ -99,7 +99,7 @@ retrying   5 messages
   and 1 more
 waiting    3 messages for 4m in web-1, pid 42: their attempts are not counted
       http://h is out of reach
-dead       5 of 9 since 2026-11-20 12:00:00Z
+dead       5 of 9 since 2026-11-20T12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
            strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing until its record expires
