@@ -23,7 +23,7 @@ const (
 	stepWait                      // the delivery waits for its backoff
 	stepRetract                   // close an attempt that did not run
 	stepUncount                   // close an attempt that is not counted; the delivery waits before the next
-	stepUncounted                 // the failure was reported and is not counted; the delivery waits before the next
+	stepUncounted                 // the attempt is closed and not counted; the delivery waits before the next
 	stepHeld                      // the delivery holds its queue, and waits until the pause ends the session
 	// leave the attempt open, as if this process had died; the delivery waits before the next
 	stepSuspect

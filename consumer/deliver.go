@@ -127,7 +127,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 				err = s.sendEnd(ctx, d, false)
 			}
 			if s.release(ctx, d); err == nil {
-				at = s.postpone(ctx, d, OutcomeNotCounted)
+				at = stepUncounted
 			}
 		case stepSuspect: // no step is sent, as if the process had died. If the attempt was isolated, its crash is decided
 			d.open, d.doubt, d.past.suspect, d.past.crash = false, false, true, d.outcome.failed.text
@@ -148,8 +148,11 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 			if at, err = s.rooms.beforeSettlement(ctx, d, taken); err != nil || at != taken {
 				break
 			}
-			if at == stepDeadLetter {
+			switch at {
+			case stepDeadLetter:
 				at = s.awaitRoute(ctx, d)
+			case stepUncounted:
+				at = s.postpone(ctx, d, OutcomeNotCounted)
 			}
 			if at == taken {
 				d, at = s.settle(ctx, d, at), stepBegin

@@ -105,7 +105,7 @@ func (r *breakerRoom) failed(d *delivery) {
 	}
 }
 
-// beforeSettlement notes successes. It lets a delivery whose failure is not counted wait before its next attempt.
+// beforeSettlement notes successes. A delivery whose failure is not counted waits at the gate if that is shut.
 func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	switch {
 	case next == stepAck && d.number > 0 && d.outcome.failed == nil:
@@ -114,8 +114,6 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 		d.past.uncounted = max(d.past.uncounted, 1)
 		r.s.observe(ctx, d, Event{Outcome: OutcomeNotCounted, Err: d.outcome.err})
 		return stepBegin, nil
-	case next == stepUncounted:
-		return r.s.postpone(ctx, d, OutcomeNotCounted), nil
 	}
 	return next, nil
 }

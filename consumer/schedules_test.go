@@ -104,7 +104,9 @@ func playSchedule(t *testing.T, seed uint64) (conductCase, bool) {
 	for tc.Trace = record(t, &tc, replies); redeliver(&tc, rng, &requeued); {
 		tc.Trace = record(t, &tc, replies)
 	}
-	dropEmpty(tc.Replies)
+	if dropEmpty(tc.Replies); tc.Trace == nil {
+		tc.Trace = []conductEntry{}
+	}
 	runs := unsteadyRuns
 	if tc.Settings.Breaker > 0 { // a permit, and the closing, let several deliveries go at once
 		runs *= 3
