@@ -171,6 +171,11 @@ func (w *breakerWorld) fail(t *rapid.T) {
 		Wait:  rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t, "wait"),
 		Limit: rapid.IntRange(1, 3).Draw(t, "limit")}
 	w.last = func(t *rapid.T) {
+		for _, at := range []*time.Time{&a.Progress.Began, &a.Progress.Ended, &a.Progress.Attempt} {
+			if at.After(w.now) { // the clock was set back; ages do not see that
+				*at = w.now
+			}
+		}
 		w.take(t, a, func(r *Record, a Attempt) (Reply, time.Duration) { return rules.Fail(r, &w.queue, a, f, w.now) },
 			stepFail, f.Limit, rules.CeilMillis(f.Wait), string(f.Cause), f.Reason, 0, rules.CeilMillis(a.MaxAge), 0)
 	}
