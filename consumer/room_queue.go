@@ -13,7 +13,8 @@ import (
 
 // queueFeature pauses the queue instead of dead-lettering a message, as Consumer.HoldLanes does without a Lane. It
 // opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
-// wait unacked and return to the queue after half the consumer timeout. Each return counts towards a delivery limit.
+// wait unacked and return to the queue after half the consumer timeout. A broker before 4.3 counts each return towards
+// the delivery limit of a quorum queue.
 var queueFeature = feature{refuse: refuseQueue, room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.

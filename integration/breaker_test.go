@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // dependency is the service that the handlers of a fleet call. Poison fails with it and without it.
@@ -118,4 +119,49 @@ func awaitBreaker(t *testing.T, c *counter.Counter, queue string, wanted func(co
 	}
 	t.Fatalf("the breaker of %s is %+v", queue, b)
 	return b.Breaker
+}
+
+// TestOpenBreakerReturnsDeliveries is why a queue that one message holds is paused, and its breaker stays closed: an
+// open one keeps deliveries unacked, and returns them after half the consumer timeout. A broker before 4.3 counts each
+// return, and dead-letters messages at its delivery limit. A pause ends the session once, and nothing is delivered
+// meanwhile.
+func TestOpenBreakerReturnsDeliveries(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	major, minor := brokerVersion(t)
+	counts := major < 4 || major == 4 && minor < 3
+	for held, name := range map[bool]string{false: "an open breaker", true: "a held queue"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue, ch := uniqueName(t, "returns"), pubChannel(t)
+			deleteLater(queue)
+			_, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, nil)
+			need(t, err)
+			_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+				"x-delivery-limit": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue + ".dlq"})
+			need(t, err)
+			publish(t, queue, "m", 3)
+			c := counters(t)
+			of := consumer.Consumer{Queue: queue, Counter: c, ConsumerTimeout: time.Minute, HandlerTimeout: time.Second,
+				Breaker: 2, MaxRetries: 50, Handler: func(context.Context, amqp.Delivery) error { return errAway },
+				Check: consumer.Check{Instead: func(context.Context, *amqp.Connection) error { return nil }}}
+			if held {
+				of.Breaker, of.MaxRetries, of.HoldLanes, of.Ordered = 0, -1, true, true
+			}
+			start(t, of)
+			deadline := time.Now().Add(100 * time.Second) // three returns
+			for queueDepth(t, queue+".dlq") == 0 && time.Now().Before(deadline) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			dead := getAll(t, queue+".dlq")
+			if (len(dead) > 0) != (counts && !held) || held && queueDepth(t, queue) != 3 {
+				t.Errorf("%d dead letters, and %d messages ready in the queue", len(dead), queueDepth(t, queue))
+			}
+			for _, d := range dead {
+				if r := one(t, c, queue, d.MessageId); r.State != counter.StateLive {
+					t.Errorf("%s is %v in the store", d.MessageId, r.State)
+				}
+			}
+		})
+	}
 }
