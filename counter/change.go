@@ -193,16 +193,14 @@ func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Chan
 	t.reply = reply
 	change := c.write(about, before, after, now)
 	switch {
-	case keep <= 0 && len(change.Docs) == 0:
+	case keep > 0:
+		now = now.Truncate(time.Millisecond)
+		r.Listed = was.listed
+		change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
+		record.Data, record.Expires = rules.Encode(r), now.Add(keep)
+	case len(change.Docs) == 0: // nor has the breaker learned of a success
 		return Change{}, nil
-	case keep <= 0: // the breaker has learned of a success
-		change.Docs = append([]Doc{record}, change.Docs...)
-		return change, nil
 	}
-	now = now.Truncate(time.Millisecond)
-	r.Listed = was.listed
-	change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
-	record.Data, record.Expires = rules.Encode(r), now.Add(keep)
 	change.Docs = append([]Doc{record}, change.Docs...)
 	return change, nil
 }

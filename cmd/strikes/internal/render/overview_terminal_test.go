@@ -32,7 +32,8 @@ func TestOverviewOf80Columns(t *testing.T) {
 	need(t, theirs.Close())
 	shown, _ := io.ReadAll(ours) // ends with an error because the other end is closed
 	_, row, _ := strings.Cut(strings.TrimSpace(string(shown)), "\n")
-	if got := strings.Fields(row); !strings.HasPrefix(strings.Join(got, " "), "orders-of-the-s… 12m 16 0 0 no progress: exit status 75…") {
+	got := strings.Join(strings.Fields(row), " ")
+	if !strings.HasPrefix(got, "orders-of-the-s… 12m 16 0 0 no progress: exit status 75…") {
 		t.Errorf("%q", shown)
 	}
 }
