@@ -119,11 +119,11 @@ func (l *laneLedger) end(i int) {
 	}
 }
 
-// active is the seat of the last attempt; -1: there was none.
-func (l *laneLedger) active() int {
+// active is the seat of the last attempt; -1: there was none. alone: there was none of another seat.
+func (l *laneLedger) active() (seat int, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seat
+	return l.seat, l.takeovers == 0
 }
 
 // judge checks that no attempt was too early, and that exactly the messages that were not dropped were handled, in

@@ -207,7 +207,8 @@ func (h *blockedLanes) describe(t *testing.T) string {
 	return b.String()
 }
 
-// injectDue spreads the faults over the messages.
+// injectDue spreads the faults over the messages. Two in three hit the process that is active, and each does until
+// another one has taken over.
 func (h *blockedLanes) injectDue(t *testing.T, done int) {
 	t.Helper()
 	if h.restarts < *lanesRestarts && done >= (h.restarts+1)*h.n/(*lanesRestarts+1) {
@@ -218,7 +219,8 @@ func (h *blockedLanes) injectDue(t *testing.T, done int) {
 		fault := laneFaults[h.injected%len(laneFaults)]
 		h.injected++
 		seat := h.fleet.Seats[h.rnd.IntN(len(h.fleet.Seats))]
-		if active := h.active(); active >= 0 && h.rnd.IntN(3) > 0 {
+		hits := h.rnd.IntN(3) > 0
+		if active, alone := h.active(); active >= 0 && (hits || alone) {
 			seat = h.fleet.Seats[active]
 		}
 		if fault.do(t, seat) {
