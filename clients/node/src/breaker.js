@@ -143,13 +143,8 @@ export class Breaker {
     const began = /** @type {number} */ (d.began)
     this.began = Math.max(this.began ?? began, began)
     this.ended = Math.max(this.ended ?? began, began + d.ran)
-    if (this.stopped !== undefined)
-      this.logger.warn('a message succeeded in this process: it goes on', { queue: this.queue })
     this.failures = 0
-    if (this.alone !== undefined) {
-      this.alone = this.stopped = undefined
-      this.update()
-    }
+    if (this.alone !== undefined) this.goOn('a message succeeded in this process: it goes on')
     if (this.state.doubt > 0) this.wake()
   }
 
@@ -275,11 +270,10 @@ export class Breaker {
   stopAlone() {
     if (this.alone === undefined || this.state.doubt > 0) return
     const now = performance.now()
-    const lonely = !this.missed && now - this.alone > IDLE && now - this.others > IDLE // perhaps only poison is left
-    if (this.state.count > this.state.now || lonely) {
-      this.failures = 0
-      this.alone = this.stopped = undefined
-      this.update()
+    if (this.state.count > this.state.now) {
+      this.goOn('an operator wants every failure counted: this process goes on')
+    } else if (!this.missed && now - this.alone > IDLE && now - this.others > IDLE) { // perhaps only poison is left
+      this.goOn('no message succeeds in other processes either: this process goes on, and its failures count')
     } else if (this.stopped === undefined && now - this.alone >= DOUBT_LASTS) {
       this.stopped = now
       this.next = now + FIRST_PERMIT
@@ -292,6 +286,17 @@ export class Breaker {
       this.next = now + LATER_PERMITS
       this.permit()
     }
+  }
+
+  /**
+   * Ends a row of failures in this process, and logs why if it has stopped.
+   * @param {string} why
+   */
+  goOn(why) {
+    if (this.stopped !== undefined) this.logger.warn(why, { queue: this.queue })
+    this.failures = 0
+    this.alone = this.stopped = undefined
+    this.update()
   }
 
   /** Opens or shuts. */

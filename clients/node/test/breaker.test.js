@@ -20,20 +20,32 @@ async function breakerOf(f) {
   return { open: numbers[2] ?? 0, permits: numbers[5] ?? 0 }
 }
 
-test('the end of a stop of one process is a warning', () => {
-  const lines = []
-  const line = (level) => (text) => lines.push([level, text])
-  const logger = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
-  const breaker = new Breaker({ breaker: 2, patience: 0 }, { queue: 'orders', vhost: '/', counter: {}, logger })
-  for (let i = 0; i < 2; i++)
-    breaker.failed({ progress: {}, reply: { code: 'REQUEUE', failures: 1, crashes: 0 }, cause: 'failed', postponed: 0 })
-  breaker.alone -= 3000 // DOUBT_LASTS is 2000
-  breaker.stopAlone()
-  assert.equal(breaker.shut, true)
-  breaker.succeeded({ began: performance.now(), ran: 0 })
-  assert.equal(breaker.shut, false)
-  assert.deepEqual(lines.slice(1), [['warn', 'a message succeeded in this process: it goes on']])
-})
+for (const [why, end] of /** @type {[string, (b: Breaker) => void][]} */ ([
+  ['a message succeeded in this process: it goes on', (b) => b.succeeded({ began: performance.now(), ran: 0 })],
+  ['an operator wants every failure counted: this process goes on', (b) => {
+    b.state = { ...b.state, now: 1, count: 2 }
+    b.stopAlone()
+  }],
+  ['no message succeeds in other processes either: this process goes on, and its failures count', (b) => {
+    b.alone -= 5000 // IDLE
+    b.stopAlone()
+  }]
+])) {
+  test(`the end of a stop of one process is a warning: ${why}`, () => {
+    const lines = []
+    const line = (level) => (text) => lines.push([level, text])
+    const logger = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+    const b = new Breaker({ breaker: 2, patience: 0 }, { queue: 'orders', vhost: '/', counter: {}, logger })
+    for (let i = 0; i < 2; i++)
+      b.failed({ progress: {}, reply: { code: 'REQUEUE', failures: 1, crashes: 0 }, cause: 'failed', postponed: 0 })
+    b.alone -= 3000 // DOUBT_LASTS is 2000
+    b.stopAlone()
+    assert.equal(b.shut, true)
+    end(b)
+    assert.equal(b.shut, false)
+    assert.deepEqual(lines.slice(1), [['warn', why]])
+  })
+}
 
 for (const type of ['classic', 'quorum']) {
   test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {

@@ -14,15 +14,20 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import until
 from strikes import NotCounted, SettingError, keys as k
-from strikes.breaker import DOUBT_LASTS, Breaker, check
+from strikes.breaker import DOUBT_LASTS, IDLE, Breaker, check
 from strikes.record import parse_record
 from strikes.session import Settings
-from strikes.steps import Cause, Options, Reply, ReplyCode
+from strikes.steps import Cause, Options, Reply, ReplyCode, State
 
 GOOD, POISON = 60, 12
 
 
-def test_the_end_of_a_stop_of_one_process_is_a_warning(caplog):
+@pytest.mark.parametrize(("why", "counts", "later"), [
+    ("a message succeeded in this process: it goes on", None, 0),
+    ("an operator wants every failure counted: this process goes on", State(now=1, count=2), 0),
+    ("no message succeeds in other processes either: this process goes on, and its failures count", State(), IDLE),
+])
+def test_the_end_of_a_stop_of_one_process_is_a_warning(caplog, why, counts, later):
     now = [0.0]
     breaker = Breaker(2, 0, Settings("orders"), Options(), now=lambda: now[0])
     for _ in range(2):
@@ -32,10 +37,15 @@ def test_the_end_of_a_stop_of_one_process_is_a_warning(caplog):
     now[0] = DOUBT_LASTS
     breaker._stop_alone()
     assert breaker.shut
-    breaker.succeeded(SimpleNamespace(began=now[0], ran=0))
+    if counts:
+        breaker._state = counts
+        now[0] += later
+        breaker._stop_alone()
+    else:
+        breaker.succeeded(SimpleNamespace(began=now[0], ran=0))
     assert not breaker.shut
     lines = [(r.levelname, r.getMessage()) for r in caplog.records]
-    assert lines[1:] == [("WARNING", "a message succeeded in this process: it goes on, queue orders")], lines
+    assert lines[1:] == [("WARNING", f"{why}, queue orders")], lines
 
 
 @pytest.mark.parametrize(("adapter", "queue"), [("pika", "classic"), ("aio-pika", "quorum")], indirect=["queue"])

@@ -149,13 +149,8 @@ func (g *Gate) Succeeded(began, ended time.Time) {
 	later(&g.ended, g.since(ended))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.stopped.IsZero() {
-		g.Logger.Warn("a message succeeded in this process: it goes on", "queue", g.Queue)
-	}
-	g.failed = 0
-	if !g.alone.IsZero() {
-		g.alone, g.stopped = time.Time{}, time.Time{}
-		g.update()
+	if g.failed = 0; !g.alone.IsZero() {
+		g.goOn("a message succeeded in this process: it goes on")
 	}
 	if !g.state.Doubt.IsZero() {
 		g.wake()
@@ -306,10 +301,10 @@ func (g *Gate) ask(ctx context.Context) {
 func (g *Gate) stopAlone(now time.Time) {
 	switch {
 	case g.alone.IsZero() || !g.state.Doubt.IsZero():
-	case g.state.Count.After(g.state.Now), // an operator wants every failure counted
-		!g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
-		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
-		g.update()
+	case g.state.Count.After(g.state.Now):
+		g.goOn("an operator wants every failure counted: this process goes on")
+	case !g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
+		g.goOn("no message succeeds in other processes either: this process goes on, and its failures count")
 	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
 		g.stopped, g.next = now, now.Add(rules.FirstPermit)
 		g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
@@ -319,6 +314,15 @@ func (g *Gate) stopAlone(now time.Time) {
 		g.next = now.Add(rules.LaterPermits)
 		g.permit()
 	}
+}
+
+// goOn ends a row of failures in this process, and logs why if it has stopped. The caller has locked g.mu.
+func (g *Gate) goOn(why string) {
+	if !g.stopped.IsZero() {
+		g.Logger.Warn(why, "queue", g.Queue)
+	}
+	g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+	g.update()
 }
 
 // update opens or shuts the gate. The caller has locked g.mu.

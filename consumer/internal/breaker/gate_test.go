@@ -45,25 +45,38 @@ func TestCountedProcessGoesOn(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessWarns: the end of a stop of one process has the level of its begin.
+// TestStoppedProcessWarns: the end of a stop of one process has the level of its begin, and says why it ends.
 func TestStoppedProcessWarns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		g := New(Options{Store: countingStore{}, Queue: "orders", Breaker: 8,
-			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-		for range 8 {
-			g.Failed(true, false)
-		}
-		time.Sleep(rules.DoubtLasts)
-		g.stopAlone(time.Now())
-		if !g.Shut() || strings.Count(log.String(), "level=WARN") != 1 {
-			t.Errorf("stopped: %t, logged %q", g.Shut(), &log)
-		}
-		g.Succeeded(time.Now(), time.Now())
-		if g.Shut() || !strings.Contains(log.String(), `level=WARN msg="a message succeeded in this process: it goes on"`) {
-			t.Errorf("still stopped: %t, logged %q", g.Shut(), &log)
-		}
-	})
+	for why, end := range map[string]func(*Gate){
+		"a message succeeded in this process: it goes on": func(g *Gate) { g.Succeeded(time.Now(), time.Now()) },
+		"an operator wants every failure counted: this process goes on": func(g *Gate) {
+			g.state.Now, g.state.Count = time.Now(), time.Now().Add(time.Minute)
+			g.stopAlone(time.Now())
+		},
+		"no message succeeds in other processes either: this process goes on, and its failures count": func(g *Gate) {
+			time.Sleep(idle)
+			g.stopAlone(time.Now())
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			g := New(Options{Store: countingStore{}, Queue: "orders", Breaker: 8,
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			for range 8 {
+				g.Failed(true, false)
+			}
+			time.Sleep(rules.DoubtLasts)
+			g.stopAlone(time.Now())
+			if !g.Shut() || strings.Count(log.String(), "level=WARN") != 1 {
+				t.Errorf("stopped: %t, logged %q", g.Shut(), &log)
+			}
+			log.Reset()
+			end(g)
+			if g.Shut() || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), `level=WARN msg="`+why+`"`) {
+				t.Errorf("still stopped: %t, logged %q, want %s", g.Shut(), &log, why)
+			}
+		})
+	}
 }
 
 // memoryStore has the breaker of a queue.

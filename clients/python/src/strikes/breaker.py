@@ -127,16 +127,11 @@ class Breaker:
     def succeeded(self, d: Progress) -> None:
         """Is called before the ack of a delivery whose handler returned."""
         with self._lock:
-            if self._stopped is not None:
-                self.settings.logger.warning(
-                    "a message succeeded in this process: it goes on, queue %s", self.settings.queue
-                )
             assert d.began is not None
             self._began, self._ended = max(self._began or 0, d.began), max(self._ended or 0, d.began + d.ran)
             self._failed = 0
             if self._alone is not None:
-                self._alone = self._stopped = None
-                self._update()
+                self._go_on("a message succeeded in this process: it goes on")
             if self._state.doubt:
                 self._wake()
 
@@ -257,11 +252,11 @@ class Breaker:
         now, queue = self.now(), self.settings.queue
         if self._alone is None or self._state.doubt:
             return
-        # Perhaps only messages that always fail are left.
-        lonely = not self._missed and now - self._alone > IDLE and now - self._others > IDLE
-        if self._state.count > self._state.now or lonely:
-            self._failed, self._alone, self._stopped = 0, None, None
-            self._update()
+        if self._state.count > self._state.now:
+            self._go_on("an operator wants every failure counted: this process goes on")
+        elif not self._missed and now - self._alone > IDLE and now - self._others > IDLE:
+            # Perhaps only messages that always fail are left.
+            self._go_on("no message succeeds in other processes either: this process goes on, and its failures count")
         elif self._stopped is None and now - self._alone >= DOUBT_LASTS:
             self._stopped, self._next = now, now + FIRST_PERMIT
             text = (
@@ -273,6 +268,13 @@ class Breaker:
         elif self._stopped is not None and now >= self._next and self._waiting:
             self._next = now + LATER_PERMITS
             self._permit()
+
+    def _go_on(self, why: str) -> None:
+        """End a row of failures in this process, and log why if it has stopped."""
+        if self._stopped is not None:
+            self.settings.logger.warning("%s, queue %s", why, self.settings.queue)
+        self._failed, self._alone, self._stopped = 0, None, None
+        self._update()
 
     def _update(self) -> None:
         """Open or shut."""
