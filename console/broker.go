@@ -11,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -18,8 +19,8 @@ import (
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
 	Collector() collector // of one queue
-	// Examine examines a queue, or every queue if it is empty, and the broker, whose report is the last. The broker has
-	// one even if the queues fail. A report may have findings beside its Err.
+	// Examine examines a queue, or every queue if it is empty, and beside it the broker, whose report is the last. The
+	// broker has one always. A report may have findings beside its Err.
 	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
@@ -90,30 +91,37 @@ func (d *dialled) Close() { d.all.Close() }
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) error {
-	return d.with(ctx, func(conn *amqp.Connection) error {
-		names, need := d.opts.Queues, d.need("")
-		need.MaxRetries = retries
-		if queue != "" {
-			names = []string{queue}
-		}
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0, Together: together}
-		var failed error
-		broker := up.Broker(ctx) // first: the queues may take all the time, or end the connection
-		if !up.Named {
-			var listed doctor.Listing
-			listed, failed = doctor.List(ctx, conn, need)
-			names = listed.Queues
-		}
-		if failed == nil {
-			failed = up.Queues(ctx, names, func(r doctor.Report) error {
-				show(r, len(names))
-				return nil
-			})
-		}
-		show(broker, len(names))
-		return failed
+// Examine has a connection for each of the two, because either may take all the time or end its connection.
+func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) (err error) {
+	names, about := d.opts.Queues, doctor.Report{Subject: "broker"}
+	if queue != "" {
+		names = []string{queue}
+	}
+	var beside panics.Group
+	beside.Go(func() error {
+		return d.with(ctx, func(conn *amqp.Connection) error {
+			about = (&doctor.Checkup{Conn: conn, Need: d.need("")}).Broker(ctx)
+			return about.Err
+		})
 	})
+	err = d.with(ctx, func(conn *amqp.Connection) error {
+		need := d.need("")
+		need.MaxRetries = retries
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0, Together: together}
+		if !up.Named {
+			listed, err := doctor.List(ctx, conn, need)
+			if names = listed.Queues; err != nil {
+				return err
+			}
+		}
+		return up.Queues(ctx, names, func(r doctor.Report) error {
+			show(r, len(names))
+			return nil
+		})
+	})
+	about.Err = beside.Wait()
+	show(about, len(names))
+	return err
 }
 
 func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {

@@ -45,10 +45,7 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	store, err := c.examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
-	switch {
-	case err != nil && len(v.Examined) == 0:
-		v.Examined = append(v.Examined, doctor.Report{Subject: "broker", Err: err})
-	case err != nil: // the broker has a report
+	if err != nil {
 		v.Examined = slices.Insert(v.Examined, 0, doctor.Report{Subject: "queue", Name: name, Err: err})
 	}
 	v.Examined = append(v.Examined, store)

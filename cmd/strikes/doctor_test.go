@@ -54,7 +54,7 @@ func TestDoctorReadOnly(t *testing.T) {
 }
 
 // The connection ends when the doctor asks for the delay queues. It then prints the alarm that it knows of, and the
-// error.
+// error: exit 69.
 func TestDoctorLosesTheBroker(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
@@ -81,8 +81,9 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 	var out, said bytes.Buffer
 	cmd := strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url", beside.String())
 	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Run(); err == nil || !strings.Contains(out.String(), inspect.CodeAlarm+": ") ||
-		!strings.Contains(said.String(), "examining the delay queues: ") {
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUnreachable ||
+		!strings.Contains(out.String(), inspect.CodeAlarm+": ") || !strings.Contains(said.String(), "examining the delay queues: ") {
 		t.Errorf("%v, printed %s, and on stderr %s", err, &out, &said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -229,16 +230,25 @@ func TestTwoOperators(t *testing.T) {
 	}
 }
 
-// TestDoctorOfABrokenConnection ends the connection while the queue is examined: the page has the broker's findings all
-// the same.
+// TestDoctorOfABrokenConnection ends the connections while the queue is examined: the page has the findings about the
+// delay queues, which were asked for beside it, all the same.
 func TestDoctorOfABrokenConnection(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	p.declareWithout("payments", "strikes.delay.1h")
 	var armed atomic.Bool
+	known := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(known) })
 	s := p.serve(func(o *console.Options) {
 		o.HTTPClient = &http.Client{Transport: onRequest(func(r *http.Request) {
-			if armed.Load() && strings.HasSuffix(r.URL.Path, "/payments") {
+			switch {
+			case armed.Load() && strings.Contains(r.URL.Path, "/strikes.delay."): // their policies, once AMQP has replied
+				closed()
+			case armed.Load() && strings.HasSuffix(r.URL.Path, "/payments"):
+				select {
+				case <-known:
+				case <-r.Context().Done():
+				}
 				p.broker.Cut()
 			}
 		})}
@@ -258,6 +268,41 @@ func TestDoctorOfABrokenConnection(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s: %s", want, body)
 		}
+	}
+}
+
+// TestDoctorOfAHangingBroker lets the question about alarms hang until the queue is asked about.
+func TestDoctorOfAHangingBroker(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments"})
+	var armed atomic.Bool
+	asked := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(asked) })
+	s := p.serve(func(o *console.Options) {
+		o.HTTPClient = &http.Client{Transport: onRequest(func(r *http.Request) {
+			switch {
+			case armed.Load() && strings.HasSuffix(r.URL.Path, "/payments"):
+				closed()
+			case armed.Load() && strings.HasSuffix(r.URL.Path, "/alarms"):
+				select {
+				case <-asked:
+				case <-r.Context().Done():
+				}
+			}
+		})}
+	})
+	page := func(path string) string {
+		body, err := io.ReadAll(s.ask(http.MethodGet, path, nil, nil).Body)
+		need(t, err)
+		return string(body)
+	}
+	proctest.Eventually(t, patience, "the first examination", func() bool {
+		return strings.Contains(page(s.at("doctor")), "Examined ")
+	})
+	armed.Store(true)
+	if body := page(s.at("doctor", "queue", "payments")); strings.Contains(body, "xamined: ") {
+		t.Errorf("the broker hung: %s", body)
 	}
 }
 

@@ -142,14 +142,18 @@ func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, 
 	}
 }
 
-// With calls f with a connection of its own.
+// With calls f with a connection of its own. An error of f that comes with the end of the connection says that the
+// broker is out of reach.
 func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error {
 	conn, err := b.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer Close(conn)
-	return f(conn)
+	if err = f(conn); err != nil && conn.IsClosed() && ctx.Err() == nil {
+		err = b.Explain(err)
+	}
+	return err
 }
 
 // Close ends a connection on which nothing is under way any more.
