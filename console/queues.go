@@ -42,8 +42,8 @@ func (l line) Facts() (all []fact) {
 	for _, f := range l.Found {
 		add(true, "bad", "%s", inShort(f))
 	}
-	add(l.Err != nil, "bad", "not known: %v", l.Err)
-	add(l.Err == nil && !l.StoreSeen, "", "not known: the store has not answered")
+	add(l.Unknown != "", "bad", "not known: %s", l.Unknown)
+	add(l.Unknown == "" && !l.StoreSeen, "", "not known: the store has not answered")
 	add(l.Undecodable != "", "bad", "a message ends every session")
 	if l.Breaker.Stops() {
 		add(true, "bad", "%s. Nothing is counted", noProgress(l.Breaker, l.Now))

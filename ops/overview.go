@@ -42,7 +42,7 @@ type Summary struct {
 	Head *Message `json:"head,omitempty"` // the message that blocks for longest
 	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
 	Blocked   time.Duration `json:"-"`
-	Retrying  int           `json:"retrying"` // messages that failed, or run again
+	Retrying  int           `json:"retrying"` // messages with a counted failure, or whose attempt is in the store
 	Forgotten int           `json:"forgotten,omitempty"`
 	// messages that are not counted, of all processes; since and why of the one that waits for longest
 	Waiting *WaitingMessages `json:"waiting,omitempty"`
@@ -62,10 +62,11 @@ type Summary struct {
 	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 
 	// other queues whose dead letters land in Dead.Queue: Missing is of all together
-	Sharing   int   `json:"sharing,omitempty"`
-	StoreSeen bool  `json:"-"`                 // the store said its half
-	Partial   bool  `json:"partial,omitempty"` // the store has more records than were read
-	Err       error `json:"-"`                 // why the store's half is not known, of this queue alone
+	Sharing   int  `json:"sharing,omitempty"`
+	StoreSeen bool `json:"-"`                 // the store said its half
+	Partial   bool `json:"partial,omitempty"` // the store has more records than were read
+	// why the store's half is not known, of this queue alone: its figures are 0
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Trouble is a kind of defect of a queue.
@@ -111,7 +112,10 @@ func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
 }
 
 func (s *Summary) ofStore(kept counter.Summary) {
-	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
+	s.Retrying, s.Forgotten, s.Partial = kept.Retrying, kept.Forgotten, kept.Partial
+	if kept.Err != nil {
+		s.Unknown = kept.Err.Error()
+	}
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
 	s.Dead.counted(kept.Tombstones)
 	s.BlockedLanes, s.Dead.Blocked = kept.BlockedLanes, kept.Blocked.Count
@@ -156,7 +160,7 @@ func (o *Overview) judge(seen sight) {
 	sharing := map[string][]*Summary{}
 	for i := range o.Queues {
 		s := &o.Queues[i]
-		if s.Dead.Queue != "" && o.Store == nil && s.Err == nil {
+		if s.Dead.Queue != "" && o.Store == nil && s.Unknown == "" {
 			sharing[s.Dead.Queue] = append(sharing[s.Dead.Queue], s)
 		}
 	}
@@ -199,7 +203,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
-		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Err != nil,
+		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
 		slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:

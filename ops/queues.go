@@ -68,8 +68,8 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 		lanes = lanes[len(s.Partitions):]
 		o.Queues = append(o.Queues, s)
 	}
-	if len(kept) > 0 && o.Store == nil {
-		o.Time = kept[0].Time
+	if i := slices.IndexFunc(kept, func(s counter.Summary) bool { return !s.Time.IsZero() }); i >= 0 {
+		o.Time = kept[i].Time
 	}
 	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, c.Store))
 	o.judge(seen)

@@ -358,6 +358,10 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 			t.Errorf("exit code %d: no %q in %s%s", code, want, out, errs)
 		}
 	}
+	if _, out, errs := inProcess(t, queue, "status", "--json", queue); !strings.Contains(out,
+		`"undecodable":"its headers\u001b; it is at the head of the queue"`) {
+		t.Errorf("in JSON: %s%s", out, errs)
+	}
 	to := filepath.Join(t.TempDir(), "bad")
 	drop := append(strings.Fields(strings.Replace(wayOut, "FILE", to, 1)), "--yes", "--why", "w")
 	if code, _, errs := inProcess(t, queue, drop...); code != 0 || !strings.Contains(errs, "1 dropped, in "+to) {

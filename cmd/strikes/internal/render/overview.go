@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -56,18 +57,22 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 }
 
 func overviewRow(s ops.Summary, o ops.Overview) []string {
-	blocked, since, retrying := "-", "-", s.Retrying
+	blocked, since := "-", "-"
 	if long := max(s.Blocked, s.Stopped); long > 0 {
 		blocked = term.Rough(long)
 	}
 	if s.Waiting != nil { // some of them have a record, and the store does not know which
-		retrying = max(retrying, s.Waiting.Messages)
+		s.Retrying = max(s.Retrying, s.Waiting.Messages)
+	}
+	retrying, dead := &s.Retrying, new(int(s.Dead.Still))
+	if s.Unknown != "" {
+		retrying, dead = nil, nil
 	}
 	if s.Dead.Still > 0 {
 		since = s.Dead.Since.Format(time.RFC3339)
 	}
 	return []string{
-		term.Shown(s.Queue), blocked, strconv.Itoa(retrying), strconv.FormatInt(s.Dead.Still, 10), since,
+		term.Shown(s.Queue), blocked, known(retrying), known(dead), since,
 		overviewMissing(s),
 		known(s.Consumers), known(s.Ready), overviewNote(s, o),
 	}
@@ -95,8 +100,8 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	for _, f := range s.Findings {
 		notes = append(notes, term.Brief(f.Seen, 200))
 	}
-	if s.Err != nil {
-		notes = append(notes, term.Brief(s.Err.Error(), 80))
+	if s.Unknown != "" {
+		notes = append(notes, "not known: strikes status "+shell.Operands(s.Queue)+" says why")
 	}
 	if s.Undecodable != "" {
 		notes = append(notes, undecodable)
