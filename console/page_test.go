@@ -284,6 +284,9 @@ func TestBlankReasons(t *testing.T) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
+	if body := checkPage(t, f, query("message", "id", "m-1")); !strings.Contains(body, `tabindex="0">`+printable.NoText) {
+		t.Errorf("the last error of a message: %s", body)
+	}
 }
 
 // TestBreakerIsShown: the first page and the queue's own say for how long no message has succeeded.

@@ -68,6 +68,7 @@ func run(ctx context.Context) error {
 	defer tasks.Wait()
 	tasks.Go(func() { forget(ctx, inbox) })
 	orders := consumer.Consumer{Queue: "orders", Counter: counts, Handler: inbox.Handler(write), Logger: slog.Default()}
+	fmt.Println("waiting for messages in the queue orders")
 	return orders.Run(ctx, dial)
 }
 

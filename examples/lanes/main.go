@@ -52,6 +52,7 @@ func run(ctx context.Context) error {
 		HoldLanes:   true,
 		Concurrency: 8,
 	}
+	fmt.Println("waiting for messages in the queue payments")
 	return payments.Run(ctx, dial)
 }
 

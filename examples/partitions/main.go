@@ -52,6 +52,7 @@ func run(ctx context.Context) error {
 		Handler:     book,
 		Concurrency: 16, // of all partitions that this process consumes
 	}
+	fmt.Println("waiting for messages in the queue orders")
 	return orders.Run(ctx, dial)
 }
 

@@ -53,6 +53,7 @@ func run(ctx context.Context) (err error) {
 	serving := make(chan error, 1)
 	go func() { serving <- server.ListenAndServe() }()
 
+	fmt.Println("waiting for messages in the queue orders")
 	err = orders.Run(ctx, dial) // on SIGTERM it waits for the handlers that run, and for their acks
 	return errors.Join(err, server.Close(), ignoreClosed(<-serving))
 }
