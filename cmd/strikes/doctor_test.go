@@ -83,7 +83,8 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &said
 	var exit *exec.ExitError
 	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUnreachable ||
-		!strings.Contains(out.String(), inspect.CodeAlarm+": ") || !strings.Contains(said.String(), "examining the delay queues: ") {
+		!strings.Contains(out.String(), inspect.CodeAlarm+": ") ||
+		!strings.Contains(said.String(), "examining the delay queues: ") {
 		t.Errorf("%v, printed %s, and on stderr %s", err, &out, &said)
 	}
 }

@@ -72,7 +72,8 @@ func TestStoppedProcessWarns(t *testing.T) {
 			}
 			log.Reset()
 			end(g)
-			if g.Shut() || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), `level=WARN msg="`+why+`"`) {
+			if g.Shut() || strings.Count(log.String(), "\n") != 1 ||
+				!strings.Contains(log.String(), `level=WARN msg="`+why+`"`) {
 				t.Errorf("still stopped: %t, logged %q, want %s", g.Shut(), &log, why)
 			}
 		})
