@@ -19,7 +19,9 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 # Packages and the tests of a package run side by side: most of them wait more than they work.
 # Without debug information, linking takes half as long. With -trimpath, clones share the build cache.
-GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test -race \
+# RACE= tests without the race detector, several times as fast.
+RACE ?= -race
+GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test $(RACE) \
 	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 4
 # The tests that begin with servertest.Long, and their packages.
 long = $$(grep -rhB1 --include='*_test.go' '$(says)' . | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|')
