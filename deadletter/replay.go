@@ -92,7 +92,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}
 	whole := w.noted.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0
-	if err == nil && len(w.result.Undecided) == 0 && whole {
+	if (err == nil || errors.Is(err, ctx.Err())) && len(w.result.Undecided) == 0 && whole { // also if it was interrupted
 		w.noted.set(ctx, false)
 	}
 	if err == nil {
@@ -133,7 +133,8 @@ type replaying struct {
 	noted replayNote
 }
 
-// replayNote is the store's note of a replay that goes on. It stays if the replay is cut off.
+// replayNote is the store's note of a replay that goes on. It stays if the replay ends with messages that may be both
+// published and in the dead-letter queue.
 type replayNote struct {
 	q     *Queue
 	vhost string

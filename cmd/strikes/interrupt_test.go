@@ -18,7 +18,9 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // newQueue names a queue for one test.
@@ -171,7 +173,8 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	}
 }
 
-// TestReplayInterrupted cuts a replay off: it says so, and how far it came.
+// TestReplayInterrupted cuts a replay off: it says so, and how far it came. No message is published and still there, so
+// the next replay names none.
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
@@ -190,8 +193,22 @@ func TestReplayInterrupted(t *testing.T) {
 	proctest.Eventually(t, time.Minute, "some are replayed", func() bool {
 		return strings.Count(stdout.String(), `"replayed":true`) > 2
 	})
+	store, err := counter.Dial(servertest.Patient(t, storeURL(t)), &counter.Options{Prefix: queue})
+	need(t, err)
+	defer store.Close()
+	begun := func() bool {
+		at, err := store.Admin().Replaying(t.Context(), "/", queue+".dlq")
+		need(t, err)
+		return !at.IsZero()
+	}
+	if !begun() {
+		t.Error("the store does not know of the replay")
+	}
 	need(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
+	if begun() {
+		t.Error("a replay that ended with nothing under way is still noted")
+	}
 	said := strings.TrimSpace(stderr.String())
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") ||
 		!strings.HasSuffix(said, "\nstrikes: interrupted") {
