@@ -37,6 +37,29 @@ type program struct {
 	killed  bool
 }
 
+// stream is where CMD's output and this program's own lines meet. An own line begins on a fresh line.
+type stream struct {
+	*place
+	to  io.Writer
+	own bool
+}
+
+// place is where several streams lead to.
+type place struct {
+	mu   sync.Mutex
+	half bool // CMD's last line has not ended
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own && s.half {
+		_, _ = io.WriteString(s.to, "\n")
+	}
+	s.half = !s.own && !bytes.HasSuffix(p, []byte("\n")) && (len(p) > 0 || s.half)
+	return s.to.Write(p)
+}
+
 // errNotStarted is wrapped by the error of Run if the command could not be started, which is no failure of the message.
 var errNotStarted = errors.New("the command cannot be started")
 

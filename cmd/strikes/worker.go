@@ -18,6 +18,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -135,10 +136,15 @@ func (o *consume) work(queue string, command []string) (work, error) {
 	if err != nil {
 		return work{}, cli.Misusef("the command cannot be run: %w", err)
 	}
-	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: o.Err}
-	if o.json {
-		c.Stdout = o.Err
+	var shared place
+	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: stream{&shared, o.Err, false}}
+	switch {
+	case o.json:
+		c.Stdout = c.Stderr
+	case term.IsTerminal(o.Out) && term.IsTerminal(o.Err):
+		c.Stdout = stream{&shared, o.Out, false}
 	}
+	o.Err = stream{&shared, o.Err, true}
 	log := cli.NewLogger(o.Err, o.verbose)
 	base := os.Environ()
 	handle := func(ctx context.Context, d amqp.Delivery) error {
