@@ -85,7 +85,7 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	}
 	c.storeSeen = true
 	for _, s := range all.Queues {
-		c.history.add(s.Queue, sampleOf(s.Rates, s.Retrying-s.Forgotten, s.Dead))
+		c.history.add(s.Queue, sampleOf(s.Rates, s.Failing()-s.Forgotten, s.Dead))
 	}
 	c.findCauses(all.Queues)
 	return all, nil
@@ -172,6 +172,7 @@ func unanswered(by []trouble, headline string) string {
 // sums are the figures of all queues.
 type sums struct {
 	Queues, Wrong, Blocked, Failing int
+	Stopped                         int // of the blocked ones: no message succeeds
 	Dead, Missing                   int64
 	Unseen                          int    // queues of which the store's half is not known
 	Most                            string // the commonest reason; empty: not known
@@ -191,10 +192,13 @@ func (c *Console) sum(o ops.Overview, last examining) sums {
 			s.Trouble == ops.TroubleBlocked {
 			out.Blocked++
 		}
+		if s.Breaker.Stops() {
+			out.Stopped++
+		}
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {
 			out.Wrong++
 		}
-		out.Failing += s.Retrying - s.Forgotten
+		out.Failing += s.Failing() - s.Forgotten
 		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
 		if k := c.causes.of(s.Queue); k != nil && k.Of > 0 {
 			text := brief(k.Group.Reason)
@@ -233,7 +237,10 @@ func (s sums) headline(o ops.Overview) string {
 	if add(int64(s.Wrong), "%d%s with an error", s.Wrong, of); s.Wrong > 0 {
 		of = ""
 	}
-	add(int64(s.Blocked), "%d%s blocked", s.Blocked, of)
+	if add(int64(s.Stopped), "%d%s without progress", s.Stopped, of); s.Stopped > 0 {
+		of = ""
+	}
+	add(int64(s.Blocked-s.Stopped), "%d%s blocked", s.Blocked-s.Stopped, of)
 	add(s.Missing, "%s unaccounted for", plural(s.Missing, "dead letter"))
 	dead := ""
 	if s.Dead > 0 {

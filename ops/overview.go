@@ -242,5 +242,14 @@ func worse(a, b Summary) int {
 		cmp.Compare(since(a), since(b)), cmp.Compare(ready(b), ready(a)), cmp.Compare(a.Queue, b.Queue))
 }
 
+// Failing is how many messages fail. Some of those that wait without a count have a record, and the store does not know
+// which.
+func (s Summary) Failing() int {
+	if s.Waiting == nil {
+		return s.Retrying
+	}
+	return max(s.Retrying, s.Waiting.Messages)
+}
+
 // Failed returns the errors of the servers that could not be asked, or nil.
 func (o Overview) Failed() error { return errors.Join(o.Broker, o.Store) }

@@ -436,7 +436,7 @@ var catalogue = map[string]text{
 	},
 	"no-progress": {
 		Warning, "no message has succeeded since {since}: {n} failed{why}",
-		"the breaker stops: only probes begin, failures are not counted, and the messages wait in the queue",
+		"the breaker stops: only probes begin, failures are not counted, and the messages wait",
 		"repair the system that handlers need: the first success lets all go on; if the messages are at fault, run " +
 			"strikes resume {queue} --count 10m",
 	},

@@ -61,10 +61,7 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 	if long := max(s.Blocked, s.Stopped); long > 0 {
 		blocked = term.Rough(long)
 	}
-	if s.Waiting != nil { // some of them have a record, and the store does not know which
-		s.Retrying = max(s.Retrying, s.Waiting.Messages)
-	}
-	retrying, dead := &s.Retrying, new(int(s.Dead.Still))
+	retrying, dead := new(s.Failing()), new(int(s.Dead.Still))
 	if s.Unknown != "" {
 		retrying, dead = nil, nil
 	}
