@@ -100,29 +100,21 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 
 // deadPage reads the next tombstones; more reports whether others may follow.
 func (a *Admin) deadPage(ctx context.Context, of Queue, w *walk, size int) (dead []Dead, more bool, err error) {
-	entries, err := a.fill(ctx, of, w, size)
-	if err != nil || len(entries) == 0 {
-		return nil, false, err
-	}
-	texts, err := a.readListed(ctx, of, entries)
-	if err != nil {
-		return nil, false, err
-	}
+	entries, texts, err := a.deadTexts(ctx, of, w, size)
 	for i, text := range texts {
 		if r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, text, 0); r.State == StateDeadLetter {
 			dead = append(dead, Dead{r, placeOf(entries[i])})
 		}
 	}
-	return dead, len(entries) == size, nil
+	return dead, len(entries) == size, err
 }
 
-// readListed reads the records of entries.
-func (a *Admin) readListed(ctx context.Context, of Queue, entries []Entry) ([]string, error) {
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = docRecord(e.Name)
+// deadTexts reads the next tombstones without decoding them; fewer than size end the list.
+func (a *Admin) deadTexts(ctx context.Context, of Queue, w *walk, size int) (entries []Entry, texts []string, err error) {
+	if entries, err = a.fill(ctx, of, w, size); len(entries) > 0 && err == nil {
+		texts, err = a.store.Read(ctx, of, w.set, entries)
 	}
-	return a.store.Read(ctx, of, names...)
+	return entries, texts, err
 }
 
 // CountDead returns how many tombstones Dead yields.

@@ -49,13 +49,16 @@ func (m *memoryStore) Load(ctx context.Context, of Queue, names ...string) (time
 	return now, docs, nil
 }
 
-func (m *memoryStore) Read(ctx context.Context, of Queue, names ...string) ([]string, error) {
-	_, docs, err := m.Load(ctx, of, names...)
-	data := make([]string, len(docs))
-	for i, d := range docs {
-		data[i] = d.Data
+func (m *memoryStore) Read(ctx context.Context, of Queue, _ string, page []Entry) ([]string, error) {
+	data := make([]string, len(page))
+	for i, e := range page {
+		_, docs, err := m.Load(ctx, of, e.Record())
+		if err != nil {
+			return nil, err
+		}
+		data[i] = docs[0].Data
 	}
-	return data, err
+	return data, nil
 }
 
 // doc returns a document. Its Version is its Data: a document that is as it was may be replaced.

@@ -102,7 +102,7 @@ func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry],
 			var texts []string
 			err := index.err
 			if err == nil {
-				texts, err = a.readListed(ctx, of, index.of)
+				texts, err = a.store.Read(ctx, of, setDead, index.of)
 			}
 			next <- part[string]{texts, err}
 			return nil

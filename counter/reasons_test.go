@@ -83,14 +83,14 @@ type slowRead struct {
 	last   atomic.Value // the context of the last Read
 }
 
-func (s *slowRead) Read(ctx context.Context, of Queue, names ...string) ([]string, error) {
+func (s *slowRead) Read(ctx context.Context, of Queue, set string, page []Entry) ([]string, error) {
 	s.last.Store(ctx)
 	if s.reads.Add(1) == 2 {
 		close(s.second)
 	}
 	select {
 	case <-s.second:
-		return s.Store.Read(ctx, of, names...)
+		return s.Store.Read(ctx, of, set, page)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -143,7 +143,7 @@ func TestDeadReasonsYieldsNoEmptyPage(t *testing.T) {
 // readPanics is a Store whose Read panics.
 type readPanics struct{ Store }
 
-func (readPanics) Read(context.Context, Queue, ...string) ([]string, error) { panic("broken") }
+func (readPanics) Read(context.Context, Queue, string, []Entry) ([]string, error) { panic("broken") }
 
 // TestDeadReasonsPanics: a panic of the store is the caller's, before any page.
 func TestDeadReasonsPanics(t *testing.T) {

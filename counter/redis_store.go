@@ -75,10 +75,10 @@ func (s redisStore) Load(ctx context.Context, of Queue, names ...string) (time.T
 	return now, docs, nil
 }
 
-func (s redisStore) Read(ctx context.Context, of Queue, names ...string) ([]string, error) {
-	prefix, keys := s.key(of, ""), make([]string, len(names))
-	for i, name := range names {
-		keys[i] = prefix + name
+func (s redisStore) Read(ctx context.Context, of Queue, _ string, page []Entry) ([]string, error) {
+	prefix, keys := s.key(of, ""), make([]string, len(page))
+	for i, e := range page {
+		keys[i] = prefix + e.Record()
 	}
 	reply, err := s.rdb.MGet(ctx, keys...).Result()
 	return texts(any(reply)), s.failed(of, err)

@@ -16,9 +16,9 @@ type Store interface {
 	// order. A document that does not exist, or has expired, has neither Data nor Version.
 	Load(ctx context.Context, queue Queue, names ...string) (now time.Time, docs []Doc, err error)
 
-	// Read returns the Data of records alone, of very many: Load takes three times as long. A record that it cannot read
-	// is empty.
-	Read(ctx context.Context, queue Queue, names ...string) ([]string, error)
+	// Read returns the Data of the records of entries that follow each other on a Page: Load takes three times as long. A
+	// record that it cannot read is empty.
+	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
 	// changes it made, and sets the Version of the documents that it wrote.
@@ -75,6 +75,9 @@ type Entry struct {
 	Name  string
 	Score int64
 }
+
+// Record is the name of the document that a message's entry in a set stands for.
+func (e Entry) Record() string { return docRecord(e.Name) }
 
 // Sum adds to a number in a document of fields. Changes that only add do not conflict.
 type Sum struct {

@@ -86,24 +86,29 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary, _ ti
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
 	stale, read := 0, 0
-	for d, err := range a.Dead(ctx, of.VHost, of.Name, "") {
+	for size, w := page/4, (&walk{set: setDead}); ; size = min(size*2, 5*page) {
+		_, texts, err := a.deadTexts(ctx, of, w, size)
 		if err != nil {
 			return err
 		}
-		if read == summaryMost {
-			s.Partial = true
-			break
+		for _, dead := range reasonsOf(texts) {
+			if read == summaryMost {
+				s.Partial = true
+				return nil
+			}
+			if s.Time.Sub(dead.At) < recent {
+				s.Recent++
+			} else {
+				stale++
+			}
+			if read++; stale > 9 {
+				return nil
+			}
 		}
-		if s.Time.Sub(d.LastTime) < recent {
-			s.Recent++
-		} else {
-			stale++
-		}
-		if read++; stale > 9 {
-			break
+		if len(texts) < size {
+			return nil
 		}
 	}
-	return nil
 }
 
 func (a *Admin) summariseLanes(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {

@@ -21,7 +21,7 @@ import (
 func Run(t *testing.T, open func(testing.TB) counter.Store) {
 	for name, test := range map[string]func(*testing.T, keeper){
 		"documents": testDocuments, "absent documents": testAbsent, "expiry": testExpiry, "sets": testSets,
-		"context": testEndsWithItsContext, "race": testRace, "sums": testSums,
+		"context": testEndsWithItsContext, "records": testRead, "race": testRace, "sums": testSums,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, keeper{open(t)}) })
 	}
@@ -230,6 +230,36 @@ func testSets(t *testing.T, k keeper) {
 	}
 	if n, err := k.Count(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, "s", 0); n != 0 || err != nil {
 		t.Errorf("of another queue: %d, %v", n, err)
+	}
+}
+
+// testRead: the records of a page come in its order, also those of members that have moved or left since.
+func testRead(t *testing.T, k keeper) {
+	var page []counter.Entry
+	var want []string
+	var change counter.Change
+	for i := range 1200 {
+		e := counter.Entry{Name: fmt.Sprintf("m%04d", i), Score: int64(i / 500)}
+		change.Sets = append(change.Sets, counter.Member{Set: "s", Name: e.Name, Score: e.Score})
+		page, want = append(page, e), append(want, "")
+		if i%7 > 0 {
+			want[i] = fmt.Sprint("the record\x00 of ", i)
+			change.Docs = append(change.Docs, counter.Doc{Name: e.Record(), Data: want[i]})
+		}
+	}
+	for d := range slices.Chunk(change.Docs, 100) {
+		k.save(t, counter.Change{Docs: d})
+	}
+	k.save(t, counter.Change{Sets: change.Sets})
+	k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m0601", Score: 9}, {Set: "s", Name: "m0050", Gone: true},
+		{Set: "s", Name: "new", Score: 10}}})
+	slices.Reverse(page)
+	slices.Reverse(want)
+	for _, part := range [][2]int{{0, 1200}, {0, 1}, {300, 900}, {1199, 1200}} {
+		got, err := k.Read(t.Context(), someQueue, "s", page[part[0]:part[1]])
+		if err != nil || !slices.Equal(got, want[part[0]:part[1]]) {
+			t.Errorf("%v: %d records, %v, or others than %d", part, len(got), err, part[1]-part[0])
+		}
 	}
 }
 

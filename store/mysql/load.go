@@ -76,35 +76,51 @@ func (s *Store) each(ctx context.Context, in interface {
 // readBatch is the number of names in a query. MariaDB makes a temporary table of a longer list.
 const readBatch = 500
 
-// Read is that of counter.Store.
-func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]string, error) {
+// Read is that of counter.Store. The server finds the members again and joins their records, which takes less of its
+// time than a list of names. A record is read by its name if its member has moved since.
+func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	queue, err := s.queue(of)
-	if err != nil {
+	if err != nil || len(page) == 0 {
 		return nil, err
 	}
-	found := map[string]string{}
-	for some := range slices.Chunk(names, readBatch) {
-		q := new(query).add("SELECT name, data FROM strikes_doc FORCE INDEX (PRIMARY) WHERE (expires = 0 OR expires > "+
-			micros+" DIV 1000) AND queue = ? AND name", queue).in(some)
-		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+	found := make(map[string]string, len(page))
+	const read, live = "SELECT d.name, d.data FROM ", " (d.expires = 0 OR d.expires > " + micros + " DIV 1000)"
+	const docs = " strikes_doc d FORCE INDEX (PRIMARY) "
+	run := func(q *query) error {
+		return s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
 			var name, data sql.RawBytes
 			err := rows.Scan(&name, &data)
 			found[string(name)] = string(data)
 			return err
-		}); err != nil {
+		})
+	}
+	before := counter.Entry{Name: page[0].Name + "\x00", Score: page[0].Score}
+	q := new(query).add(read+"(").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
+		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE"+live, queue, []byte(counter.Entry{}.Record()))
+	if err := run(q); err != nil {
+		return nil, s.failed(err)
+	}
+	var moved []string
+	for _, e := range page {
+		if name := e.Record(); found[name] == "" {
+			moved = append(moved, name)
+		}
+	}
+	for some := range slices.Chunk(moved, readBatch) {
+		if err := run(new(query).add(read+docs+"WHERE"+live+" AND d.queue = ? AND d.name", queue).in(some)); err != nil {
 			return nil, s.failed(err)
 		}
 	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = found[name]
+	out := make([]string, len(page))
+	for i, e := range page {
+		out[i] = found[e.Record()]
 	}
 	return out, nil
 }
 
-// Page is that of counter.Store. The members of the score where the last page ended are read by name.
+// Page is that of counter.Store.
 func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) ([]counter.Entry,
 	error) {
 	ctx, cancel := s.within(ctx)
@@ -113,17 +129,8 @@ func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after co
 	if err != nil {
 		return nil, err
 	}
-	const part, end = "(SELECT name, score FROM strikes_member WHERE queue = ? AND set_name = ?",
-		" ORDER BY score DESC, name DESC LIMIT ?)"
-	q := new(query)
-	if after == (counter.Entry{}) {
-		q.add(part+end, queue, []byte(set), n)
-	} else {
-		q.add(part+" AND score = ? AND name < ?"+end+" UNION ALL ", queue, []byte(set), after.Score, []byte(after.Name), n)
-		q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n, n)
-	}
 	var out []counter.Entry
-	err = s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+	err = s.each(ctx, s.db, new(query).page(queue, set, after, n), func(rows *sql.Rows, _ int) error {
 		var e counter.Entry
 		err := rows.Scan(&e.Name, &e.Score)
 		out = append(out, e)
@@ -133,6 +140,17 @@ func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after co
 		return nil, s.failed(err)
 	}
 	return out, nil
+}
+
+// page adds a query of members. Those of the score where the last page ended are read by name.
+func (q *query) page(queue []byte, set string, after counter.Entry, n int) *query {
+	const part, end = "(SELECT name, score FROM strikes_member WHERE queue = ? AND set_name = ?",
+		" ORDER BY score DESC, name DESC LIMIT ?)"
+	if after == (counter.Entry{}) {
+		return q.add(part+end, queue, []byte(set), n)
+	}
+	q.add(part+" AND score = ? AND name < ?"+end+" UNION ALL ", queue, []byte(set), after.Score, []byte(after.Name), n)
+	return q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n, n)
 }
 
 // Count is that of counter.Store.

@@ -116,7 +116,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, name := range names {
 		_, docs, err := s.Load(t.Context(), of, "r:"+name)
-		read, errRead := s.Read(t.Context(), of, "r:"+name)
+		read, errRead := s.Read(t.Context(), of, "dead", []counter.Entry{{Name: name, Score: 7}})
 		if want := "of " + name + "\x00'\\"; err != nil || errRead != nil || docs[0].Data != want || read[0] != want {
 			t.Errorf("%.20q: %+v, %q, %v, %v", name, docs[0], read, err, errRead)
 		}

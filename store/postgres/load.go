@@ -57,9 +57,13 @@ const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now
 	WHERE d.expires = 0 OR d.expires > c.now`
 
 // Read is that of counter.Store.
-func (s *Store) Read(ctx context.Context, of counter.Queue, names ...string) ([]string, error) {
+func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
+	names := make([]string, len(page))
+	for i, e := range page {
+		names[i] = e.Record()
+	}
 	found := make(map[string]string, len(names))
 	var name, data []byte
 	err := s.query(ctx, readSQL, []any{s.queue(of), namesOf(names)}, []any{&name, &data}, func() {
