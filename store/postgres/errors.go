@@ -37,10 +37,12 @@ var faults = []struct {
 	{"55P03", "", counter.FaultBusy},
 }
 
-// The codes for a named statement that is not prepared on a connection, or that is prepared already.
+// The codes for a named statement that is not prepared on a connection, or that is prepared already, and for a division
+// by zero, which is that of lockSQL.
 const (
 	unknownStatement = "26000"
 	knownStatement   = "42P05"
+	settingsLost     = "22012"
 )
 
 // unnamed is the advice where connections share the statements that one of them prepared, as behind pgbouncer.

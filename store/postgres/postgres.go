@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -210,8 +211,9 @@ func namesOf(names []string) [][]byte {
 	return out
 }
 
-// isLost reports whether the server does not know the named statements of a connection as they were prepared.
+// isLost reports whether the server does not know the named statements of a connection as they were prepared, or the
+// settings of sessionSQL.
 func isLost(err error) bool {
 	var reply *pgconn.PgError
-	return errors.As(err, &reply) && (reply.Code == unknownStatement || reply.Code == knownStatement)
+	return errors.As(err, &reply) && slices.Contains([]string{unknownStatement, knownStatement, settingsLost}, reply.Code)
 }

@@ -278,10 +278,12 @@ const (
 	indexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 )
 
-// lockSQL takes advisory locks in the order of the keys.
+// lockSQL takes advisory locks in the order of the keys. It divides by zero before if a pooler has undone sessionSQL.
 const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
-	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone)`
+	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone) WHERE CASE
+	WHEN current_setting('transaction_isolation') = 'read committed' AND current_setting('enable_seqscan') = 'off'
+	THEN true ELSE 1 / (k - k) = 0 END`
 
 // saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4. A
 // document that exists is written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.

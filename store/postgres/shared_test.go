@@ -1,14 +1,19 @@
 package postgres
 
 import (
+	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // TestSharedSession: a pooler gives the session of a client that has left to the next one, with the server's own
@@ -32,6 +37,57 @@ func TestSharedSession(t *testing.T) {
 			}
 		}
 		_ = s.Close()
+	}
+}
+
+// TestResetSession: a pooler resets the settings of a session, and its database is REPEATABLE READ by default. A Save
+// that waits for another one still sees what that one wrote, because the Store goes on without names.
+func TestResetSession(t *testing.T) {
+	url, of := migrated(t), counter.Queue{Name: "q"}
+	do(t, url, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''',
+		current_database()); END $$`)
+	s := open(t, url+"&pool_max_conns=1")
+	limit := []counter.Doc{{Name: "limit", Data: "3"}}
+	change := counter.Change{Docs: limit}
+	if saved, err := s.Save(t.Context(), of, change); err != nil || !saved[0] || s.unnamed.Load() {
+		t.Fatal(saved, err, s.unnamed.Load())
+	}
+	if _, err := s.pool.Exec(t.Context(), "RESET ALL"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, _ := columnsOf([]counter.Change{change}, []int{0}).advisory(s.queue(of))
+	for _, sql := range []string{fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", keys[0]),
+		"UPDATE strikes_doc SET version = version + 1"} {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := make(chan []bool)
+	go func() {
+		made, err := s.Save(t.Context(), of, counter.Change{Same: limit, Docs: []counter.Doc{{Name: "r:a", Data: "a"}}})
+		if err != nil {
+			t.Error(err)
+		}
+		saved <- made
+	}()
+	proctest.Eventually(t, 20e9, "the Save waits", func() (waits bool) {
+		err := other.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if made := <-saved; len(made) != 1 || made[0] || !s.unnamed.Load() {
+		t.Errorf("a Save whose limit has changed: %v; unnamed: %v", made, s.unnamed.Load())
 	}
 }
 
