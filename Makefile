@@ -124,6 +124,10 @@ console-bench: rabbitmq redis postgresql mariadb browser ## time the console wit
 			-dead 100000 -queues 1000 -goals -store $$store || failed=1; \
 	done; exit $$failed
 
+lists: rabbitmq redis postgresql mariadb ## time the lists of 100,000 dead letters on Redis, PostgreSQL and MariaDB
+	@STRIKES_LONG=1 go test ./integration -count=1 -timeout 1h -v -run '^TestLists$$' \
+		-lists.dead 100000 -lists.rounds 5 -lists.judge
+
 screenshots: rabbitmq redis browser ## write the pictures of docs/console.md
 	@mkdir -p docs/console
 	@go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console

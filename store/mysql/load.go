@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -77,7 +78,7 @@ func (s *Store) each(ctx context.Context, in interface {
 const readBatch = 500
 
 // Read is that of counter.Store. The server finds the members again and joins their records, which takes less of its
-// time than a list of names. A record is read by its name if its member has moved since.
+// time than a list of names. Records of members that have moved since are read by name.
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -85,37 +86,37 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []c
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}
-	found := make(map[string]string, len(page))
-	const read, live = "SELECT d.name, d.data FROM ", " (d.expires = 0 OR d.expires > " + micros + " DIV 1000)"
+	out, next := make([]string, len(page)), 0
 	const docs = " strikes_doc d FORCE INDEX (PRIMARY) "
-	run := func(q *query) error {
-		return s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
-			var name, data sql.RawBytes
-			err := rows.Scan(&name, &data)
-			found[string(name)] = string(data)
-			return err
-		})
-	}
+	const live = "(d.expires = 0 OR d.expires > " + micros + " DIV 1000)"
+	var name, data sql.RawBytes
 	before := counter.Entry{Name: page[0].Name + "\x00", Score: page[0].Score}
-	q := new(query).add(read+"(").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
-		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE"+live, queue, []byte(counter.Entry{}.Record()))
-	if err := run(q); err != nil {
+	q := new(query).add("SELECT m.name, d.data FROM (").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
+		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE "+live, queue, []byte(counter.Entry{}.Record()))
+	if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+		err := rows.Scan(&name, &data)
+		if i := slices.IndexFunc(page[next:], func(e counter.Entry) bool { return e.Name == string(name) }); i >= 0 {
+			out[next+i], next = string(data), next+i+1
+		}
+		return err
+	}); err != nil {
 		return nil, s.failed(err)
 	}
-	var moved []string
-	for _, e := range page {
-		if name := e.Record(); found[name] == "" {
-			moved = append(moved, name)
+	at := map[string]int{}
+	for i, text := range out {
+		if text == "" {
+			at[page[i].Record()] = i
 		}
 	}
-	for some := range slices.Chunk(moved, readBatch) {
-		if err := run(new(query).add(read+docs+"WHERE"+live+" AND d.queue = ? AND d.name", queue).in(some)); err != nil {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(at)), readBatch) {
+		q := new(query).add("SELECT d.name, d.data FROM"+docs+"WHERE "+live+" AND d.queue = ? AND d.name", queue).in(some)
+		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+			err := rows.Scan(&name, &data)
+			out[at[string(name)]] = string(data)
+			return err
+		}); err != nil {
 			return nil, s.failed(err)
 		}
-	}
-	out := make([]string, len(page))
-	for i, e := range page {
-		out[i] = found[e.Record()]
 	}
 	return out, nil
 }
@@ -150,7 +151,8 @@ func (q *query) page(queue []byte, set string, after counter.Entry, n int) *quer
 		return q.add(part+end, queue, []byte(set), n)
 	}
 	q.add(part+" AND score = ? AND name < ?"+end+" UNION ALL ", queue, []byte(set), after.Score, []byte(after.Name), n)
-	return q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n, n)
+	return q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n,
+		n)
 }
 
 // Count is that of counter.Store.
