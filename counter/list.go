@@ -110,7 +110,8 @@ func (a *Admin) deadPage(ctx context.Context, of Queue, w *walk, size int) (dead
 }
 
 // deadTexts reads the next tombstones without decoding them; fewer than size end the list.
-func (a *Admin) deadTexts(ctx context.Context, of Queue, w *walk, size int) (entries []Entry, texts []string, err error) {
+func (a *Admin) deadTexts(ctx context.Context, of Queue, w *walk, size int) (entries []Entry, texts []string,
+	err error) {
 	if entries, err = a.fill(ctx, of, w, size); len(entries) > 0 && err == nil {
 		texts, err = a.store.Read(ctx, of, w.set, entries)
 	}

@@ -148,9 +148,9 @@ func listings(queue string, n int) (all []listing) {
 			return seen, nil
 		}},
 	}
-	for _, c := range []string{"status Q", "dead list --groups Q", "dead list --groups --records Q", "dead list --limit 20 Q",
-		"dead list --records --limit 20 Q", "counter list --limit 20 Q", "dead list Q", "dead list --records Q",
-		"counter list Q"} {
+	for _, c := range []string{"status Q", "dead list --groups Q", "dead list --groups --records Q",
+		"dead list --limit 20 Q", "dead list --records --limit 20 Q", "counter list --limit 20 Q", "dead list Q",
+		"dead list --records Q", "counter list Q"} {
 		args := strings.Fields(c)
 		args[len(args)-1] = queue
 		all = append(all, listing{name: c, command: args})

@@ -251,8 +251,8 @@ func testRead(t *testing.T, k keeper) {
 		k.save(t, counter.Change{Docs: d})
 	}
 	k.save(t, counter.Change{Sets: change.Sets})
-	k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m0601", Score: 9}, {Set: "s", Name: "m0050", Gone: true},
-		{Set: "s", Name: "new", Score: 10}}})
+	k.save(t, counter.Change{Sets: []counter.Member{{Set: "s", Name: "m0601", Score: 9},
+		{Set: "s", Name: "m0050", Gone: true}, {Set: "s", Name: "new", Score: 10}}})
 	slices.Reverse(page)
 	slices.Reverse(want)
 	for _, part := range [][2]int{{0, 1200}, {0, 1}, {300, 900}, {1199, 1200}} {
