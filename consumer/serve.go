@@ -150,16 +150,19 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	err := s.receive(ctx, stop, l)
 	s.isConsuming(false)
 	stopping := err == nil
-	halt()
-	beside.Wait()
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
 		s.acks.Hurry()
 	}
+	if !stopping { // settle nothing late, also what waits for END: the broker may have given up this consumer
+		s.acks.Pause()
+	}
+	halt()
+	beside.Wait()
 	if stopping {
 		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
 		err = s.drain(l)
 	}
-	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
+	if err != nil {
 		s.acks.Pause()
 		_ = bound.Within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
 		s.acks.Hurry()                                                   // each is left

@@ -216,11 +216,11 @@ export class Session {
     await either(stop, this.ended)
     const stopping = !this.ended.done
     options.consuming(false)
+    deliveries.settling = stopping // nothing late, also what waits for END: the broker may have given up this consumer
     deliveries.stop.end()
     if (stopping) await this.drain()
-    else await new Promise((resolve) => { setImmediate(resolve) }) // messages that were handled are acked first
     const lost = /** @type {Error | undefined} */ (this.ended.done ? this.ended.reason : undefined)
-    if (lost) { // settle nothing late: the broker may take it for a consumer that it has given up
+    if (lost) {
       deliveries.settling = false
       within(channel.close(), CLOSE_TIMEOUT, 'closing the channel').catch(() => {})
     }
