@@ -25,6 +25,9 @@ from strikes.signals import Signal
 from strikes.steps import Cause, Control, Options, Reply, ReplyCode
 
 MOST_EVENTS = 200_000
+TICK = 2**-20
+"""The clock's, in seconds. Its times are exact as floats, so 5 s are never taken for a little less."""
+
 FIRED = Signal()
 FIRED.fire()
 SETTLEMENTS = {Step.ACK: "ack", Step.REQUEUE: "requeue", Step.DEAD_LETTER: "dead-letter"}
@@ -34,7 +37,7 @@ class World:
     """One case of conduct.json, played."""
 
     def __init__(self, case: dict, patient: bool = False) -> None:
-        self.patient = self.lenient = patient  # others that are ready at the same instant go on before the session ends
+        self.patient = patient  # others that are ready at the same instant go on before the session ends
         self.case, self.now, self.trace = case, 0.0, []
         self._queue, self._order = [], itertools.count()
         s = case.get("settings", {})
@@ -66,6 +69,7 @@ class World:
         return self.now
 
     def at(self, when: float, do, *args) -> None:
+        when = math.ceil(when / TICK) * TICK  # not before
         heapq.heappush(self._queue, (max(when, self.now), next(self._order), do, args))
 
     def play(self) -> list[dict]:
@@ -155,13 +159,6 @@ class World:
             if not self.stopping:
                 self.stopping = True
                 self.at(self.now, self.finish, self.now + self.drain, self.session.live.fire)
-            return
-        self.close(why, 3 if self.lenient and why == "close" else 0)
-
-    def close(self, why: str, later: int) -> None:
-        """Close the channel, after so many more turns of the deliveries that wait."""
-        if later:
-            self.at(self.now, self.close, why, later - 1)
             return
         if why != "lose":
             self.note({"do": "close"})
