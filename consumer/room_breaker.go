@@ -118,11 +118,19 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 	return next, nil
 }
 
-// beside runs the gate, and fetches fresh messages when the gate asks for them.
-func (r *breakerRoom) beside(ctx context.Context) {
+// around reads the breaker until the session has ended, so that it hears of successes during a stop too.
+func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
+	consume func(context.Context) error) (again bool, err error) {
+	reading, end := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
+	keeping.Go(func() { r.gate.Run(reading) })
 	defer keeping.Wait()
-	keeping.Go(func() { r.gate.Run(ctx) })
+	defer end()
+	return false, consume(ctx)
+}
+
+// beside fetches fresh messages when the gate asks for them.
+func (r *breakerRoom) beside(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():

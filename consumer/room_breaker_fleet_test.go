@@ -154,6 +154,11 @@ func (o *outage) start() *outageProc {
 	for _, r := range p.s.rooms {
 		beside.Go(func() { r.beside(ctx) })
 	}
+	if r := find[*breakerRoom](p.s.rooms); r != nil {
+		beside.Go(func() {
+			_, _ = r.around(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		})
+	}
 	beside.Go(func() {
 		for {
 			select {
