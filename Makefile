@@ -19,7 +19,7 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 # Packages and the tests of a package run side by side: most of them wait more than they work.
 # Without debug information, linking takes half as long. With -trimpath, clones share the build cache.
-# RACE= tests without the race detector, several times as fast.
+# make test RACE= is without the race detector, and several times as fast.
 RACE ?= -race
 GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -trimpath" go test $(RACE) \
 	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 4

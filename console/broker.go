@@ -19,8 +19,8 @@ import (
 type rabbit interface {
 	All(context.Context) (ops.Overview, error)
 	Collector() collector // of one queue
-	// Examine examines a queue, or every queue if it is empty, and beside it the broker, whose report is the last. The
-	// broker has one always. A report may have findings beside its Err.
+	// Examine examines a queue, or every queue if queue is empty, and the broker at the same time. It shows the report
+	// about the broker last, and always. A report may have findings beside its Err.
 	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
@@ -91,7 +91,8 @@ func (d *dialled) Close() { d.all.Close() }
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-// Examine has a connection for each of the two, because either may take all the time or end its connection.
+// Examine opens one connection for the queues and one for the broker, because either may take all the time or end its
+// connection.
 func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) (err error) {
 	names, about := d.opts.Queues, doctor.Report{Subject: "broker"}
 	if queue != "" {

@@ -368,7 +368,7 @@ func TestHeldQueue(t *testing.T) {
 }
 
 // TestHeadlineOfAllQueues: an outage comes before queues that are blocked for another reason. Messages that wait
-// without a count fail too.
+// because their attempts are not counted are failing too.
 func TestHeadlineOfAllQueues(t *testing.T) {
 	stopped := ops.Summary{Queue: "orders", Retrying: 19, Waiting: &ops.WaitingMessages{Messages: 51}, StoreSeen: true,
 		Breaker: &ops.Breaker{Since: time.Now()}, Dead: ops.DeadLetters{Still: 79}}

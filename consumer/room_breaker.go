@@ -118,7 +118,7 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 	return next, nil
 }
 
-// around reads the breaker until the session has ended, so that it hears of successes during a stop too.
+// around reads the breaker until the session has ended. So the store also hears of a success during a stop.
 func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
 	reading, end := context.WithCancel(context.WithoutCancel(ctx))

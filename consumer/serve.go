@@ -153,7 +153,9 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
 		s.acks.Hurry()
 	}
-	if !stopping { // settle nothing late, also what waits for END: the broker may have given up this consumer
+	if !stopping {
+		// The broker may have given up this consumer. So nothing is settled late, not even a handled message that waits for
+		// END.
 		s.acks.Pause()
 	}
 	halt()

@@ -109,7 +109,7 @@ func (a *Admin) deadPage(ctx context.Context, of Queue, w *walk, size int) (dead
 	return dead, len(entries) == size, err
 }
 
-// deadTexts reads the next tombstones without decoding them; fewer than size end the list.
+// deadTexts reads the next tombstones without decoding them. If it returns fewer than size, the list has ended.
 func (a *Admin) deadTexts(ctx context.Context, of Queue, w *walk, size int) (entries []Entry, texts []string,
 	err error) {
 	if entries, err = a.fill(ctx, of, w, size); len(entries) > 0 && err == nil {

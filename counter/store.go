@@ -16,8 +16,8 @@ type Store interface {
 	// order. A document that does not exist, or has expired, has neither Data nor Version.
 	Load(ctx context.Context, queue Queue, names ...string) (now time.Time, docs []Doc, err error)
 
-	// Read returns the Data of the records of entries that follow each other on a Page: Load takes three times as long. A
-	// record that it cannot read is empty.
+	// Read returns the Data of the Record of each Entry of page. The entries follow each other on a Page of set. Load
+	// takes three times as long. The Data of a record that it cannot read is empty.
 	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
@@ -76,7 +76,7 @@ type Entry struct {
 	Score int64
 }
 
-// Record is the name of the document that a message's entry in a set stands for.
+// Record returns the name of the document with the record of the message that e stands for.
 func (e Entry) Record() string { return docRecord(e.Name) }
 
 // Sum adds to a number in a document of fields. Changes that only add do not conflict.

@@ -9,7 +9,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Waiting are messages that a process holds unacked because its attempts at them are not counted. They have no records.
+// Waiting are messages that a process holds unacked because its attempts at them are not counted. They may have no
+// records.
 type Waiting struct {
 	Messages int
 	For      time.Duration // how long the attempts at the message that is held for longest have not been counted

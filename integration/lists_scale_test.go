@@ -27,28 +27,28 @@ import (
 
 var (
 	listsDead   = flag.Int("lists.dead", 3000, "dead letters of TestLists; make lists has 100000")
-	listsRounds = flag.Int("lists.rounds", 3, "how often TestLists takes each time")
-	listsJudge  = flag.Bool("lists.judge", false, "fail if TestLists takes longer than its goals")
+	listsRounds = flag.Int("lists.rounds", 3, "how many times TestLists times each list and command")
+	listsJudge  = flag.Bool("lists.judge", false, "fail if a list or a command takes longer than its goal")
 )
 
-// The goals of TestLists: a list takes so many times as long in a database as on Redis, unless it is quick, and a
-// command takes so long.
+// The goals of TestLists. A list may take listsFactor times as long in a database as on Redis, or listsQuick. A command
+// may take commandsGoal.
 const (
 	listsFactor  = 2
 	listsQuick   = 100 * time.Millisecond
 	commandsGoal = 500 * time.Millisecond
 )
 
-// listing is a list of TestLists.
+// listing is a list that TestLists times: by a command, or by a function of the library.
 type listing struct {
 	name    string
-	command []string // empty: it is of the library
+	command []string // the arguments of strikes; empty: run is timed
 	run     func(ctx context.Context, q *ops.Queue) (seen int, err error)
 	want    int // dead letters; 0: not checked
 }
 
-// TestLists prints the times of the lists of a queue with many dead letters on Redis, PostgreSQL and MariaDB, in turns,
-// and those of the commands.
+// TestLists prints how long the lists of a queue with many dead letters take in the library, and in commands. It takes
+// Redis, PostgreSQL and MariaDB in turns.
 func TestLists(t *testing.T) {
 	servertest.Long(t)
 	n := *listsDead
@@ -84,7 +84,7 @@ func TestLists(t *testing.T) {
 				}
 				took[name] = append(took[name], time.Since(began))
 				if err != nil || l.want > 0 && seen != l.want {
-					t.Errorf("%s on %s: %d, %v; want %d", l.name, name, seen, err, l.want)
+					t.Errorf("%s on %s: %d dead letters, %v; want %d", l.name, name, seen, err, l.want)
 				}
 			}
 		}
@@ -186,7 +186,7 @@ func burySome(t *testing.T, queue string, n int) {
 
 func listID(i int) string { return fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i) }
 
-// failSome makes their records.
+// failSome makes the records of these dead letters in the store.
 func failSome(t *testing.T, c *counter.Counter, queue string, n int) {
 	t.Helper()
 	reasons := []string{"POST https://tax.example/v2/rates: 503 Service Unavailable (request %08x)",

@@ -42,7 +42,7 @@ type Summary struct {
 	Head *Message `json:"head,omitempty"` // the message that blocks for longest
 	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
 	Blocked   time.Duration `json:"-"`
-	Retrying  int           `json:"retrying"` // messages with a counted failure, or whose attempt is in the store
+	Retrying  int           `json:"retrying"` // messages with a counted failure or crash, or whose attempt is in the store
 	Forgotten int           `json:"forgotten,omitempty"`
 	// messages that are not counted, of all processes; since and why of the one that waits for longest
 	Waiting *WaitingMessages `json:"waiting,omitempty"`
@@ -65,7 +65,7 @@ type Summary struct {
 	Sharing   int  `json:"sharing,omitempty"`
 	StoreSeen bool `json:"-"`                 // the store said its half
 	Partial   bool `json:"partial,omitempty"` // the store has more records than were read
-	// why the store's half is not known, of this queue alone: its figures are 0
+	// why the store's half is not known, of this queue alone: its figures are 0 or too low
 	Unknown string `json:"unknown,omitempty"`
 }
 
@@ -242,7 +242,7 @@ func worse(a, b Summary) int {
 		cmp.Compare(since(a), since(b)), cmp.Compare(ready(b), ready(a)), cmp.Compare(a.Queue, b.Queue))
 }
 
-// Failing is how many messages fail. Some of those that wait without a count have a record, and the store does not know
+// Failing returns how many messages fail, at least. Some of Waiting may be in Retrying too, and the store does not know
 // which.
 func (s Summary) Failing() int {
 	if s.Waiting == nil {

@@ -168,7 +168,7 @@ func (c *question) reasons(ctx context.Context, s *Status) (tally, error) {
 const renewed = 10
 
 // WaitingMessages are messages that a process, or all of a queue, hold because the attempts at them are not counted.
-// They have no records.
+// They may have no records.
 type WaitingMessages struct {
 	Messages int       `json:"messages"`
 	Since    time.Time `json:"since"`              // of the one that waits for longest

@@ -37,14 +37,15 @@ type program struct {
 	killed  bool
 }
 
-// stream is where CMD's output and this program's own lines meet. An own line begins on a fresh line.
+// stream writes CMD's output, or this program's own lines, to a place that both share. An own line begins on a fresh
+// line, also after half a line of CMD's.
 type stream struct {
 	*place
 	to  io.Writer
 	own bool
 }
 
-// place is where several streams lead to.
+// place is shared by the streams that write to one terminal or file.
 type place struct {
 	mu   sync.Mutex
 	half bool // CMD's last line has not ended

@@ -54,7 +54,7 @@ func TestDoctorReadOnly(t *testing.T) {
 }
 
 // The connection ends when the doctor asks for the delay queues. It then prints the alarm that it knows of, and the
-// error: exit 69.
+// error, and exits with 69.
 func TestDoctorLosesTheBroker(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()

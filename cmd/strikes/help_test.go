@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
-// TestHelpBegins with the purpose of a command and with examples, which a terminal of 24 lines shows.
+// TestHelpBegins: the help of each command has its purpose and examples in the first 24 lines, which a terminal shows.
 func TestHelpBegins(t *testing.T) {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {

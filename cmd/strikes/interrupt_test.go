@@ -173,8 +173,8 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	}
 }
 
-// TestReplayInterrupted cuts a replay off: it says so, and how far it came. No message is published and still there, so
-// the next replay names none.
+// TestReplayInterrupted cuts a replay off: it says so, and how far it came. No message is both published and in the
+// dead-letter queue, so the next replay names no possible duplicate.
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)

@@ -30,8 +30,9 @@ prints.
 With QUEUE, status lists the messages that are retried: they have failed, and
 are not dead-lettered. Those behind them may have to wait. The one that failed
 first comes first: in an ordered queue, that is its head. Each lane has a head
-of its own, but a record does not name its lane. A message without a counted
-attempt is not in the store. It is unacked, and "waiting" once it waits.
+of its own, but a record does not name its lane. A message in its first attempt
+is not in the store, and only counts as unacked. Messages that wait because
+their attempts are not counted are under "waiting".
 
 The store counts the messages that consumers dead-lettered. status compares the
 count with what the dead-letter queue has, and with what strikes dead replay and

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOwnLinesBeginFresh: a line of this program does not fall into one that CMD has not ended, and CMD's output
-// is changed no further.
+// TestOwnLinesBeginFresh: a line of this program begins on a fresh line, also after half a line of CMD's. Nothing else
+// is added to CMD's output.
 func TestOwnLinesBeginFresh(t *testing.T) {
 	var out strings.Builder
 	var shared place

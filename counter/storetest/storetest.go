@@ -233,7 +233,7 @@ func testSets(t *testing.T, k keeper) {
 	}
 }
 
-// testRead: the records of a page come in its order, also those of members that have moved or left since.
+// testRead: the records of a page come in its order, also those of members that have moved or left the set since.
 func testRead(t *testing.T, k keeper) {
 	var page []counter.Entry
 	var want []string
@@ -258,7 +258,7 @@ func testRead(t *testing.T, k keeper) {
 	for _, part := range [][2]int{{0, 1200}, {0, 1}, {300, 900}, {1199, 1200}} {
 		got, err := k.Read(t.Context(), someQueue, "s", page[part[0]:part[1]])
 		if err != nil || !slices.Equal(got, want[part[0]:part[1]]) {
-			t.Errorf("%v: %d records, %v, or others than %d", part, len(got), err, part[1]-part[0])
+			t.Errorf("entries %v: %d records, %v; want those of the %d entries", part, len(got), err, part[1]-part[0])
 		}
 	}
 }

@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer invoices.Close()
-	fmt.Fprintln(os.Stderr, "waiting for lines on the input, each a message for the queue invoices")
+	fmt.Fprintln(os.Stderr, "waiting for lines on the input: each is published to the queue invoices")
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		if err := publish(ctx, invoices, lines.Text()); err != nil {

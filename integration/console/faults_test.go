@@ -230,8 +230,8 @@ func TestTwoOperators(t *testing.T) {
 	}
 }
 
-// TestDoctorOfABrokenConnection ends the connections while the queue is examined: the page has the findings about the
-// delay queues, which were asked for beside it, all the same.
+// TestDoctorOfABrokenConnection ends the connections while the queue is examined. The page still has the findings about
+// the delay queues, which are examined at the same time.
 func TestDoctorOfABrokenConnection(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -302,7 +302,7 @@ func TestDoctorOfAHangingBroker(t *testing.T) {
 	})
 	armed.Store(true)
 	if body := page(s.at("doctor", "queue", "payments")); strings.Contains(body, "xamined: ") {
-		t.Errorf("the broker hung: %s", body)
+		t.Errorf("the page says that not all was examined: %s", body)
 	}
 }
 

@@ -77,8 +77,8 @@ func (s *Store) each(ctx context.Context, in interface {
 // readBatch is the number of names in a query. MariaDB makes a temporary table of a longer list.
 const readBatch = 500
 
-// Read is that of counter.Store. The server finds the members again and joins their records, which takes less of its
-// time than a list of names. Records of members that have moved since are read by name.
+// Read is that of counter.Store. The server finds the members again and joins their records, which takes it less time
+// than a list of names. The records of members that have moved since are read by name.
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()

@@ -37,12 +37,11 @@ var faults = []struct {
 	{"55P03", "", counter.FaultBusy},
 }
 
-// The codes for a named statement that is not prepared on a connection, or that is prepared already, and for a division
-// by zero, which is that of lockSQL.
+// The codes of errors that show that a pooler has reset a session, or has given it to another client.
 const (
-	unknownStatement = "26000"
-	knownStatement   = "42P05"
-	settingsLost     = "22012"
+	unknownStatement = "26000" // a named statement is not prepared on the connection
+	knownStatement   = "42P05" // a named statement is prepared already
+	settingsLost     = "22012" // a division by zero: lockSQL has found the settings of sessionSQL undone
 )
 
 // unnamed is the advice where connections share the statements that one of them prepared, as behind pgbouncer.

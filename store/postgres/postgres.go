@@ -155,9 +155,9 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET jit = off`
 
 // on calls do with a connection. If it takes named statements, these are prepared on it. The server may not know them
-// as they were prepared. Then a pooler that gives its clients the server's own process numbers has reset the session,
-// or has given it to another client. Nothing was done, so on begins again, and no connection of the Store takes named
-// statements any more.
+// as they were prepared, or the settings of sessionSQL may be undone. Then a pooler that gives its clients the server's
+// own process numbers has reset the session, or has given it to another client. Nothing was done, so on begins again,
+// and no connection of the Store takes named statements any more.
 func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
 	for {
 		named, err := s.onOne(ctx, statements, do)
@@ -211,8 +211,8 @@ func namesOf(names []string) [][]byte {
 	return out
 }
 
-// isLost reports whether the server does not know the named statements of a connection as they were prepared, or the
-// settings of sessionSQL.
+// isLost reports whether the named statements of a connection are not as they were prepared, or the settings of
+// sessionSQL are undone.
 func isLost(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && slices.Contains([]string{unknownStatement, knownStatement, settingsLost}, reply.Code)

@@ -278,7 +278,8 @@ const (
 	indexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 )
 
-// lockSQL takes advisory locks in the order of the keys. It divides by zero before if a pooler has undone sessionSQL.
+// lockSQL takes advisory locks in the order of the keys. Before that, it divides by zero if a pooler has undone
+// sessionSQL.
 const lockSQL = `SELECT
 	CASE WHEN alone THEN pg_advisory_xact_lock(k)::text ELSE pg_advisory_xact_lock_shared(k)::text END
 	FROM unnest($1::bigint[], $2::boolean[]) AS t (k, alone) WHERE CASE

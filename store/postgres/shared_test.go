@@ -40,8 +40,8 @@ func TestSharedSession(t *testing.T) {
 	}
 }
 
-// TestResetSession: a pooler resets the settings of a session, and its database is REPEATABLE READ by default. A Save
-// that waits for another one still sees what that one wrote, because the Store goes on without names.
+// TestResetSession: a pooler resets the settings of a session, and the database is REPEATABLE READ by default. A Save
+// that waits for another still sees the documents of that one, because the Store goes on without named statements.
 func TestResetSession(t *testing.T) {
 	url, of := migrated(t), counter.Queue{Name: "q"}
 	do(t, url, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''',

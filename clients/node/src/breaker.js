@@ -289,7 +289,7 @@ export class Breaker {
   }
 
   /**
-   * Ends a row of failures in this process, and logs why if it has stopped.
+   * Counts the failures in this process from 0 again. If the process has stopped alone, it goes on and logs why.
    * @param {string} why
    */
   goOn(why) {

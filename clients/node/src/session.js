@@ -216,7 +216,9 @@ export class Session {
     await either(stop, this.ended)
     const stopping = !this.ended.done
     options.consuming(false)
-    deliveries.settling = stopping // nothing late, also what waits for END: the broker may have given up this consumer
+    // Unless this is a stop, the broker may have given up this consumer. Then nothing is settled late, not even a
+    // handled message that waits for END.
+    deliveries.settling = stopping
     deliveries.stop.end()
     if (stopping) await this.drain()
     const lost = /** @type {Error | undefined} */ (this.ended.done ? this.ended.reason : undefined)

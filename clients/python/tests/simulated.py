@@ -26,7 +26,7 @@ from strikes.steps import Cause, Control, Options, Reply, ReplyCode
 
 MOST_EVENTS = 200_000
 TICK = 2**-20
-"""The clock's, in seconds. Its times are exact as floats, so 5 s are never taken for a little less."""
+"""The step of the clock, in seconds. Its multiples are exact as floats, so that 5 s are never a little less."""
 
 FIRED = Signal()
 FIRED.fire()
@@ -69,7 +69,7 @@ class World:
         return self.now
 
     def at(self, when: float, do, *args) -> None:
-        when = math.ceil(when / TICK) * TICK  # not before
+        when = math.ceil(when / TICK) * TICK  # the next tick
         heapq.heappush(self._queue, (max(when, self.now), next(self._order), do, args))
 
     def play(self) -> list[dict]:

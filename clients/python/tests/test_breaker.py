@@ -58,7 +58,7 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
     begun, both = threading.Semaphore(0), threading.Event()
 
     def handle(delivery):
-        both.wait(60)  # five messages of one process alone would fail four times each, and open no breaker of eight
+        both.wait(60)  # the five messages of one process open no breaker of eight: each would fail four times
         if delivery.id.startswith("poison") or not back.is_set():
             raise ConnectionError("connection refused")
         with lock:

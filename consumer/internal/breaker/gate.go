@@ -316,7 +316,8 @@ func (g *Gate) stopAlone(now time.Time) {
 	}
 }
 
-// goOn ends a row of failures in this process, and logs why if it has stopped. The caller has locked g.mu.
+// goOn counts the failures in this process from 0 again. If the process has stopped alone, it goes on and logs why. The
+// caller has locked g.mu.
 func (g *Gate) goOn(why string) {
 	if !g.stopped.IsZero() {
 		g.Logger.Warn(why, "queue", g.Queue)

@@ -45,7 +45,7 @@ func TestCountedProcessGoesOn(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessWarns: the end of a stop of one process has the level of its begin, and says why it ends.
+// TestStoppedProcessWarns: a process that stopped alone warns when it goes on, as when it stops, and says why.
 func TestStoppedProcessWarns(t *testing.T) {
 	for why, end := range map[string]func(*Gate){
 		"a message succeeded in this process: it goes on": func(g *Gate) { g.Succeeded(time.Now(), time.Now()) },

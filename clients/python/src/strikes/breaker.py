@@ -270,7 +270,7 @@ class Breaker:
             self._permit()
 
     def _go_on(self, why: str) -> None:
-        """End a row of failures in this process, and log why if it has stopped."""
+        """Count the failures in this process from 0 again. If it has stopped alone, go on and log why."""
         if self._stopped is not None:
             self.settings.logger.warning("%s, queue %s", why, self.settings.queue)
         self._failed, self._alone, self._stopped = 0, None, None

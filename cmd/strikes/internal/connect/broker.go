@@ -142,8 +142,8 @@ func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, 
 	}
 }
 
-// With calls f with a connection of its own. An error of f that comes with the end of the connection says that the
-// broker is out of reach.
+// With calls f with a connection of its own. If the connection ends while f runs, the error of f says that the broker
+// is out of reach.
 func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error {
 	conn, err := b.Dial(ctx)
 	if err != nil {
