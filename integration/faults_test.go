@@ -260,7 +260,7 @@ func TestOddMessages(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
-		big, fine := 50<<20, []string{"big"}
+		big, fine := 20<<20, []string{"big"}
 		if major, _ := brokerVersion(t); major >= 4 {
 			big = 15 << 20 // they take 16 MiB at most, unless configured
 		} else { // to dead-letter these crashes the process of their queue (3.10.8)

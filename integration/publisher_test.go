@@ -324,7 +324,7 @@ func TestPublishLargeBody(t *testing.T) {
 	t.Parallel()
 	ch, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
-	body := slices.Repeat([]byte("strikes!"), 50<<20/8)
+	body := slices.Repeat([]byte("strikes!"), 17<<20/8)
 	id, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{Body: body})
 	if err == nil {
 		if d := pubTake(t, ch, queue); d.MessageId != id || len(d.Body) != len(body) {

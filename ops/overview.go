@@ -214,7 +214,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleStopped
 	case s.BlockedLanes > 0:
 		return TroubleLanes
-	case s.Retrying > s.Forgotten:
+	case s.Failing() > s.Forgotten:
 		return TroubleRetrying
 	case s.Dead.Still > 0:
 		return TroubleDead
@@ -238,7 +238,7 @@ func worse(a, b Summary) int {
 	}
 	return cmp.Or(
 		cmp.Compare(slices.Index(troubles, a.Trouble), slices.Index(troubles, b.Trouble)),
-		cmp.Compare(b.Blocked, a.Blocked), cmp.Compare(b.Retrying, a.Retrying), cmp.Compare(b.Dead.Missing, a.Dead.Missing),
+		cmp.Compare(b.Blocked, a.Blocked), cmp.Compare(b.Failing(), a.Failing()), cmp.Compare(b.Dead.Missing, a.Dead.Missing),
 		cmp.Compare(since(a), since(b)), cmp.Compare(ready(b), ready(a)), cmp.Compare(a.Queue, b.Queue))
 }
 

@@ -51,6 +51,7 @@ func TestWorstFirst(t *testing.T) {
 		{waiting("filling", 1, 0), TroubleStopped},
 		{Summary{Queue: "held", BlockedLanes: 1, Retrying: 1}, TroubleLanes},
 		{failing("seconds", 5*time.Second), TroubleRetrying},
+		{held("not counted", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},
 		{waiting("idle", 0, 0), TroubleNone},
