@@ -13,66 +13,72 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// TestReplayLanesOneAfterTheOther: the second of two lanes waits for the first, which takes long. Either their dead
-// letters look alike because they have no id, or they do not fit in memory together. The replay drops no position of
-// the second lane as missing meanwhile, nor at its first read of that lane: the dead letter may be on its way.
+// TestReplayLanesOneAfterTheOther: the second of two lanes waits for the first, which takes long, because their dead
+// letters look alike without an id.
 func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	const large = 12 << 20 // three do not fit in memory beside others, two do
-	for _, tc := range []struct {
-		name  string
-		size  int // of the bodies in the first lane; those in the second are small
-		reads int // the read of the second lane at which its late dead letter arrives; 0: it is not late
-	}{{"alike", 1, 0}, {"alike and late", 1, 4}, {"large and late", large, 3}} {
-		t.Run(tc.name, func(t *testing.T) {
-			l := newLaneQueue(t, "")
-			l.lane = func(d amqp.Delivery) string { return d.AppId }
-			var slow atomic.Bool
-			l.receive = func(amqp.Delivery) {
-				if slow.CompareAndSwap(true, false) {
-					time.Sleep(4 * time.Second) // a dead letter is missing after three
-				}
+	t.Run("alike", func(t *testing.T) { replayInTurn(t, 1, 0) })
+	t.Run("alike and late", func(t *testing.T) { replayInTurn(t, 1, 4) })
+}
+
+// TestReplayLargeLanesOneAfterTheOther: the same if three of their dead letters do not fit in memory beside others.
+func TestReplayLargeLanesOneAfterTheOther(t *testing.T) {
+	servertest.Long(t)
+	replayInTurn(t, 12<<20, 3)
+}
+
+// replayInTurn replays a lane of three dead letters of a size, and one of a small one. The replay drops no position of
+// the second lane as missing meanwhile, nor at its first read of that lane: the dead letter may be on its way. It
+// arrives at the given read of the second lane; 0: it is there.
+func replayInTurn(t *testing.T, size, reads int) {
+	t.Helper()
+	l := newLaneQueue(t, "")
+	l.lane = func(d amqp.Delivery) string { return d.AppId }
+	var slow atomic.Bool
+	l.receive = func(amqp.Delivery) {
+		if slow.CompareAndSwap(true, false) {
+			time.Sleep(4 * time.Second) // a dead letter is missing after three
+		}
+	}
+	l.consume(t, nil)
+	for i, m := range []struct {
+		lane string
+		size int
+	}{{"first", size}, {"first", size}, {"first", size}, {"second", 1}} {
+		publishBare(t, l.name, amqp.Publishing{AppId: m.lane, Body: bytes.Repeat([]byte("x"), m.size),
+			DeliveryMode: amqp.Persistent})
+		l.awaitDead(t, i+1)
+	}
+	l.fix()
+	slow.Store(true)
+	q, first := l.open(t, "first")
+	first.Missing = true
+	second := first
+	second.Name = "second"
+	if reads > 0 {
+		late, seen := l.takeLast(t, 4), 0
+		second.Store = &busyLane{second.Store, func() {
+			if seen++; seen == reads {
+				l.putBack(t, l.name+".dlq", late)
 			}
-			l.consume(t, nil)
-			for i, m := range []struct {
-				lane string
-				size int
-			}{{"first", tc.size}, {"first", tc.size}, {"first", tc.size}, {"second", 1}} {
-				publishBare(t, l.name, amqp.Publishing{AppId: m.lane, Body: bytes.Repeat([]byte("x"), m.size),
-					DeliveryMode: amqp.Persistent})
-				l.awaitDead(t, i+1)
-			}
-			l.fix()
-			slow.Store(true)
-			q, first := l.open(t, "first")
-			first.Missing = true
-			second := first
-			second.Name = "second"
-			if tc.reads > 0 {
-				late, reads := l.takeLast(t, 4), 0
-				second.Store = &busyLane{second.Store, func() {
-					if reads++; reads == tc.reads {
-						l.putBack(t, l.name+".dlq", late)
-					}
-				}}
-			}
-			results := map[string]deadletter.LaneResult{}
-			err := q.ReplayLanes(t.Context(), []deadletter.Lane{first, second}, func(l deadletter.Lane, r deadletter.LaneResult,
-				err error) error {
-				results[l.Name] = r
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for lane, replayed := range map[string]int{"first": 3, "second": 1} {
-				if r := results[lane]; r.Replayed != replayed || r.Dropped != 0 || !r.Released {
-					t.Errorf("lane %s: %+v; want %d replayed, and none dropped", lane, r, replayed)
-				}
-			}
-		})
+		}}
+	}
+	results := map[string]deadletter.LaneResult{}
+	err := q.ReplayLanes(t.Context(), []deadletter.Lane{first, second}, func(l deadletter.Lane, r deadletter.LaneResult,
+		err error) error {
+		results[l.Name] = r
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lane, replayed := range map[string]int{"first": 3, "second": 1} {
+		if r := results[lane]; r.Replayed != replayed || r.Dropped != 0 || !r.Released {
+			t.Errorf("lane %s: %+v; want %d replayed, and none dropped", lane, r, replayed)
+		}
 	}
 }
 

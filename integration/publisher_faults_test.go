@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -160,20 +161,21 @@ func TestPublishOnADeadConnection(t *testing.T) {
 			proxy := pubNewProxy(t)
 			p := pubNew(t, proxy.url(t)+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
 			publish := func(patience time.Duration, id string, size int) error {
+				m := amqp.Publishing{MessageId: id, Body: bytes.Repeat([]byte("x"), size)}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: id, Body: make([]byte, size)})
+				_, err := p.Publish(ctx, "", queue, m)
 				return err
 			}
 			need(t, publish(pubPatience, "before", small))
 			proxy.freeze()
 			begin := time.Now()
-			err := publish(200*time.Millisecond, "dead", tt.size)
+			err := publish(500*time.Millisecond, "dead", tt.size)
 			if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
 				t.Errorf("want undecided, got %v", err)
 			}
 			if took := time.Since(begin); took > pubPatience/2 {
-				t.Errorf("Publish returned %v after it began, its ctx ended after 200ms", took)
+				t.Errorf("Publish returned %v after it began, its ctx ended after 500ms", took)
 			}
 			if err := publish(pubPatience, "behind", small); !errors.Is(err, tt.behindErr) {
 				t.Errorf("behind: %v, want %v", err, tt.behindErr)
