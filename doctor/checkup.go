@@ -97,8 +97,18 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 	case err != nil:
 		return nil, err
 	}
+	r.Findings = explained(r.Findings)
 	r = r.sorted()
 	return &r, nil
+}
+
+// explained omits that a queue has no consumer where another finding says why.
+func explained(all []inspect.Finding) []inspect.Finding {
+	why := func(f inspect.Finding) bool { return f.Code == "paused" || f.Code == "partition-idle" }
+	if !slices.ContainsFunc(all, why) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(f inspect.Finding) bool { return f.Code == inspect.CodeNoConsumer })
 }
 
 // Broker examines the broker, its alarms and the delay queues of the virtual host.

@@ -22,3 +22,16 @@ func TestPauseFinding(t *testing.T) {
 		t.Errorf("finding: %+v", f)
 	}
 }
+
+// TestExplainedAbsence: a pause says why the queue has no consumer.
+func TestExplainedAbsence(t *testing.T) {
+	alone := inspect.Say(inspect.CodeNoConsumer, nil)
+	for _, code := range []string{"paused", "partition-idle"} {
+		if got := explained([]inspect.Finding{alone, inspect.Say(code, nil)}); len(got) != 1 || got[0].Code != code {
+			t.Errorf("with %s: %+v", code, got)
+		}
+	}
+	if got := explained([]inspect.Finding{alone, inspect.Say("exclusive", nil)}); len(got) != 2 {
+		t.Errorf("with another finding: %+v", got)
+	}
+}

@@ -88,9 +88,14 @@ func consumed(prefetch int, autoAck bool) func(topo, string) {
 
 // consumedWith does it with arguments of the consumer, from a queue with others.
 func consumedWith(prefetch int, autoAck bool, args amqp.Table, pairs ...any) func(topo, string) {
+	return attended(on(quorum, pairs...), prefetch, autoAck, args)
+}
+
+// attended consumes from a queue until the test ends, and acks nothing.
+func attended(set func(topo, string), prefetch int, autoAck bool, args amqp.Table) func(topo, string) {
 	return func(b topo, q string) {
 		b.t.Helper()
-		on(quorum, pairs...)(b, q)
+		set(b, q)
 		ch, err := b.conn.Channel()
 		if err == nil {
 			err = ch.Qos(prefetch, 0, false)
@@ -145,7 +150,8 @@ func sick(b topo) []patient {
 		{"prefetch and backoff above the consumer timeout", consumed(100, false), inspect.Need{}, "warning consumer-timeout"},
 		{"long backoff", on(quorum), inspect.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
 		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{},
-			"warning transient-messages"},
+			"warning no-consumer, warning transient-messages"},
+		{"messages and no consumer", holding(quorum, amqp.Persistent), inspect.Need{}, "warning no-consumer"},
 	})
 }
 
@@ -287,8 +293,8 @@ func healthy(b topo) []patient {
 		{"full queue that refuses", on(quorum, "x-max-length", 100), none, ""},
 		{"priorities without order", on(classic, "x-max-priority", 5), none, ""},
 		{"consumers as they should be", consumed(10, false), none, ""},
-		{"persistent messages", holding(classic, amqp.Persistent, amqp.Persistent), none, ""},
-		{"transient messages in a quorum queue", holding(quorum, amqp.Transient), none, ""},
+		{"persistent messages", attended(holding(classic, amqp.Persistent, amqp.Persistent), 10, false, nil), none, ""},
+		{"transient messages in a quorum queue", attended(holding(quorum, amqp.Transient), 10, false, nil), none, ""},
 	})
 }
 

@@ -14,13 +14,16 @@ type Description struct {
 	Queue
 	Policies Policies // of the virtual host
 	Trouble  string   // why the management API, which was given, says nothing
+
+	Ready, Consumers int // now, by AMQP; both are 0 if it does not say
 }
 
 // Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs
 // the configure permission on the queue. It returns ErrNotFound, or an error of the connection.
 func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
 	d := Description{Queue: Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}}
-	found, _, err := FindQueue(ctx, conn, name)
+	found, now, err := FindQueue(ctx, conn, name)
+	d.Ready, d.Consumers = now.Messages, now.Consumers
 	var reply *amqp.Error
 	switch {
 	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:

@@ -23,6 +23,7 @@ const (
 	CodeMemberDown           = "queue-member-down"
 	CodeAlarm                = "broker-alarm"
 	CodeNoStore              = "store-unreachable"
+	CodeNoConsumer           = "no-consumer"
 	CodeStoreDenied          = "store-denied"
 	CodeNoDatabase           = "store-database-missing"
 	CodeNotStore             = "store-other-protocol"
@@ -354,6 +355,11 @@ var catalogue = map[string]text{
 	},
 
 	// Consumers and messages
+	CodeNoConsumer: {
+		Warning, "the queue has {messages} ready and no consumer",
+		"they wait, and so does all that is published to it",
+		"start a consumer; if one should run, its log says why it stopped",
+	},
 	"auto-ack": {
 		Error, "consumers without acknowledgements: {consumers}",
 		"a message sent to such a consumer is gone: it is neither retried nor dead-lettered",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Rule judges one matter. It must not judge an unknown fact as if it were known.
@@ -31,6 +32,7 @@ var All = []Rule{
 	deadLetterQueueRule,
 	limitsRule,
 	foreignPolicyRule,
+	unattendedRule,
 	consumersRule,
 	consumerTimeoutRule,
 	messagesRule,
@@ -189,6 +191,13 @@ const (
 	defaultConsumerTimeout = 30 * time.Minute // the broker's
 	usualPrefetch          = 10
 )
+
+// unattendedRule judges whether messages wait for a consumer. In a queue with a TTL they may wait for their return.
+func unattendedRule(f Facts, need Need, report func(Finding)) {
+	if _, expires := f.TTL(); need.Closely && f.Ready > 0 && f.Consumers == 0 && !expires {
+		report(Say(CodeNoConsumer, Vars{"messages": printable.Plural(f.Ready, "message")}))
+	}
+}
 
 // consumersRule judges the present consumers of the queue.
 func consumersRule(f Facts, _ Need, report func(Finding)) {

@@ -94,6 +94,10 @@ func TestJudgeClosely(t *testing.T) {
 	plain := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
 	fast := Need{Queue: "q", MaxRetries: 3, MaxBackoff: 2 * time.Second}
+	closely := Need{Queue: "q", MaxRetries: 3, Closely: true, Management: "http://localhost"}
+	ready := func(messages, consumers int) func(*Facts) {
+		return func(f *Facts) { f.Ready, f.Consumers = messages, consumers }
+	}
 	acks := func(prefetch int64) broker.Consumer { return broker.Consumer{Acks: true, Prefetch: prefetch} }
 	var prior broker.Consumer
 	if err := json.Unmarshal([]byte(`{"ack_required":true,"prefetch_count":10,"arguments":{"x-priority":5}}`),
@@ -228,6 +232,13 @@ func TestJudgeClosely(t *testing.T) {
 		{"pattern that is not Go's",
 			changes(policies(broker.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
 		{"policy that is not seen yet", changes(policies(lazyHA), func(f *Facts) { f.PolicyKnown = false }), plain, ""},
+
+		{"messages without a consumer", changes(ready(3, 0)), closely, "warning no-consumer"},
+		{"a start finds no consumer yet", changes(ready(3, 0)), plain, ""},
+		{"no message and no consumer", changes(ready(0, 0)), closely, ""},
+		{"messages and a consumer", changes(ready(3, 1)), closely, ""},
+		{"messages that wait for their return", changes(ready(3, 0), with("x-message-ttl", int64(9))), closely,
+			"warning message-ttl"},
 
 		{"no acks", changes(consumedBy(acks(10), broker.Consumer{})), plain, "error auto-ack"},
 		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
