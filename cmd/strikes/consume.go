@@ -81,7 +81,11 @@ SIGINT and SIGTERM let the commands or requests that run finish: exit 0 if
 everything was settled. A second signal, 0.2 s later or more, kills them; their
 attempts are not counted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args[0], args[1:])
+			err := o.run(cmd.Context(), args[0], args[1:])
+			if err != nil { // its line begins on a fresh line, too
+				_, _ = o.Err.Write(nil)
+			}
+			return err
 		},
 	}
 	o.addFlags(cmd)
@@ -272,7 +276,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	settings.Check.Management, settings.Check.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
 		consumer: settings, next: connect.After(conn, b.Dial), work: does,
-		idle: newIdle(o.exitWhenIdle),
+		idle: newIdle(o.exitWhenIdle, o.Err),
 		log:  cli.NewLogger(o.Err, o.verbose),
 	}
 	decisions := &lines{to: o.Err, all: o.verbose}

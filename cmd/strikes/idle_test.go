@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,7 @@ func TestIdle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i, began := newIdle(5*time.Second), time.Now()
+				i, began := newIdle(5*time.Second, nil), time.Now()
 				var filled atomic.Bool
 				go func() {
 					time.Sleep(time.Second)
@@ -71,10 +72,46 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleSaysWhatItWaitsFor: one line, once nothing has happened for the patience.
+func TestIdleSaysWhatItWaitsFor(t *testing.T) {
+	waits := func(failed bool) string {
+		var said strings.Builder
+		synctest.Test(t, func(t *testing.T) {
+			i := newIdle(5*time.Second, &said)
+			i.receive(amqp.Delivery{})
+			i.receive(amqp.Delivery{})
+			if failed {
+				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeRetry, Wait: time.Hour})
+				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeNotCounted, Wait: time.Second})
+			}
+			go func() {
+				time.Sleep(4 * time.Second)
+				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeHold})
+				time.Sleep(4 * time.Second)
+				if said.Len() > 0 {
+					t.Errorf("said too soon: %q", said.String())
+				}
+				time.Sleep(time.Hour)
+				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
+				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
+			}()
+			i.wait(t.Context(), func(context.Context) bool { return true })
+		})
+		return said.String()
+	}
+	if got := waits(false); got != "strikes: waiting for 2 unacked messages\n" {
+		t.Errorf("%q", got)
+	}
+	const next = ", the latest next attempt at 2000-01-01T01:00:00Z\n" // a test's clock begins with 2000
+	if got := waits(true); got != "strikes: waiting for 2 unacked messages"+next {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if newIdle(time.Hour).wait(ctx, func(context.Context) bool { return true }) {
+	if newIdle(time.Hour, nil).wait(ctx, func(context.Context) bool { return true }) {
 		t.Error("idle, though it was stopped")
 	}
 }

@@ -152,6 +152,24 @@ func TestConsumeStops(t *testing.T) {
 	}
 }
 
+// TestLastLineBeginsFresh ends a consumer whose command has printed half a line.
+func TestLastLineBeginsFresh(t *testing.T) {
+	t.Parallel()
+	queue := queueOfOne(t)
+	var out output
+	now, done := make(chan struct{}), make(chan int)
+	go func() {
+		done <- run(t.Context(), cli.Streams{Out: &out, Err: &out, Now: now}, []string{"strikes", "consume", queue,
+			"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url", "", "--", "sh", "-c",
+			"printf half >&2"})
+	}()
+	proctest.Eventually(t, time.Minute, "the command prints", func() bool { return strings.HasSuffix(out.String(), "half") })
+	close(now)
+	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: stopped") {
+		t.Errorf("exit code %d: %q", code, out.String())
+	}
+}
+
 // TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store
 // may not take for crashes.
 func TestConsumeEndedAtOnce(t *testing.T) {

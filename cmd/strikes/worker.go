@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // worker is a consumer of a queue, for the command consume.
@@ -209,9 +211,11 @@ type idle struct {
 	mu    sync.Mutex
 	held  int       // deliveries that were received and not settled: they run, or wait for the store, a worker or a retry
 	until time.Time // not idle before
+	next  time.Time // the latest next attempt that is known
+	say   io.Writer // for one line about what it waits for; nil: it was said
 }
 
-func newIdle(patience time.Duration) *idle { return &idle{patience: patience} }
+func newIdle(patience time.Duration, say io.Writer) *idle { return &idle{patience: patience, say: say} }
 
 // receive counts a delivery as something to do, until it is settled or left. It is the Key of a consumer, which is
 // called once for each delivery, at its receipt, and returns the id that the consumer uses without a Key.
@@ -232,6 +236,9 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
 		i.held--
 	default: // the delivery still waits, or there is none
+		if at := time.Now().Add(e.Wait); e.Wait > 0 && at.After(i.next) {
+			i.next = at
+		}
 	}
 	i.extend()
 }
@@ -239,14 +246,23 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 // extend has the consumer not idle for the patience from now on. The caller has locked i.mu.
 func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
 
-// left is how long it takes at least to be idle.
+// left is how long it takes at least to be idle. Once nothing has happened for the patience, and deliveries are held,
+// it says so.
 func (i *idle) left() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.held > 0 {
-		return i.patience
+	if left := time.Until(i.until); i.held == 0 || left > 0 {
+		return left
 	}
-	return time.Until(i.until)
+	if i.say != nil {
+		text := "strikes: waiting for " + printable.Plural(i.held, "unacked message")
+		if time.Now().Before(i.next) {
+			text += ", the latest next attempt at " + i.next.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintln(i.say, text)
+		i.say = nil
+	}
+	return i.patience
 }
 
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
