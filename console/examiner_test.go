@@ -69,9 +69,12 @@ func TestExamination(t *testing.T) {
 // TestDoctorShowsPartOfTheBroker: a report of the broker that has findings and an error shows both, and none of its
 // errors is about a queue.
 func TestDoctorShowsPartOfTheBroker(t *testing.T) {
-	f := newFixture(t, Options{}, func(b *fakeBroker) { close(b.examine) })
-	f.broker.report.Store(&doctor.Report{Subject: "broker", Name: "RabbitMQ 4.3", Err: errors.New("delay queues refused"),
-		Findings: []inspect.Finding{{Code: "x", Severity: inspect.Warning, Seen: "a memory alarm is on"}}})
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		close(b.examine)
+		// before the first examination: while that is under way, no other begins
+		b.report.Store(&doctor.Report{Subject: "broker", Name: "RabbitMQ 4.3", Err: errors.New("delay queues refused"),
+			Findings: []inspect.Finding{{Code: "x", Severity: inspect.Warning, Seen: "a memory alarm is on"}}})
+	})
 	f.post("/doctor", url.Values{})
 	for _, path := range []string{"/doctor", query("doctor")} {
 		proctest.Eventually(t, 30*time.Second, path+" with the findings and the error", func() bool {

@@ -293,3 +293,20 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+// TestWaits: the same reason is told once, with the number of messages and processes.
+func TestWaits(t *testing.T) {
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	s := Status{Waiting: []WaitingMessages{
+		{Messages: 1, Since: at, Why: "dial tcp 10.0.0.1:5432: refused", Consumer: "a"},
+		{Messages: 2, Since: at.Add(1), Why: "no stock", Consumer: "b"},
+		{Messages: 3, Since: at.Add(2), Why: "dial tcp 10.0.0.7:5432: refused", Consumer: "c"},
+	}}
+	want := []SameWait{
+		{WaitingMessages{Messages: 4, Since: at, Why: "dial tcp 10.0.0.1:5432: refused"}, []string{"a", "c"}},
+		{WaitingMessages{Messages: 2, Since: at.Add(1), Why: "no stock"}, []string{"b"}},
+	}
+	if diff := cmp.Diff(want, s.Waits()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -185,6 +185,29 @@ type Holding struct {
 	Only bool `json:"only"`
 }
 
+// SameWait are the waiting messages of all processes that name the same reason.
+type SameWait struct {
+	WaitingMessages          // together, without Consumer
+	Consumers       []string // the longest waiting first
+}
+
+// Waits puts the waiting messages of processes together by their reason: in an outage they all have the same.
+func (s Status) Waits() (out []SameWait) {
+	of := map[string]int{}
+	for _, w := range s.Waiting {
+		key := reason.Normalise(w.Why)
+		i, seen := of[key]
+		if !seen {
+			i = len(out)
+			of[key], out = i, append(out, SameWait{WaitingMessages: w})
+			out[i].Messages, out[i].Consumer = 0, ""
+		}
+		out[i].Messages += w.Messages
+		out[i].Consumers = append(out[i].Consumers, w.Consumer)
+	}
+	return out
+}
+
 // waitingBy returns the messages that processes hold, the longest waiting first.
 func waitingBy(all []counter.ConsumerState) (held []WaitingMessages) {
 	for _, s := range all {

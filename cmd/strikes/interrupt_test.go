@@ -163,7 +163,9 @@ func TestLastLineBeginsFresh(t *testing.T) {
 			"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url", "", "--", "sh", "-c",
 			"printf half >&2"})
 	}()
-	proctest.Eventually(t, time.Minute, "the command prints", func() bool { return strings.HasSuffix(out.String(), "half") })
+	proctest.Eventually(t, time.Minute, "the command prints", func() bool {
+		return strings.HasSuffix(out.String(), "half")
+	})
 	close(now)
 	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: stopped") {
 		t.Errorf("exit code %d: %q", code, out.String())

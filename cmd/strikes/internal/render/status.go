@@ -161,10 +161,13 @@ func blocked(s ops.Status) []term.Row {
 
 // waiting shows messages that may have no record.
 func waiting(s ops.Status) (rows []term.Row) {
-	for _, w := range s.Waiting {
+	for _, w := range s.Waits() {
+		where := printable.Plural(len(w.Consumers), "process")
+		if len(w.Consumers) == 1 {
+			where = term.Brief(w.Consumers[0], 80)
+		}
 		text := fmt.Sprintf("waiting    %s for %s in %s: their attempts are not counted", printable.Plural(w.Messages,
-			"message"),
-			term.Rough(s.Time.Sub(w.Since)), term.Brief(w.Consumer, 80))
+			"message"), term.Rough(s.Time.Sub(w.Since)), where)
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 		if w.Why != "" {
 			rows = append(rows, term.Row{Text: "      " + term.Brief(w.Why, 200), Kind: term.Alarm})
