@@ -40,7 +40,7 @@ func TestDeadReasons(t *testing.T) {
 			want[d.ID] = DeadReason{ID: d.ID, Cause: d.Cause, Reason: d.Reason, At: d.LastTime}
 		}
 		got := map[string]DeadReason{}
-		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
 			need(t, err)
 			for _, r := range part {
 				got[r.ID] = r
@@ -56,7 +56,7 @@ func TestDeadReasons(t *testing.T) {
 func TestDeadReasonsEnds(t *testing.T) {
 	for _, c := range counters(t) {
 		fill(t, c, setDead, "exhausted", 3*reasonsPage/2, func(i int) int64 { return int64(i) })
-		for range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+		for range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
 			break
 		}
 	}
@@ -64,7 +64,7 @@ func TestDeadReasonsEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		n := 0
-		for _, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+		for _, err := range c.Admin().DeadReasons(ctx, "/", "orders", 0) {
 			if n++; !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: %v", err)
 			}
@@ -105,7 +105,7 @@ func TestDeadReasonsReadsAhead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []string
-	for part, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+	for part, err := range c.Admin().DeadReasons(ctx, "/", "orders", 0) {
 		need(t, err)
 		for _, r := range part {
 			got = append(got, r.ID)
@@ -114,7 +114,7 @@ func TestDeadReasonsReadsAhead(t *testing.T) {
 	if !slices.Equal(got, ids) {
 		t.Errorf("got %d of %d ids, or in another order", len(got), len(ids))
 	}
-	for _, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+	for _, err := range c.Admin().DeadReasons(ctx, "/", "orders", 0) {
 		need(t, err)
 		break
 	}
@@ -128,7 +128,7 @@ func TestDeadReasonsYieldsNoEmptyPage(t *testing.T) {
 	for _, n := range []int{0, reasonsPage} {
 		c := Over(newMemoryStore(), nil)
 		ids, got := fill(t, c, setDead, "exhausted", n, func(i int) int64 { return -int64(i) }), 0
-		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
 			need(t, err)
 			if got += len(part); len(part) == 0 {
 				t.Errorf("%d dead letters: an empty page", n)
@@ -136,6 +136,38 @@ func TestDeadReasonsYieldsNoEmptyPage(t *testing.T) {
 		}
 		if got != len(ids) {
 			t.Errorf("%d reasons of %d dead letters", got, len(ids))
+		}
+	}
+}
+
+// countingRead is a Store that counts the records that are read.
+type countingRead struct {
+	Store
+	read atomic.Int64
+}
+
+func (s *countingRead) Read(ctx context.Context, of Queue, set string, page []Entry) ([]string, error) {
+	s.read.Add(int64(len(page)))
+	return s.Store.Read(ctx, of, set, page)
+}
+
+// TestDeadReasonsMost: no more are read than the caller asks for, and they are the newest.
+func TestDeadReasonsMost(t *testing.T) {
+	store := &countingRead{Store: newMemoryStore()}
+	c := Over(store, nil)
+	ids := fill(t, c, setDead, "exhausted", 4*reasonsPage, func(i int) int64 { return -int64(i) })
+	for _, most := range []int{1, reasonsPage, reasonsPage + 1, 5 * reasonsPage} {
+		store.read.Store(0)
+		var got []string
+		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", most) {
+			need(t, err)
+			for _, r := range part {
+				got = append(got, r.ID)
+			}
+		}
+		want := ids[:min(most, len(ids))]
+		if n := store.read.Load(); !slices.Equal(got, want) || n != int64(len(want)) {
+			t.Errorf("most %d: %d reasons and %d records read, want %d", most, len(got), n, len(want))
 		}
 	}
 }
@@ -154,7 +186,7 @@ func TestDeadReasonsPanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+	for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
 		t.Errorf("a page of %d, %v", len(part), err)
 	}
 }

@@ -67,7 +67,7 @@ func BenchmarkDead(b *testing.B) {
 	b.Run("reasons", func(b *testing.B) {
 		for b.Loop() {
 			seen := 0
-			for part, err := range a.DeadReasons(b.Context(), "/", "orders") {
+			for part, err := range a.DeadReasons(b.Context(), "/", "orders", 0) {
 				if seen += len(part); err != nil {
 					b.Fatal(err)
 				}

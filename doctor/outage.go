@@ -19,6 +19,7 @@ const (
 	burst       = 20
 	burstWithin = 5 * time.Second
 	burstRecent = 7 * 24 * time.Hour
+	burstAmong  = 1000 // the newest dead letters
 )
 
 // breaker reports the trace of an outage in a queue whose consumers have no breaker. Without such a trace a consumer
@@ -37,7 +38,7 @@ func (c *Checkup) breaker(ctx context.Context, vhost, queue string) ([]inspect.F
 	if err != nil {
 		return nil, err
 	}
-	for dead, err := range c.Store.DeadReasons(ctx, vhost, queue) {
+	for dead, err := range c.Store.DeadReasons(ctx, vhost, queue, burstAmong) {
 		if err != nil {
 			return nil, err
 		}

@@ -162,7 +162,7 @@ func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, b
 	counting := newTallies()
 	defer counting.end()
 	spent := false
-	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name) {
+	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name, 0) {
 		if err != nil {
 			return err
 		}

@@ -146,16 +146,14 @@ func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.M
 func (c *question) reasons(ctx context.Context, s *Status) (tally, error) {
 	counted, n := tally{}, 0
 	var names reason.Normaliser
-	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue) {
+	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue, maxScanned+1) {
 		if err != nil {
 			return nil, err
 		}
-		if n == maxScanned {
+		if n += len(page); n > maxScanned {
 			s.note("there are more than %d records: only the newest were read", maxScanned)
-			break
+			page = page[:len(page)-1]
 		}
-		page = page[:min(len(page), maxScanned-n)]
-		n += len(page)
 		for i := range page {
 			counted[names.Normalise(page[i].Reason)]++
 		}

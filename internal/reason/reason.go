@@ -106,8 +106,10 @@ func withDigits(text string, digit rune) string {
 
 // remember begins anew when m is full.
 func remember(m map[string]string, key, value string) map[string]string {
-	if m == nil || len(m) >= remembered {
+	if m == nil {
 		m = map[string]string{}
+	} else if len(m) >= remembered {
+		clear(m)
 	}
 	m[strings.Clone(key)] = value
 	return m

@@ -33,6 +33,7 @@ func nextWord(text string, from int) (begin, end int) {
 // words replaces each word by the result of of. It keeps a number that names a kind of error.
 func words(text string, of func(string) string) string {
 	var b strings.Builder
+	b.Grow(len(text))
 	last, before, kept := 0, "", false // kept: the word before is a code
 	for begin, end := nextWord(text, 0); begin < len(text); begin, end = nextWord(text, end) {
 		head, w, after := text[:begin], text[begin:end], text[end:]
@@ -55,10 +56,7 @@ func words(text string, of func(string) string) string {
 
 var (
 	number  = regexp.MustCompile(`^[#+-]?\d[\d_.,]*%?$`)
-	code    = regexp.MustCompile(`^-?\d{1,5}$`)
-	beforeN = regexp.MustCompile(
-		`(?i)^(?:status|http|https?/[\d.]+|sqlstate|error|errno|err|code|signal|winerror|success|msg|level|state|exit|` +
-			`violation|statuscode|errcode|errorcode)$`)
+	version = regexp.MustCompile(`^https?/[\d.]+$`)
 	// beforeBracket are the words before a code in brackets.
 	beforeBracket = regexp.MustCompile(`(?:Exception|Error|Broker|curl)$`)
 	afterN        = regexp.MustCompile(
@@ -67,13 +65,18 @@ var (
 			`Too Many|Internal Server|Not Implemented|Bad Gateway|Service Unavailable|Gateway Time|Server Error|Client Error)`)
 )
 
+// beforeN are the words before a code.
+const beforeN = " status http sqlstate error errno err code signal winerror success msg level state exit violation " +
+	"statuscode errcode errorcode "
+
 // isCode reports whether a word is a code that tells errors apart; before is the word before it, which may be one too.
 func isCode(w, before, head, after string, listed bool) bool {
-	if !code.MatchString(w) {
+	if digits := strings.TrimPrefix(w, "-"); digits == "" || len(digits) > 5 || strings.Trim(digits, decimal) != "" {
 		return false
 	}
-	return beforeN.MatchString(before) || strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) ||
-		listed || len(w) == 3 && afterN.MatchString(after)
+	name := strings.ToLower(before)
+	return strings.Contains(beforeN, " "+name+" ") || version.MatchString(name) || listed ||
+		strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) || len(w) == 3 && afterN.MatchString(after)
 }
 
 func hasDigit(w string) bool { return strings.ContainsAny(w, decimal) }
