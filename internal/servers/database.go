@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,19 +63,40 @@ func startPostgreSQL(ctx context.Context, opts DatabaseOptions, maker ...string)
 // StartMariaDB starts a private MariaDB with the database strikes and without accounts: any user may do anything. It
 // waits until the server answers, and otherwise behaves as StartRedis does. Kill loses everything until the first Stop.
 // After it, Kill loses the last second, unless Args set innodb-flush-log-at-trx-commit to 2.
+//
+// If STRIKES_MYSQLD names a mysqld of MySQL 8.0.30 or later, that is started instead. There root needs no password.
 func StartMariaDB(ctx context.Context, opts DatabaseOptions) (*Database, error) {
-	bin, err := findExecutable("mariadbd")
-	if err != nil {
-		return nil, err
+	bin, name := os.Getenv("STRIKES_MYSQLD"), "MySQL"
+	own := []string{"--mysqlx=0", "--auto-generate-certs=0", "--skip-log-bin", "--secure-file-priv=",
+		"--innodb-redo-log-capacity=16M"}
+	if bin == "" {
+		var err error
+		if bin, err = findExecutable("mariadbd"); err != nil {
+			return nil, err
+		}
+		name, own = "MariaDB", []string{"--skip-grant-tables", "--innodb-log-file-size=16M"}
 	}
-	return startDatabase(ctx, "MariaDB", func(d *Database) error {
+	return startDatabase(ctx, name, func(d *Database) error {
 		d.probe = d.greets
-		d.args = append([]string{bin, "--no-defaults", "--skip-grant-tables", "--datadir=" + d.dir.join("data"),
+		d.args = slices.Concat([]string{bin, "--no-defaults", "--datadir=" + d.dir.join("data"),
 			"--bind-address=127.0.0.1", "--port=" + d.port(0), "--socket=" + d.dir.join("socket"),
 			"--pid-file=" + d.dir.join("pid"), "--tmpdir=" + d.dir.path, "--max-connections=300",
-			"--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0"}, opts.Args...)
+			"--innodb-flush-log-at-trx-commit=0"}, own, opts.Args)
+		if name == "MySQL" {
+			return d.initialize(ctx)
+		}
 		return errors.Join(d.dir.mkdir("data"), d.dir.mkdir("data/strikes"))
 	})
+}
+
+// initialize makes the data directory of a MySQL, whose accounts it cannot do without.
+func (d *Database) initialize(ctx context.Context) error {
+	const accounts = "CREATE DATABASE strikes;\nUPDATE mysql.user SET host = '%' WHERE user = 'root';\n"
+	init := d.dir.join("init.sql")
+	if err := errors.Join(os.WriteFile(init, []byte(accounts), 0o600), d.dir.own(init)); err != nil {
+		return err
+	}
+	return d.run(ctx, "mysqld", slices.Concat(d.args, []string{"--initialize-insecure", "--init-file=" + init})...)
 }
 
 // startDatabase starts a database that prepare has made ready.

@@ -48,6 +48,11 @@ func do(t testing.TB, addr string, statements ...string) {
 	}
 }
 
+// numbers is a table of the numbers from 1 to n: seq.
+func numbers(n int) string {
+	return fmt.Sprintf("JSON_TABLE(concat('[0', repeat(',0', %d), ']'), '$[*]' COLUMNS (seq FOR ORDINALITY)) numbers", n-1)
+}
+
 // migrated is the URL of a database with the schema.
 func migrated(t testing.TB) string {
 	t.Helper()
@@ -166,7 +171,7 @@ func TestClean(t *testing.T) {
 		}
 	}
 	exec("INSERT INTO strikes_doc SELECT concat('q', seq DIV 100), concat('d', seq), 'x', 1, " +
-		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM seq_1_to_3000")
+		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM " + numbers(3000))
 	exec("INSERT INTO strikes_member SELECT queue, 's', name, 1, expires FROM strikes_doc")
 	for _, table := range []sweep{{table: "strikes_doc", keys: []string{"queue", "name"}},
 		{table: "strikes_member", keys: []string{"queue", "set_name", "name"}}} {
@@ -213,7 +218,7 @@ func renew(t *testing.T, places int) {
 		},
 		Fill: func(members int) string {
 			return fmt.Sprintf("INSERT INTO strikes_member SELECT queue, set_name, concat(name, '-', seq), score, 5 FROM "+
-				"(SELECT * FROM strikes_member WHERE set_name <> '' ORDER BY set_name LIMIT 1) one, seq_1_to_%d", members)
+				"(SELECT * FROM strikes_member WHERE set_name <> '' ORDER BY set_name LIMIT 1) one, %s", numbers(members))
 		}}, places)
 }
 
@@ -239,7 +244,7 @@ func TestLocks(t *testing.T) {
 		}
 		// The other has changed much, so the server ends the Save.
 		if _, err := other.ExecContext(t.Context(), "INSERT INTO strikes_doc SELECT 'q', seq, 'x', 1, 1 FROM "+
-			"seq_1_to_1000 ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1"); err != nil {
+			numbers(1000)+" ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1"); err != nil {
 			t.Fatal(err)
 		}
 		saving := make(chan error, 1)
