@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"database/sql"
+	"os"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -33,10 +34,18 @@ func openMariaDB(settings string) Open {
 	return func(_ context.Context, addr, database string, readOnly bool) (Pool, error) {
 		dsn := "root@tcp(" + addr + ")/" + database + "?timeout=1m" + settings
 		if readOnly {
-			dsn += "&tx_read_only=1"
+			dsn += "&" + readOnlySetting() + "=1"
 		}
 		return open("mysql", dsn)
 	}
+}
+
+// readOnlySetting has one name in MariaDB and another in MySQL.
+func readOnlySetting() string {
+	if os.Getenv("STRIKES_MYSQLD") != "" {
+		return "transaction_read_only"
+	}
+	return "tx_read_only"
 }
 
 func open(driver, url string) (Pool, error) {
