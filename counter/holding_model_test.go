@@ -24,7 +24,7 @@ func (w *world) setPause(t *rapid.T) {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 		refused = append(refused, err != nil)
-		same(t, s.name+": refused", refused[0], err != nil)
+		w.same(t, s.name+": refused", refused[0], err != nil)
 	}
 }
 
