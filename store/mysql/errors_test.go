@@ -52,7 +52,8 @@ func giveAccounts(t *testing.T, addr string) {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	var share, version string
-	if err := db.QueryRowContext(t.Context(), "SELECT @@character_sets_dir, version()").Scan(&share, &version); err != nil {
+	err = db.QueryRowContext(t.Context(), "SELECT @@character_sets_dir, version()").Scan(&share, &version)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(version, "MariaDB") {
