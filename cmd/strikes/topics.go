@@ -103,6 +103,21 @@ state in status QUEUE --json:
   ready             for the next consumer
   forgotten         no consumer took it for 5 minutes
 
+Fields of status --json without QUEUE:
+  retrying       messages with a counted failure or crash, or whose attempt runs
+                 and is in the store
+  forgotten      of these, the ones that no consumer took for 5 minutes
+  waiting        messages whose attempts are not counted; some may be in
+                 retrying too
+  head           the message that blocks for longest
+  dead_lettered  the dead letters, and what has become of them
+  blocked_lanes  lanes that wait because a message of theirs is dead-lettered
+  findings       errors of the doctor, up to 30 s old
+  undecodable    why the client cannot decode a message: it ends every session
+  sharing        other queues with the same dead-letter queue
+  partial        the store has more records than were read
+  unknown        why the store's figures are not known: they are 0, or too low
+
 trouble in status --json without QUEUE, the worst first:
   route        its dead letters reach no queue: they are lost, or consumers hold
                them

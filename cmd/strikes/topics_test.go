@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +66,21 @@ func TestWordsAreExplained(t *testing.T) {
 			if text := strings.Join(strings.Fields(helpText(t, command)), " "); !strings.Contains(text, "help "+tt.topic) {
 				t.Errorf("the help of %s does not say where its words are explained:\n%s", command, text)
 			}
+		}
+	}
+}
+
+// TestFieldsAreExplained: strikes help words explains each field of status --json that does not speak for itself.
+func TestFieldsAreExplained(t *testing.T) {
+	t.Parallel()
+	plain := []string{"vhost", "queue", "ready", "unacked", "consumers", "rates", "partitions", "paused", "limit",
+		"breaker"}
+	_, words, _ := strings.Cut(helpText(t, "words"), "Fields of status --json")
+	for f := range reflect.TypeFor[ops.Summary]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "-" && !slices.Contains(plain, name) && !strings.Contains(words, "\n  "+name+"  ") &&
+			!strings.Contains(words, "\n"+name+" in status --json") {
+			t.Errorf("strikes help words does not explain %s", name)
 		}
 	}
 }
