@@ -438,7 +438,8 @@ var catalogue = map[string]text{
 		Warning, "{n} messages were dead-lettered for one reason within {within}, the last at {at}, and {consumers}: {why}",
 		"when a system that handlers need is away, all messages of that time are dead-lettered",
 		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8), then publish the dead " +
-			"letters again: strikes dead replay {queue} --all",
+			"letters of that reason again: strikes dead replay {queue} --group KEY; strikes dead list {queue} --groups " +
+			"shows the KEY",
 	},
 	"no-progress": {
 		Warning, "no message has succeeded since {since}: {n} failed{why}",
