@@ -178,7 +178,11 @@ func (s *session) endLate(d *delivery, succeeded bool) {
 	if d.grip.undecided {
 		s.gate.shut() // the lock may be released before END is answered
 	}
-	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, s.handOver(&d.grip))
+	over := s.handOver(&d.grip)
+	if over == nil && succeeded && d.result.err != nil { // it comes back: as a suspect, unless the store has its END
+		over = func() {}
+	}
+	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, over)
 }
 
 // failLate sends FAIL until the store answers.

@@ -33,8 +33,8 @@ func newLate() *late {
 // ownerless serves Handle and Consume. Its goroutines end within lateFor.
 var ownerless = &late{room: semaphore.NewWeighted(lateMost)}
 
-// add repeats a step. If over is not nil, the process waits for the step: it is repeated for as long as Run runs, and
-// over is called once the store took the step or it is given up.
+// add repeats a step. If over is not nil, the step is repeated for as long as Run runs, and over is called once the
+// store took it or it is given up.
 func (l *late) add(step func(context.Context) error, over func()) {
 	until := time.Now().Add(lateFor)
 	switch {

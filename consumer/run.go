@@ -31,8 +31,9 @@ const electing = 3 * time.Second
 // after about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a
 // connection of its own, which Run closes.
 //
-// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that is not certain. It returns an
-// error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
+// It returns nil once ctx is done and everything is settled or back in the queue. It returns ErrUncleanStop if that is
+// not certain, because a session was lost that had not ended before ctx was done. A session that is lost earlier is
+// logged, and its messages return to the queue. It returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot
 // count. Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ does.
 // A socket that is closed sooner in the handshake was cut, and is dialled again. After that only ctx ends it, because

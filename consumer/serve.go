@@ -148,7 +148,6 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		beside.Go(func() { r.beside(stop) })
 	}
 	err := s.receive(ctx, stop, l)
-	s.isConsuming(false)
 	stopping := err == nil
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
 		s.acks.Hurry()
@@ -159,6 +158,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		s.acks.Pause()
 	}
 	halt()
+	s.isConsuming(false) // it may take long
 	beside.Wait()
 	if stopping {
 		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
@@ -174,7 +174,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	if err == nil {
 		err = s.closeChannel(l)
 	}
-	if stopping && err != nil {
+	if err != nil && ctx.Err() != nil { // the stop came before or after the loss
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
 	}
 	return err

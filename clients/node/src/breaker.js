@@ -177,17 +177,21 @@ export class Breaker {
     this.fetching = false
   }
 
-  /** Reads the breaker once a second, and when a permit may be due, until close. */
+  /**
+   * Reads the breaker once a second, and when a permit may be due, until close. Then it reports the last success, if
+   * the store replies.
+   */
   async run() {
     while (!this.over) {
       const woken = new Promise((resolve) => { this.wakes = resolve })
       await this.ask()
       this.stopAlone()
-      if (this.over) return
+      if (this.over) break
       const timer = setTimeout(() => this.wake(), this.pause())
       await woken
       clearTimeout(timer)
     }
+    if (!this.missed && (this.began ?? this.ended) !== undefined) await this.ask() // no later read reports this success
   }
 
   close() {

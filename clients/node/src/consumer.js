@@ -100,7 +100,7 @@ export class Consumer {
     const late = new Late()
     const control = holdControl(this.settings.counter, { ...this.settings, breaker: this.own.breaker })
     const breaker = this.own.breaker > 0 ? new Breaker(this.own, this.settings) : undefined
-    breaker?.run()
+    const reading = breaker?.run()
     try {
       await this.sessions({
         breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0
@@ -108,7 +108,7 @@ export class Consumer {
     } finally {
       off()
       breaker?.close()
-      await Promise.all([late.close(), releaseControl(control)])
+      await Promise.all([reading, late.close(), releaseControl(control)])
     }
   }
 

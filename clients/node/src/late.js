@@ -18,8 +18,8 @@ export class Late {
   }
 
   /**
-   * Repeats a step. If over is given, the process waits for the step:
-   * it is repeated until close, and over is called once the store took it or it is given up.
+   * Repeats a step. If over is given, the step is repeated until close,
+   * and over is called once the store took it or it is given up.
    * @param {() => Promise<unknown>} step
    * @param {(() => void) | undefined} over
    */

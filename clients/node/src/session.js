@@ -1,7 +1,7 @@
 import { FRESH } from './breaker.js'
 import { Deliveries } from './deliveries.js'
 import { Delivery } from './delivery.js'
-import { isUnconverted, SettlementError, textOf, UncleanStopError, UndecodableError } from './errors.js'
+import { isUnconverted, SettlementError, StuckError, textOf, UncleanStopError, UndecodableError } from './errors.js'
 import { newToken } from './token.js'
 import { Stop, within } from './wait.js'
 
@@ -183,7 +183,7 @@ export class Session {
    */
   async takeFresh(channel) {
     const calm = this.options.breaker?.calm
-    if (!calm || this.ended.done) return
+    if (!calm || this.ended.done || this.deliveries.stop.done) return
     this.fetched = true
     const tag = `strikes-${newToken()}`
     try {
@@ -234,7 +234,7 @@ export class Session {
     } catch (err) {
       failed ??= /** @type {Error} */ (err)
     }
-    if (failed && stopping)
+    if (failed && stop.done && !(failed instanceof StuckError)) // the stop came before or after the loss
       throw new UncleanStopError(`queue ${this.queue}: stopping: the last acks may be lost: ${textOf(failed)}`, failed)
     if (failed) throw failed
   }

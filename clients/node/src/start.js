@@ -351,7 +351,9 @@ export function endLater(s, d, succeeded) {
   const attempt = d.counted()
   d.open = d.doubt = false
   if (d.undecided) s.isolation.gate.shut() // the lock may be released before END is answered
-  s.late.add(() => s.settings.counter.end(attempt, succeeded), handOver(s, d))
+  const over = handOver(s, d)
+  // A handled message that was not acked comes back: as a suspect, unless the store has its END.
+  s.late.add(() => s.settings.counter.end(attempt, succeeded), over ?? (succeeded && d.error ? () => {} : undefined))
 }
 
 /**

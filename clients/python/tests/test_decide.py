@@ -85,9 +85,9 @@ def test_backoff(monkeypatch):
 
 
 def test_a_session_that_is_lost_during_a_stop() -> None:
-    sequence = consuming.Sequence(number=1, consumed=True)
+    sequence = consuming.Sequence(number=1, consumed=True, serving=True)
     assert sequence.after(consuming.SessionLost("gone"), 1, False) > 0
+    assert sequence.after(OSError("refused"), 1, False, stopping=True) > 0  # that session had ended before the stop
+    sequence.serving = True
     with pytest.raises(consuming.UncleanStop, match="gone"):
         sequence.after(consuming.SessionLost("gone"), 1, False, stopping=True)
-    never = consuming.Sequence(number=1)
-    assert never.after(consuming.SessionLost("gone"), 1, False, stopping=True) > 0  # nothing was consumed

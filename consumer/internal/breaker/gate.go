@@ -212,8 +212,8 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	return TooLong
 }
 
-// Run reads the breaker once a second, and when a permit may be due, until ctx is done. Each session calls it. One of
-// them reads at a time.
+// Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
+// success, if the store replies. Each session calls it. One of them reads at a time.
 func (g *Gate) Run(ctx context.Context) {
 	select {
 	case g.running <- struct{}{}:
@@ -223,12 +223,16 @@ func (g *Gate) Run(ctx context.Context) {
 	defer func() { <-g.running }()
 	g.mu.Lock()
 	g.fetching = false // those of the session before have returned to the queue
+	select {
+	case <-g.fetches: // asked for after that session
+	default:
+	}
 	g.mu.Unlock()
 	for {
 		g.ask(ctx)
 		g.mu.Lock()
 		g.stopAlone(time.Now())
-		wait := g.pause()
+		wait, missed := g.pause(), g.missed
 		g.mu.Unlock()
 		timer := time.NewTimer(wait)
 		select {
@@ -237,6 +241,9 @@ func (g *Gate) Run(ctx context.Context) {
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
+			if !missed && g.began.Load()+g.ended.Load() > 0 { // perhaps no other read reports this success
+				g.ask(ctx)
+			}
 			return
 		}
 	}
@@ -266,7 +273,7 @@ func (g *Gate) ask(ctx context.Context) {
 	g.mu.Lock()
 	a := counter.Ask{Progress: g.progress(time.Time{}), Wants: len(g.waiting) > 0, Seen: g.state.Breaker}
 	g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, a)
 	if err == nil {

@@ -132,3 +132,77 @@ func TestEmptiedStore(t *testing.T) {
 		})
 	}
 }
+
+// TestLastSuccessIsReported: no read follows a success that comes just before the end of Run.
+func TestLastSuccessIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memoryStore{}
+		g := New(Options{Store: store, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+		ctx, stop := context.WithCancel(t.Context())
+		go g.Run(ctx)
+		time.Sleep(every / 2)
+		store.set(rules.Breaker{Streak: []rules.FirstFailure{{At: time.Now()}}, Doubt: time.Now()}) // another process, since the last read
+		time.Sleep(time.Millisecond)
+		g.Succeeded(time.Now(), time.Now())
+		stop()
+		synctest.Wait()
+		if b, _ := store.AskBreaker(t.Context(), "", "", counter.Ask{}); !b.Doubt.IsZero() {
+			t.Errorf("the queue is still in doubt: %+v", b)
+		}
+	})
+}
+
+// deafStore replies once.
+type deafStore struct{ asked *int }
+
+func (s deafStore) AskBreaker(ctx context.Context, _, _ string, _ counter.Ask) (counter.BreakerState, error) {
+	if *s.asked++; *s.asked == 1 {
+		return counter.BreakerState{Now: time.Now()}, nil
+	}
+	<-ctx.Done()
+	return counter.BreakerState{}, ctx.Err()
+}
+
+// TestAStopDoesNotHang: the report of the last success waits for one reply at most, and for none if the store did not
+// reply before.
+func TestAStopDoesNotHang(t *testing.T) {
+	for name, after := range map[string]time.Duration{"it replied before": every / 2, "it did not": every + timeout} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			g := New(Options{Store: deafStore{&asked}, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { g.Run(ctx); close(ended) }()
+			time.Sleep(after)
+			g.Succeeded(time.Now(), time.Now())
+			stop()
+			began := time.Now()
+			<-ended
+			if waited := time.Since(began); waited > timeout || asked != 2 {
+				t.Errorf("%s: %d reads, the stop took %v", name, asked, waited)
+			}
+		})
+	}
+}
+
+// TestFetchOfTheSessionBefore: a permit that comes after a session asks no later one for messages beyond its prefetch.
+func TestFetchOfTheSessionBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Store: &memoryStore{}, Queue: "orders", Breaker: 8, Fresh: true,
+			Logger: slog.New(slog.DiscardHandler)})
+		g.fetch()
+		go g.Run(t.Context())
+		synctest.Wait()
+		select {
+		case <-g.Fetch():
+			t.Error("the next session is asked")
+		default:
+		}
+		g.fetch()
+		select {
+		case <-g.Fetch():
+		default:
+			t.Error("its own permit does not ask it")
+		}
+	})
+}

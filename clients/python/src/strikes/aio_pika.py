@@ -122,8 +122,8 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
-        Later it raises Stuck, and UncleanStop if the session was lost during a stop. If it is cancelled, handlers are
-        cancelled, nothing is counted, and messages return to the queue.
+        Later it raises Stuck, and UncleanStop if a stop came before a lost session had ended. If it is cancelled,
+        handlers are cancelled, nothing is counted, and messages return to the queue.
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
@@ -154,9 +154,11 @@ class Consumer:
                 breaker.over.fire()
             await control.close()
             late.close()
-            over, loop = asyncio.Event(), asyncio.get_running_loop()
-            late.idle.add(lambda: loop.call_soon_threadsafe(over.set))  # type: ignore[arg-type]
-            await sleep_until(over, 2)
+            loop = asyncio.get_running_loop()
+            for ended in (late.idle, *([breaker.ended] if breaker else [])):
+                over = asyncio.Event()
+                ended.add(lambda over=over: loop.call_soon_threadsafe(over.set))  # type: ignore[misc]
+                await sleep_until(over, 2)
 
     async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
         connection = await asyncio.wait_for(aiormq.connect(self._amqp), OPEN_TIMEOUT)
@@ -168,6 +170,7 @@ class Consumer:
                 control.stopped = False
                 try:
                     await _Session(self, connection, sequence, late, control, breaker).run()
+                    sequence.serving = False
                 finally:
                     control.stopped = True
                     control.read_now()
@@ -348,7 +351,7 @@ class _Session:
             unconverted = Undecodable(f"{lost!r}; {self._position()}", unconverted=True)
             await self._note(unconverted)
             raise unconverted from None
-        self.sequence.consumed = True
+        self.sequence.consumed = self.sequence.serving = True
         s.logger.info(
             "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
         )
@@ -492,8 +495,8 @@ class _Session:
 
     async def _end(self, error: BaseException | None) -> None:
         """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
-        self._tell(False)
         self.session.stop.fire()
+        self._tell(False)  # it may take long
         if error is None:
             await self._finish_by(self.c._flow.drain_timeout)
             if self._under_way:

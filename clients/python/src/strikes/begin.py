@@ -360,7 +360,10 @@ def end_later(s: Session, d: Progress, succeeded: bool) -> None:
     d.open = d.doubt = False
     if d.undecided:
         s.isolation.gate.shut()  # the lock may be released before END is answered
-    s.late.add(lambda: call, hand_over(s, d))
+    over = hand_over(s, d)
+    if over is None and succeeded and d.error:  # it comes back: as a suspect, unless the store has its END
+        over = lambda: None  # noqa: E731
+    s.late.add(lambda: call, over)
 
 
 def wait(s: Session, d: Progress, seconds: float, after: Step) -> Steps:

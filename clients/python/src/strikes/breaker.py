@@ -66,6 +66,7 @@ class Breaker:
         self.size, self.patience, self.settings, self.options, self.now = size, patience, settings, options, now
         self.shut = False
         self.over = Signal()  # ends `run`
+        self.ended = Signal()  # `run` has ended
         self.calm: Signal | None = None  # fires once no fresh messages are needed; None: none are
         self._fetch: Callable[[], None] | None = None
         self._lock = threading.RLock()
@@ -164,14 +165,12 @@ class Breaker:
             self._fetch, self._fetching = fetch, False
 
     def run(self) -> Steps:
-        """Read the breaker once a second, and when a permit may be due, until `over` fires."""
+        """Read the breaker once a second, and when a permit may be due, until `over` fires.
+
+        Then report the last success, if the store replies.
+        """
         while not self.over.fired:
-            with self._lock:
-                self._again, wants = Signal(), bool(self._waiting)
-            s = self.settings
-            progress, successes = self.progress(None)
-            call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
-            self._take((yield Send(call, TIMEOUT)), successes)
+            yield from self._ask()
             with self._lock:
                 self._stop_alone()
                 until = self.now() + self._pause()
@@ -182,6 +181,17 @@ class Breaker:
                     if any(at <= now for at in self._settles):
                         self._settles = [at for at in self._settles if at > now]
                         self._spend(True)
+        if not self._missed and (self._began, self._ended) != (None, None):  # no later read reports this success
+            yield from self._ask()
+        self.ended.fire()
+
+    def _ask(self) -> Steps:
+        with self._lock:
+            self._again, wants = Signal(), bool(self._waiting)
+        s = self.settings
+        progress, successes = self.progress(None)
+        call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
+        self._take((yield Send(call, TIMEOUT)), successes)
 
     # With the lock.
 

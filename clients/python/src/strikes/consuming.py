@@ -71,7 +71,10 @@ class Passed(SessionLost):
 
 
 class UncleanStop(StrikesError):
-    """The session was lost during a stop. The last acks may be lost: their messages are handled again."""
+    """The session was lost and had not ended before the stop.
+
+    The last acks may be lost: their messages are handled again.
+    """
 
 
 class Stuck(StrikesError):
@@ -133,6 +136,7 @@ class Sequence:
 
     number: int = 0
     consumed: bool = False  # a session has consumed: from then on only a stop ends the consumer
+    serving: bool = False  # a session consumes or ends
     careful: bool = False  # prefetch one: an undecodable message may be in the queue
     denied: bool = False  # the last session ended with refused credentials
     delays: int = 0
@@ -151,7 +155,8 @@ class Sequence:
         Credentials count as refused after two sessions in a row:
         a socket that is closed in the handshake looks the same.
         """
-        if stopping and self.consumed and not isinstance(error, (Stuck, Refused)):
+        serving, self.serving = self.serving, False
+        if stopping and serving and not isinstance(error, (Stuck, Refused)):
             raise UncleanStop(str(error)) from error
         refused = (
             isinstance(error, (Refused, QueueRefused, SettingError))

@@ -28,7 +28,7 @@ LATE_MOST = 1000
 class Late:
     """Repeats steps until the store takes them: they are harmless to repeat, and better late than never.
 
-    A step with `over` keeps the gate shut: it is repeated for as long as its consumer runs, if `owned`.
+    A step with `over` is repeated for as long as its consumer runs, if `owned`.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
-        Later it raises Stuck, and UncleanStop if the session was lost during a stop. Otherwise only stop ends it.
+        Later it raises Stuck, and UncleanStop if a stop came before a lost session had ended. Otherwise only stop ends it.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings, self._flow.breaker > 0)
@@ -96,9 +96,10 @@ class Consumer:
                 breaker.over.fire()
             control.close()
             late.close()
-            over = threading.Event()
-            late.idle.add(over.set)
-            over.wait(2)
+            for ended in (late.idle, *([breaker.ended] if breaker else [])):
+                over = threading.Event()
+                ended.add(over.set)
+                over.wait(2)
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -115,6 +116,7 @@ class Consumer:
                 control.stopped = False
                 try:
                     _Session(self, wire, sequence, late, control, breaker).run()
+                    sequence.serving = False
                 finally:
                     control.stopped = True
                     control.read_now()
@@ -243,7 +245,7 @@ class _Session:
                 raise error from None
             raise
         self.tag = tag[0]
-        self.sequence.consumed = True
+        self.sequence.consumed = self.sequence.serving = True
         s.logger.info(
             "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
         )
@@ -388,8 +390,8 @@ class _Session:
 
     def _end(self, error: Exception | None) -> None:
         """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
-        self._tell(False)
         self.session.stop.fire()
+        self._tell(False)  # it may take long
         lost = error is not None
         if not lost:
             self._finish_by(time.monotonic() + self.c._flow.drain_timeout)
