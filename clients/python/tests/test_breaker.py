@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import threading
+import time
 from collections import Counter as Tally
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from clients import ADAPTERS, Running
 from conftest import until
 from strikes import NotCounted, SettingError, keys as k
 from strikes.breaker import DOUBT_LASTS, IDLE, Breaker, check
+from strikes.errors import Fault, StoreError
 from strikes.record import parse_record
 from strikes.session import Settings
 from strikes.steps import Cause, Options, Reply, ReplyCode, State
@@ -166,3 +169,43 @@ def test_waiting_messages_are_reported(adapter, classic, amqp_url, redis_url, pr
 def test_refused_settings(breaker, patience):
     with pytest.raises(SettingError, match="breaker|patience"):
         check(breaker, patience)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_the_last_success_is_reported(away):
+    """No read follows a success that comes just before the end. A store that has not replied is not asked again."""
+    breaker = Breaker(8, 0, Settings("orders"), Options(), now=lambda: 10.0)
+    run = breaker.run()
+    assert next(run).call.args[1].endswith(" -1 -1 -1 0")
+    breaker.succeeded(SimpleNamespace(began=9.0, ran=0.5))
+    breaker.over.fire()
+    reply = [0, 0, 0, 0, 0, 0, 0, 0, b"", b""]
+    if away:
+        with pytest.raises(StopIteration):
+            run.send(StoreError(Fault.SLOW, "away"))
+    else:
+        assert run.send(reply).call.args[1].endswith(" 1000 500 -1 0")
+        with pytest.raises(StopIteration):
+            run.send(reply)
+    assert breaker.ended.fired
+
+
+@pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+def test_run_ends_once_the_store_knows_the_last_success(adapter, amqp_url, redis_url, prefix, monkeypatch):
+    module = importlib.import_module(f"strikes.{adapter.replace('-', '_')}")
+    seen = []
+
+    def connection(consumer, _sequence, _late, _control, breaker):
+        seen.append(breaker)
+        breaker.succeeded(SimpleNamespace(began=time.monotonic(), ran=0))
+        consumer.stop()
+
+    async def connection_async(*args):
+        connection(*args)
+
+    replaced = connection if adapter == "pika" else connection_async
+    monkeypatch.setattr(module.Consumer, "_connection", replaced)
+    running = Running(adapter, "orders", None, amqp_url, redis_url, prefix, breaker=8)
+    until(lambda: running.ended, "it ends")
+    (breaker,) = seen
+    assert running.error is None and breaker.ended.fired and breaker.progress(None)[1] == (None, None)

@@ -652,3 +652,26 @@ def test_a_message_that_the_client_cannot_decode(start, classic, redis_url, pref
     bad.close()
     classic.publish(b"", "later")
     until(lambda: any(seen[0] == "later" for seen in calls.seen))
+
+
+def test_a_stop_counts_nothing_while_consuming_is_told(classic, amqp_url, redis_url, prefix, record):
+    """The callback may take long. A handler that fails meanwhile fails during the stop."""
+    told, begun = threading.Event(), threading.Event()
+
+    def handle(_):
+        begun.set()
+        told.wait(60)
+        time.sleep(0.2)
+        raise ValueError("no stock")
+
+    def consuming(yes):
+        if not yes:
+            told.set()
+            time.sleep(1)
+
+    classic.publish(b"x", "17")
+    consumer = Running("pika", classic.name, handle, amqp_url, redis_url, prefix, consuming=consuming)
+    assert begun.wait(60)
+    consumer.stop()
+    assert consumer.outcomes() == ["leave"]
+    assert record(classic, "17") == parse_record(b"")

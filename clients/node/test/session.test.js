@@ -1,0 +1,79 @@
+// The end of a session, on a fake connection.
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { test } from 'node:test'
+import { Consumer } from '../src/consumer.js'
+import { Session } from '../src/session.js'
+import { Isolation } from '../src/isolation.js'
+import { Late } from '../src/late.js'
+import { Stop } from '../src/wait.js'
+
+const silent = { info() {}, warn() {}, error() {} }
+
+/** A connection with one channel. */
+function fakeModel() {
+  const channel = Object.assign(new EventEmitter(), {
+    calls: [], prefetch: async () => { channel.calls.push('prefetch') }, ack() { channel.calls.push('ack') },
+    consume: async (_queue, take) => {
+      channel.calls.push('consume')
+      channel.take = take
+    },
+    close: async () => {}, cancel: async () => {}
+  })
+  return Object.assign(new EventEmitter(), { channel, createChannel: async () => channel, close: async () => {} })
+}
+
+const consumerOn = (model, options) =>
+  new Consumer({
+    connect: async () => model, queue: 'orders', counter: { start() {}, begun() {}, fail() {}, end() {} },
+    logger: silent, check: false, ...options
+  })
+
+test('a stop before a lost session has ended is unclean', async () => {
+  const model = fakeModel()
+  const controller = new AbortController()
+  const deaf = () => new Promise(() => {}) // it is abandoned after 2 s
+  const running = consumerOn(model, {
+    handler: deaf,
+    consuming: (yes) => {
+      if (!yes) return setTimeout(() => controller.abort(), 100)
+      setTimeout(() => {
+        model.channel.take({ fields: { deliveryTag: 1 }, properties: { messageId: 'm' }, content: Buffer.alloc(0) })
+        model.emit('close')
+      }, 10)
+    }
+  }).run(controller.signal)
+  await assert.rejects(running, /UncleanStopError: .*the last acks may be lost.*the connection was lost/)
+})
+
+test('a permit during a stop fetches no messages', async () => {
+  const model = fakeModel()
+  const { settings, own } = consumerOn(model, { handler() {} })
+  const breaker = { calm: new Stop() }
+  const session = new Session(model, { settings, ...own, isolation: new Isolation(), late: new Late(), breaker })
+  await session.takeFresh(model.channel)
+  assert.deepEqual(model.channel.calls, ['prefetch', 'consume'])
+  session.deliveries.stop.end()
+  await session.takeFresh(model.channel)
+  assert.deepEqual(model.channel.calls, ['prefetch', 'consume'])
+})
+
+test('run ends once the store knows the last success', async () => {
+  const asked = []
+  const reply = {
+    permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '', text: ''
+  }
+  for (const away of [false, true]) {
+    asked.length = 0
+    const consumer = consumerOn(fakeModel(), { handler() {}, breaker: 8 })
+    consumer.settings.counter.askBreaker = async (_vhost, _queue, { began }) => {
+      await new Promise((resolve) => { setTimeout(resolve, 20) })
+      if (away) throw new Error('away')
+      asked.push(began)
+      return reply
+    }
+    consumer.sessions = async ({ breaker }) => breaker.succeeded({ began: 7, ran: 1 })
+    await consumer.run()
+    assert.deepEqual(asked, away ? [] : [undefined, 7])
+  }
+})
