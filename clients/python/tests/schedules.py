@@ -19,7 +19,7 @@ MOST_SHOWN = 5
 
 
 def compare(case: dict) -> None:
-    """Where a session ends at the instant in which another delivery may go on, either may come first."""
+    """Where a session ends, or the breaker is read, while another delivery may go on, either may come first."""
     try:
         check(case)
     except AssertionError:

@@ -38,6 +38,7 @@ class World:
 
     def __init__(self, case: dict, patient: bool = False) -> None:
         self.patient = patient  # others that are ready at the same instant go on before the session ends
+        self.reads = 0.001 if patient else 0  # seconds that a read of the breaker takes: others go on before, too
         self.case, self.now, self.trace = case, 0.0, []
         self._queue, self._order = [], itertools.count()
         s = case.get("settings", {})
@@ -333,7 +334,7 @@ class World:
             self.permits.pop(0)
         at = [round(self.state.get(name, 0)) for name in ("success", "doubt", "open")]
         following = self.permits[0] if self.permits else now + 3000
-        return 0, [int(permitted), round(now), *at, round(following), 0, 0, b"", b""]
+        return self.reads, [int(permitted), round(now), *at, round(following), 0, 0, b"", b""]
 
     def scripted(self, name: str, step: str):
         script = self.case.get("replies", {}).get(name, {}).get(step)

@@ -14,7 +14,8 @@ import pamqp.commands  # noqa: E402
 import pamqp.frame  # noqa: E402
 from aiormq.connection import FrameReceiver  # noqa: E402
 from conftest import PATIENCE  # noqa: E402
-from strikes.aio_pika import is_undecodable  # noqa: E402
+from strikes.aio_pika import _ask, is_undecodable  # noqa: E402
+from strikes.consuming import SessionLost  # noqa: E402
 
 
 def frame(kind: int, payload: bytes, channel: int = 1) -> bytes:
@@ -75,3 +76,11 @@ async def why_it_closed(received: bytes, lost: Exception | None) -> BaseExceptio
 def test_a_cut_is_told_from_a_message_that_cannot_be_decoded(received, lost, undecodable):
     error = asyncio.run(why_it_closed(received, lost))
     assert is_undecodable(error) is undecodable, repr(error)
+
+
+def test_a_cut_while_the_broker_is_asked_ends_the_session_only():
+    async def cut() -> None:
+        raise await why_it_closed(HEARTBEAT, None)
+
+    with pytest.raises(SessionLost):
+        asyncio.run(_ask(cut()))

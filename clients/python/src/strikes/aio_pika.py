@@ -161,7 +161,7 @@ class Consumer:
                 await sleep_until(over, 2)
 
     async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
-        connection = await asyncio.wait_for(aiormq.connect(self._amqp), OPEN_TIMEOUT)
+        connection = await _ask(aiormq.connect(self._amqp))
         try:
             while not self._stopping:
                 await self._check(connection, control, sequence)
@@ -217,7 +217,12 @@ class Consumer:
 
 async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
     """Wait for the broker's reply. The timeouts of aiormq 6.4 keep its channel locked."""
-    return await asyncio.wait_for(reply, seconds)
+    try:
+        return await asyncio.wait_for(reply, seconds)
+    except Exception as error:
+        if type(error) is Exception:  # the connection was cut between two frames
+            raise SessionLost("the connection was lost") from error
+        raise
 
 
 async def _channel(connection: Any) -> Any:
@@ -226,10 +231,8 @@ async def _channel(connection: Any) -> Any:
 
 async def _close(it: Any) -> None:
     """Close a channel or a connection, as far as the broker answers."""
-    try:
-        await asyncio.wait_for(it.close(), CLOSE_TIMEOUT)
-    except _LOST:
-        pass
+    with contextlib.suppress(SessionLost, *_LOST):
+        await _ask(it.close(), CLOSE_TIMEOUT)
 
 
 def _text(value: Any) -> str:
@@ -240,7 +243,7 @@ def _text(value: Any) -> str:
 
 async def _cancelled(channel: Any, tag: str) -> None:
     """Cancel a consumer, as far as the broker answers."""
-    with contextlib.suppress(*_LOST):
+    with contextlib.suppress(SessionLost, *_LOST):
         await _ask(channel.basic_cancel(tag))
 
 
@@ -479,7 +482,7 @@ class _Session:
                 await self.channel.basic_ack(tag, multiple)
             else:
                 await self.channel.basic_nack(tag, multiple, requeue=step is Step.REQUEUE)
-        except _LOST as err:
+        except Exception as err:  # aiormq raises a bare one, too
             return SessionLost(repr(err))
         return None
 
