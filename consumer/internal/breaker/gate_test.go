@@ -141,7 +141,8 @@ func TestLastSuccessIsReported(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go g.Run(ctx)
 		time.Sleep(every / 2)
-		store.set(rules.Breaker{Streak: []rules.FirstFailure{{At: time.Now()}}, Doubt: time.Now()}) // another process, since the last read
+		// another process, since the last read:
+		store.set(rules.Breaker{Streak: []rules.FirstFailure{{At: time.Now()}}, Doubt: time.Now()})
 		time.Sleep(time.Millisecond)
 		g.Succeeded(time.Now(), time.Now())
 		stop()
