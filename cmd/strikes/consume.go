@@ -165,7 +165,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"the broker's consumer_timeout, as `TIME`; no message waits unacked for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
 		"exit 0 once the queue is empty and no delivery was handled or has waited for this `TIME`; a wait for a retry or "+
-			"an open breaker, and a pause, keep it running; 0: never")
+			"an open breaker, and a pause, keep it running, but not a wait in a delay queue; 0: never")
 	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
 	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
