@@ -88,9 +88,11 @@ func TestIdleSaysWhatItWaitsFor(t *testing.T) {
 				time.Sleep(4 * time.Second)
 				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeHold})
 				time.Sleep(4 * time.Second)
+				i.mu.Lock() // under which it is said
 				if said.Len() > 0 {
 					t.Errorf("said too soon: %q", said.String())
 				}
+				i.mu.Unlock()
 				time.Sleep(time.Hour)
 				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
 				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
