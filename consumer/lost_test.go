@@ -62,3 +62,30 @@ func TestAStopOfALostSessionIsUnclean(t *testing.T) {
 		})
 	}
 }
+
+// TestAStopAfterAnUndecodableMessagePassed is clean: the session ended to prefetch again, and was not lost.
+func TestAStopAfterAnUndecodableMessagePassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, deliveries := unobserved(), make(chan amqp.Delivery)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s := b.session(Consumer{Prefetch: 20, Handler: ok, Consuming: func(yes bool) {
+			if !yes {
+				stop()
+			}
+		}})
+		s.beCareful()
+		go func() {
+			for _, id := range []string{"m1", "m2"} {
+				time.Sleep(12 * time.Second)
+				d := b.delivery(false)
+				d.MessageId = id
+				deliveries <- d
+			}
+		}()
+		err := s.serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries})
+		if !errors.Is(err, errPassed) || errors.Is(err, ErrUncleanStop) {
+			t.Errorf("got %v, want %v alone", err, errPassed)
+		}
+	})
+}

@@ -133,7 +133,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	sessions.Wait()
 	close(over)
 	for ended := range over {
-		if err == nil || errors.Is(ended.err, ErrUncleanStop) {
+		if err == nil || ctx.Err() != nil && errors.Is(ended.err, ErrUncleanStop) {
 			err = ended.err
 		}
 	}

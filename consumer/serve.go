@@ -174,7 +174,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	if err == nil {
 		err = s.closeChannel(l)
 	}
-	if err != nil && ctx.Err() != nil { // the stop came before or after the loss
+	if err != nil && ctx.Err() != nil && !errors.Is(err, errPassed) { // the stop came before or after the loss
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
 	}
 	return err

@@ -11,8 +11,8 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 )
 
-// ErrUncleanStop is wrapped by Consume and Run when the session broke and had not ended before it was stopped. The last
-// acks may not have reached the broker, and their messages may be handled again; nothing was counted.
+// ErrUncleanStop is wrapped by Consume and Run when a stop came before a lost session had ended. The last acks may not
+// have reached the broker, and their messages may be handled again; nothing was counted.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
 // ErrStuck is wrapped by Run and Consume when ten times the Concurrency of handlers have passed their deadlines and

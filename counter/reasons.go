@@ -22,9 +22,9 @@ type DeadReason struct {
 	At     time.Time
 }
 
-// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. It
-// reads most of them at most; 0: all. It takes about a third of the time of Dead. It reads the next pages while the
-// caller works. It yields an error once and stops.
+// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. The
+// parameter most limits how many it reads; 0: all of them. It takes about a third of the time of Dead. It reads the
+// next pages while the caller works. It yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
 		var reading panics.Group

@@ -19,7 +19,7 @@ const (
 	burst       = 20
 	burstWithin = 5 * time.Second
 	burstRecent = 7 * 24 * time.Hour
-	burstAmong  = 1000 // the newest dead letters
+	burstAmong  = 1000 // so many dead letters are read, the newest first
 )
 
 // breaker reports the trace of an outage in a queue whose consumers have no breaker. Without such a trace a consumer

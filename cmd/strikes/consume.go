@@ -82,7 +82,7 @@ everything was settled. A second signal, 0.2 s later or more, kills them; their
 attempts are not counted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := o.run(cmd.Context(), args[0], args[1:])
-			if err != nil { // its line begins on a fresh line, too
+			if err != nil { // its line begins on a fresh line, as those of the log do
 				_, _ = o.Err.Write(nil)
 			}
 			return err
@@ -164,8 +164,8 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.set.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout,
 		"the broker's consumer_timeout, as `TIME`; no message waits unacked for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
-		"exit 0 once the queue is empty and no delivery was handled or has waited for this `TIME`; a wait for a retry or "+
-			"an open breaker, and a pause, keep it running, but not a wait in a delay queue; 0: never")
+		"exit 0 once the queue is empty and for this `TIME` nothing was handled or waited; 0: never. A wait for a retry or "+
+			"an open breaker, and a pause, keep it running; a wait in a delay queue does not")
 	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
 	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")

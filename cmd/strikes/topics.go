@@ -109,14 +109,16 @@ Fields of status --json without QUEUE:
   forgotten      of these, the ones that no consumer took for 5 minutes
   waiting        messages whose attempts are not counted; some may be in
                  retrying too
-  head           the message that blocks for longest
+  head           the message that has blocked the others for longest
   dead_lettered  the dead letters, and what has become of them
   blocked_lanes  lanes that wait because a message of theirs is dead-lettered
   findings       errors of the doctor, up to 30 s old
-  undecodable    why the client cannot decode a message: it ends every session
+  undecodable    why the client cannot decode a message, which ends every
+                 session
   sharing        other queues with the same dead-letter queue
   partial        the store has more records than were read
-  unknown        why the store's figures are not known: they are 0, or too low
+  unknown        why the store's figures are missing: they show 0, or are too
+                 low
 
 trouble in status --json without QUEUE, the worst first:
   route        its dead letters reach no queue: they are lost, or consumers hold

@@ -234,7 +234,9 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	switch e.Outcome {
 	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
 		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
-		i.held--
+		if i.held--; i.held == 0 {
+			i.next = time.Time{}
+		}
 	default: // the delivery still waits, or there is none
 		if at := time.Now().Add(e.Wait); e.Wait > 0 && at.After(i.next) {
 			i.next = at
@@ -246,8 +248,7 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 // extend has the consumer not idle for the patience from now on. The caller has locked i.mu.
 func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
 
-// left is how long it takes at least to be idle. Once nothing has happened for the patience, and deliveries are held,
-// it says so.
+// left is how long it takes at least to be idle. If deliveries still wait after the patience, it says so once.
 func (i *idle) left() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -357,8 +357,8 @@ var catalogue = map[string]text{
 	// Consumers and messages
 	CodeNoConsumer: {
 		Warning, "the queue has {messages} ready and no consumer",
-		"they wait, and so does all that is published to it",
-		"start a consumer; if one should run, its log says why it stopped",
+		"the messages wait until the queue has a consumer",
+		"start a consumer, unless the queue is paused or something else reads it; a consumer's log says why it stopped",
 	},
 	"auto-ack": {
 		Error, "consumers without acknowledgements: {consumers}",
@@ -437,9 +437,9 @@ var catalogue = map[string]text{
 	"no-breaker": {
 		Warning, "{n} messages were dead-lettered for one reason within {within}, the last at {at}, and {consumers}: {why}",
 		"when a system that handlers need is away, all messages of that time are dead-lettered",
-		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8), then publish the dead " +
-			"letters of that reason again: strikes dead replay {queue} --group KEY; strikes dead list {queue} --groups " +
-			"shows the KEY",
+		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8). Find the KEY of that " +
+			"reason: strikes dead list --groups {queue}. Then publish its dead letters again: strikes dead replay --group " +
+			"KEY {queue}",
 	},
 	"no-progress": {
 		Warning, "no message has succeeded since {since}: {n} failed{why}",

@@ -193,8 +193,10 @@ const (
 )
 
 // unattendedRule judges whether messages wait for a consumer. In a queue with a TTL they may wait for their return.
+// AMQP reports no consumers of a stream.
 func unattendedRule(f Facts, need Need, report func(Finding)) {
-	if _, expires := f.TTL(); need.Closely && f.Ready > 0 && f.Consumers == 0 && !expires {
+	_, expires := f.TTL()
+	if need.Closely && f.Type != broker.Stream && f.Ready > 0 && f.Consumers == 0 && !expires {
 		report(Say(CodeNoConsumer, Vars{"messages": printable.Plural(f.Ready, "message")}))
 	}
 }

@@ -237,6 +237,8 @@ func TestJudgeClosely(t *testing.T) {
 		{"a start finds no consumer yet", changes(ready(3, 0)), plain, ""},
 		{"no message and no consumer", changes(ready(0, 0)), closely, ""},
 		{"messages and a consumer", changes(ready(3, 1)), closely, ""},
+		{"a stream, whose consumers AMQP does not count", changes(ready(3, 0), func(f *Facts) { f.Type = "stream" }), closely,
+			"error queue-type"},
 		{"messages that wait for their return", changes(ready(3, 0), with("x-message-ttl", int64(9))), closely,
 			"warning message-ttl"},
 

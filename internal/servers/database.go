@@ -89,7 +89,7 @@ func StartMariaDB(ctx context.Context, opts DatabaseOptions) (*Database, error) 
 	})
 }
 
-// initialize makes the data directory of a MySQL, whose accounts it cannot do without.
+// initialize makes the data directory of a MySQL, which does not start without its accounts.
 func (d *Database) initialize(ctx context.Context) error {
 	const accounts = "CREATE DATABASE strikes;\nUPDATE mysql.user SET host = '%' WHERE user = 'root';\n"
 	init := d.dir.join("init.sql")

@@ -281,8 +281,9 @@ export class Consumer {
     try {
       await session.run(stop)
     } catch (err) {
-      r.careful = err instanceof UndecodableError || r.careful && !session.passed
-      if (err instanceof UndecodableError) await this.report(session, err)
+      const why = err instanceof UncleanStopError ? err.cause : err
+      r.careful = why instanceof UndecodableError || r.careful && !session.passed
+      if (why instanceof UndecodableError) await this.report(session, why)
       throw err
     } finally {
       off()

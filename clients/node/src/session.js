@@ -70,7 +70,8 @@ export class Session {
       const channel = await this.open()
       await this.serve(channel, stop)
     } catch (err) {
-      throw this.ended.reason instanceof UndecodableError ? this.ended.reason : err
+      const { reason } = this.ended
+      throw reason instanceof UndecodableError && !(err instanceof UncleanStopError) ? reason : err
     } finally {
       off()
     }

@@ -29,22 +29,27 @@ const consumerOn = (model, options) =>
     logger: silent, check: false, ...options
   })
 
-test('a stop before a lost session has ended is unclean', async () => {
-  const model = fakeModel()
-  const controller = new AbortController()
-  const deaf = () => new Promise(() => {}) // it is abandoned after 2 s
-  const running = consumerOn(model, {
-    handler: deaf,
-    consuming: (yes) => {
-      if (!yes) return setTimeout(() => controller.abort(), 100)
-      setTimeout(() => {
-        model.channel.take({ fields: { deliveryTag: 1 }, properties: { messageId: 'm' }, content: Buffer.alloc(0) })
-        model.emit('close')
-      }, 10)
-    }
-  }).run(controller.signal)
-  await assert.rejects(running, /UncleanStopError: .*the last acks may be lost.*the connection was lost/)
-})
+for (const [what, event, why, says] of [
+  ['lost', 'close', undefined, /UncleanStopError: .*the last acks may be lost.*the connection was lost/],
+  ['undecodable', 'error', { code: 541 }, /UncleanStopError: .*the last acks may be lost.*cannot convert/]
+]) {
+  test(`a stop before a session has ended is unclean: ${what}`, async () => {
+    const model = fakeModel()
+    const controller = new AbortController()
+    const deaf = () => new Promise(() => {}) // it is abandoned after 2 s
+    const running = consumerOn(model, {
+      handler: deaf,
+      consuming: (yes) => {
+        if (!yes) return setTimeout(() => controller.abort(), 100)
+        setTimeout(() => {
+          model.channel.take({ fields: { deliveryTag: 1 }, properties: { messageId: 'm' }, content: Buffer.alloc(0) })
+          model.emit(event, why)
+        }, 10)
+      }
+    }).run(controller.signal)
+    await assert.rejects(running, says)
+  })
+}
 
 test('a permit during a stop fetches no messages', async () => {
   const model = fakeModel()

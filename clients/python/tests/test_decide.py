@@ -89,5 +89,7 @@ def test_a_session_that_is_lost_during_a_stop() -> None:
     assert sequence.after(consuming.SessionLost("gone"), 1, False) > 0
     assert sequence.after(OSError("refused"), 1, False, stopping=True) > 0  # that session had ended before the stop
     sequence.serving = True
+    assert sequence.after(consuming.Passed("passed"), 1, False, stopping=True) > 0  # that session was not lost
+    sequence.serving = True
     with pytest.raises(consuming.UncleanStop, match="gone"):
         sequence.after(consuming.SessionLost("gone"), 1, False, stopping=True)

@@ -224,7 +224,7 @@ func (g *Gate) Run(ctx context.Context) {
 	g.mu.Lock()
 	g.fetching = false // those of the session before have returned to the queue
 	select {
-	case <-g.fetches: // asked for after that session
+	case <-g.fetches: // asked for by a permit that came after that session
 	default:
 	}
 	g.mu.Unlock()

@@ -169,6 +169,12 @@ class Breaker:
 
         Then report the last success, if the store replies.
         """
+        try:
+            yield from self._read()
+        finally:
+            self.ended.fire()
+
+    def _read(self) -> Steps:
         while not self.over.fired:
             yield from self._ask()
             with self._lock:
@@ -183,7 +189,6 @@ class Breaker:
                         self._spend(True)
         if not self._missed and (self._began, self._ended) != (None, None):  # no later read reports this success
             yield from self._ask()
-        self.ended.fire()
 
     def _ask(self) -> Steps:
         with self._lock:

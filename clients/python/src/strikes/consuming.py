@@ -71,7 +71,7 @@ class Passed(SessionLost):
 
 
 class UncleanStop(StrikesError):
-    """The session was lost and had not ended before the stop.
+    """A stop came before a lost session had ended.
 
     The last acks may be lost: their messages are handled again.
     """
@@ -156,7 +156,7 @@ class Sequence:
         a socket that is closed in the handshake looks the same.
         """
         serving, self.serving = self.serving, False
-        if stopping and serving and not isinstance(error, (Stuck, Refused)):
+        if stopping and serving and not isinstance(error, (Stuck, Refused, Passed)):
             raise UncleanStop(str(error)) from error
         refused = (
             isinstance(error, (Refused, QueueRefused, SettingError))
