@@ -48,7 +48,7 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
 			need(t, err)
 			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store,
-				Wait: 2 * time.Second})
+				Wait: 6 * time.Second})
 			if !errors.Is(err, deadletter.ErrLaneWaiting) || done.Replayed != 1 {
 				t.Fatalf("%+v, %v; want one replayed, which waits", done, err)
 			}

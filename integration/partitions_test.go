@@ -373,8 +373,12 @@ func (s *shared) inOneRow(management string) (blocked string) {
 	}
 	s.eventually("one row with two partitions, two consumers and a blocked lane", func() bool {
 		o, err := q.All(s.t.Context())
-		if err != nil || o.Failed() != nil {
-			s.t.Fatal(err, o.Failed())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if failed := o.Failed(); failed != nil { // a machine that stalls keeps the management API from answering in time
+			s.t.Log(failed)
+			return false
 		}
 		o.Queues = slices.DeleteFunc(o.Queues, func(one ops.Summary) bool { return !strings.HasPrefix(one.Queue, s.queue) })
 		if len(o.Queues) != 1 || o.Queues[0].Queue != s.queue {

@@ -160,27 +160,28 @@ func TestPublishOnADeadConnection(t *testing.T) {
 			ch, queue := pubQueue(t, nil)
 			proxy := pubNewProxy(t)
 			p := pubNew(t, proxy.url(t)+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
-			publish := func(patience time.Duration, id string, size int) error {
-				m := amqp.Publishing{MessageId: id, Body: bytes.Repeat([]byte("x"), size)}
+			body := bytes.Repeat([]byte("x"), tt.size) // made before the connection stops: a heartbeat would find that out
+			publish := func(patience time.Duration, id string, body []byte) error {
+				m := amqp.Publishing{MessageId: id, Body: body}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				_, err := p.Publish(ctx, "", queue, m)
 				return err
 			}
-			need(t, publish(pubPatience, "before", small))
+			need(t, publish(pubPatience, "before", body[:small]))
 			proxy.freeze()
 			begin := time.Now()
-			err := publish(500*time.Millisecond, "dead", tt.size)
+			err := publish(500*time.Millisecond, "dead", body)
 			if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
 				t.Errorf("want undecided, got %v", err)
 			}
 			if took := time.Since(begin); took > pubPatience/2 {
 				t.Errorf("Publish returned %v after it began, its ctx ended after 500ms", took)
 			}
-			if err := publish(pubPatience, "behind", small); !errors.Is(err, tt.behindErr) {
+			if err := publish(pubPatience, "behind", body[:small]); !errors.Is(err, tt.behindErr) {
 				t.Errorf("behind: %v, want %v", err, tt.behindErr)
 			}
-			if err := publish(pubPatience, "after", small); err != nil {
+			if err := publish(pubPatience, "after", body[:small]); err != nil {
 				t.Error(err)
 			}
 			got := pubIDs(t, ch, queue)
