@@ -31,16 +31,16 @@ const electing = 3 * time.Second
 // after about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a
 // connection of its own, which Run closes.
 //
-// It returns nil once ctx is done and everything is settled or back in the queue. It returns ErrUncleanStop if that
-// is not certain, because a session was lost that had not ended before ctx was done. A session that is lost earlier
-// is logged, and its messages return to the queue. It returns an error immediately where another session would not
-// help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a
-// topology that the broker or Check refuses, or a store that cannot count. Credentials count as refused after two
-// dials in a row that were closed after 2 s or more, as RabbitMQ does. A socket that is closed sooner in the
-// handshake was cut, and is dialled again. After that only ctx ends it, because a queue that is missing in the middle
-// of a broker's restart comes back. In all sessions but the first, dead letters are held for 3 s, because a broker
-// that has just started may drop them. After a session that ended with ErrUndecodable the next sessions prefetch one
-// message, until a session has lasted 10 s and receives another message.
+// It returns nil once ctx is done and everything is settled or back in the queue. It returns ErrUncleanStop if ctx is
+// done before a lost session has ended: the last acks may be lost then. A session that ends before is logged, and its
+// messages return to the queue. It returns an error immediately where another session would not help: a field that is
+// refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the broker or
+// Check refuses, or a store that cannot count. Credentials count as refused after two dials in a row that were closed
+// after 2 s or more, as RabbitMQ does. A socket that is closed sooner in the handshake was cut, and is dialled again.
+// After that only ctx ends it, because a queue that is missing in the middle of a broker's restart comes back. In all
+// sessions but the first, dead letters are held for 3 s, because a broker that has just started may drop them. After a
+// session that ended with ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and
+// receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)

@@ -160,7 +160,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 			ch, queue := pubQueue(t, nil)
 			proxy := pubNewProxy(t)
 			p := pubNew(t, proxy.url(t)+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
-			body := bytes.Repeat([]byte("x"), tt.size) // made before the connection stops: a heartbeat would find that out
+			body := bytes.Repeat([]byte("x"), tt.size) // before the freeze, because making it may take two heartbeats
 			publish := func(patience time.Duration, id string, body []byte) error {
 				m := amqp.Publishing{MessageId: id, Body: body}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -110,7 +110,8 @@ Fields of status --json without QUEUE:
   waiting        messages whose attempts are not counted; some may be in
                  retrying too
   head           the message that has blocked the others for longest
-  dead_lettered  the dead letters, and what has become of them
+  dead_lettered  the dead letters: how many are still dead, how many were
+                 replayed or dropped, and their commonest reasons
   blocked_lanes  lanes that wait because a message of theirs is dead-lettered
   findings       errors of the doctor, up to 30 s old
   undecodable    why the client cannot decode a message, which ends every
