@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestSummaries: the queues come in the order asked for, each with its head and its counts.
@@ -100,6 +102,7 @@ func TestSummariesReadPages(t *testing.T) {
 // TestSummariesReadFewDeadLetters: 10,000 dead letters and 10,000 records of one queue are read at most. They are a
 // part of them only if there are more.
 func TestSummariesReadFewDeadLetters(t *testing.T) {
+	servertest.Long(t)
 	for _, s := range storesForLong(t) {
 		c := s.counter
 		for set, end := range map[string]Failure{setDead: reject, setIndex: again} {

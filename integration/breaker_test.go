@@ -86,7 +86,7 @@ func TestOutage(t *testing.T) {
 		if n := x.done(); n != good {
 			t.Errorf("%d of %d good messages succeeded", n, good)
 		}
-		if first > 10*time.Second {
+		if first > 15*time.Second {
 			t.Errorf("the first success came %v after the dependency", first)
 		}
 		dead := ids(getAll(t, queue+".dlq"))

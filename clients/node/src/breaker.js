@@ -20,6 +20,7 @@ const SOON = 250 // the same, while messages have failed with no success since
 const BLINDLY = 5000 // without a reply of the store, after which first deliveries begin
 const IDLE = 5000 // without a success of others, after which a process is not alone in failing
 const SETTLE = 300 // a failed message waits so long for a fresh one to take its probe
+const ARRIVE = 1000 // the same, if the fresh ones are only fetched now
 const DOUBT_LASTS = 2000
 const FIRST_PERMIT = 1000
 const LATER_PERMITS = 3000
@@ -321,11 +322,12 @@ export class Breaker {
     this.spend(false)
   }
 
-  /** Asks for fresh messages once, until all is calm. */
+  /** Asks for fresh messages once, until all is calm. It returns whether it did. */
   askFresh() {
-    if (!this.fetch || this.fetching) return
+    if (!this.fetch || this.fetching) return false
     this.fetching = true
     this.fetch()
+    return true
   }
 
   permit() {
@@ -333,8 +335,7 @@ export class Breaker {
     this.until = performance.now() + LATER_PERMITS
     this.spend(false)
     if (this.permits === 0) return
-    this.askFresh()
-    setTimeout(() => this.spend(true), SETTLE)
+    setTimeout(() => this.spend(true), this.askFresh() ? ARRIVE : SETTLE)
   }
 
   /**

@@ -21,6 +21,7 @@ const (
 	blindly = 5 * time.Second        // without a reply of the store, after which first deliveries begin
 	idle    = 5 * time.Second        // without a success of others, after which a process is not alone in failing
 	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
+	arrive  = time.Second            // the same, if the fresh ones are only fetched now
 )
 
 // Store keeps the breaker of a queue.
@@ -350,16 +351,17 @@ func (g *Gate) update() {
 	g.spend(false)
 }
 
-// fetch asks for fresh messages once, until all is calm. The caller has locked g.mu.
-func (g *Gate) fetch() {
+// fetch asks for fresh messages once, until all is calm. It reports whether it did. The caller has locked g.mu.
+func (g *Gate) fetch() bool {
 	if !g.Fresh || g.fetching {
-		return
+		return false
 	}
 	g.fetching = true
 	select {
 	case g.fetches <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // permit takes a permit. The caller has locked g.mu.
@@ -369,8 +371,11 @@ func (g *Gate) permit() {
 	if g.permits == 0 {
 		return
 	}
-	g.fetch()
-	time.AfterFunc(settle, func() {
+	wait := settle
+	if g.fetch() {
+		wait = arrive
+	}
+	time.AfterFunc(wait, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.spend(true)

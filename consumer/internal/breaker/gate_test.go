@@ -207,3 +207,27 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestFetchedMessagesTakeTheirTime: the fetch of fresh messages may take longer than one in hand takes to the gate. A
+// permit that begins it waits a second for them, a later one 300 ms.
+func TestFetchedMessagesTakeTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Queue: "orders", Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g.shut.Store(true)
+		for _, want := range []time.Duration{arrive, settle} {
+			began := time.Now()
+			go func() {
+				synctest.Wait()
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.permit()
+			}()
+			if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit {
+				t.Fatalf("the wait ended with %v", p)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("a failed message took its permit after %v, want %v", took, want)
+			}
+		}
+	})
+}

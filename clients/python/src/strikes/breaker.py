@@ -31,6 +31,7 @@ TIMEOUT = 0.5  # of a read
 BLINDLY = 5.0  # without a reply of the store, after which first deliveries begin
 IDLE = 5.0  # without a success of others, after which a process is not alone in failing
 SETTLE = 0.3  # a failed message waits so long for a fresh one to take its probe
+ARRIVE = 1.0  # the same, if the fresh ones are only fetched now
 DOUBT_LASTS, FIRST_PERMIT, LATER_PERMITS, PROBES = 2.0, 1.0, 3.0, 3
 
 
@@ -304,18 +305,19 @@ class Breaker:
             calm.fire()
         self._spend(False)
 
-    def _ask_fresh(self) -> None:
-        """Ask for fresh messages once, until all is calm."""
-        if self._fetch and not self._fetching:
-            self._fetching = True
-            self._fetch()
+    def _ask_fresh(self) -> bool:
+        """Ask for fresh messages once, until all is calm, and report whether it did."""
+        if not self._fetch or self._fetching:
+            return False
+        self._fetching = True
+        self._fetch()
+        return True
 
     def _permit(self) -> None:
         self._permits, self._until = PROBES, self.now() + LATER_PERMITS
         self._spend(False)
         if self._permits:
-            self._ask_fresh()
-            self._settles.append(self.now() + SETTLE)
+            self._settles.append(self.now() + (ARRIVE if self._ask_fresh() else SETTLE))
 
     def _spend(self, everything: bool) -> None:
         """Let waiting deliveries go: all if it is not shut, else one for each probe.
