@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // summariseStored does the same as scripts/summary.lua, on any Store.
@@ -91,12 +93,12 @@ func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent 
 		if err != nil {
 			return err
 		}
-		for _, dead := range reasonsOf(texts) {
+		for _, text := range texts {
 			if read == summaryMost {
 				s.Partial = true
 				return nil
 			}
-			if s.Time.Sub(dead.At) < recent {
+			if dead, ok := rules.DecodeDead(text); ok && s.Time.Sub(dead.LastTime) < recent {
 				s.Recent++
 			} else {
 				stale++
