@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -152,20 +153,23 @@ func TestConsumeStops(t *testing.T) {
 	}
 }
 
-// TestLastLineBeginsFresh ends a consumer whose command has printed half a line.
+// TestLastLineBeginsFresh ends a consumer whose command has printed half a line, and runs on: a second signal.
 func TestLastLineBeginsFresh(t *testing.T) {
 	t.Parallel()
 	queue := queueOfOne(t)
 	var out output
 	now, done := make(chan struct{}), make(chan int)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
 	go func() {
-		done <- run(t.Context(), cli.Streams{Out: &out, Err: &out, Now: now}, []string{"strikes", "consume", queue,
+		done <- run(ctx, cli.Streams{Out: &out, Err: &out, Now: now}, []string{"strikes", "consume", queue,
 			"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url", "", "--", "sh", "-c",
-			"printf half >&2"})
+			"printf half >&2; exec sleep 60"})
 	}()
 	proctest.Eventually(t, time.Minute, "the command prints", func() bool {
 		return strings.HasSuffix(out.String(), "half")
 	})
+	interrupt()
 	close(now)
 	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: stopped") {
 		t.Errorf("exit code %d: %q", code, out.String())

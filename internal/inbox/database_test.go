@@ -1,0 +1,22 @@
+package inbox
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestACommitThatWasUndone: the work passed over an error, so the COMMIT was a ROLLBACK. Drivers say so by a text alone.
+func TestACommitThatWasUndone(t *testing.T) {
+	for driver, text := range map[string]string{
+		"pgx":             "commit unexpectedly resulted in rollback",
+		"lib/pq":          "pq: could not complete operation in a failed transaction",
+		"an older lib/pq": "pq: Could not complete operation in a failed transaction",
+	} {
+		if !PostgreSQL.refused(errors.New(text)) {
+			t.Errorf("%s: the failure is not counted, so the message is attempted for ever", driver)
+		}
+	}
+	if PostgreSQL.refused(errors.New("driver: bad connection")) {
+		t.Error("a lost connection counts as a failure of the message")
+	}
+}
