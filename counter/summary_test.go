@@ -210,14 +210,14 @@ func TestSummariesCountUndecodable(t *testing.T) {
 	need(t, errOf(c.Fail(t.Context(), attempt(message("0"), "a"), reject)))
 	_, docs, err := c.store.Load(t.Context(), of, docRecord(member("0", "")))
 	need(t, err)
+	var more Change
 	for n := range summaryMost {
-		d := Doc{Name: docRecord(member(fmt.Sprint(n+1), "")), Data: docs[0].Data, Expires: docs[0].Expires, Any: true}
-		if n == 0 {
-			d.Data = "x"
-		}
-		need(t, errOf(c.store.Save(t.Context(), of, Change{Docs: []Doc{d}, Sets: []Member{{Set: setDead,
-			Name: member(fmt.Sprint(n+1), ""), Score: docs[0].Expires.UnixMilli() + 1}}})))
+		name := member(fmt.Sprint(n+1), "")
+		more.Docs = append(more.Docs, Doc{Name: docRecord(name), Data: docs[0].Data, Expires: docs[0].Expires, Any: true})
+		more.Sets = append(more.Sets, Member{Set: setDead, Name: name, Score: docs[0].Expires.UnixMilli() + 1})
 	}
+	more.Docs[0].Data = "x"
+	need(t, errOf(c.store.Save(t.Context(), of, more)))
 	got, err := c.Admin().Summaries(t.Context(), "/", []string{"orders"}, time.Hour)
 	if err != nil || !got[0].Partial || got[0].Recent != summaryMost-1 {
 		t.Errorf("got %+v, %v; want a part, with %d", got, err, summaryMost-1)

@@ -153,7 +153,7 @@ func TestConsumeStops(t *testing.T) {
 	}
 }
 
-// TestLastLineBeginsFresh ends a consumer whose command has printed half a line, and runs on: a second signal.
+// TestLastLineBeginsFresh stops a consumer, as two signals do, while its command runs and has printed half a line.
 func TestLastLineBeginsFresh(t *testing.T) {
 	t.Parallel()
 	queue := queueOfOne(t)

@@ -63,7 +63,7 @@ func (db *Database) refused(err error) bool {
 		return !db.passes(err)
 	}
 	return endedByWork(err) || slices.ContainsFunc(undone, func(text string) bool {
-		return strings.Contains(strings.ToLower(err.Error()), text) // older ones of lib/pq begin with a capital
+		return strings.Contains(strings.ToLower(err.Error()), text) // older versions of lib/pq write "Could"
 	})
 }
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestACommitThatWasUndone: the work passed over an error, so the COMMIT was a ROLLBACK. Drivers say so by a text alone.
+// TestACommitThatWasUndone: the work passed over an error, so the COMMIT was carried out as a ROLLBACK. Only the text
+// of the driver's error says so.
 func TestACommitThatWasUndone(t *testing.T) {
 	for driver, text := range map[string]string{
 		"pgx":             "commit unexpectedly resulted in rollback",
@@ -13,7 +14,7 @@ func TestACommitThatWasUndone(t *testing.T) {
 		"an older lib/pq": "pq: Could not complete operation in a failed transaction",
 	} {
 		if !PostgreSQL.refused(errors.New(text)) {
-			t.Errorf("%s: the failure is not counted, so the message is attempted for ever", driver)
+			t.Errorf("%s: the failure is not counted, so the message is never dead-lettered", driver)
 		}
 	}
 	if PostgreSQL.refused(errors.New("driver: bad connection")) {

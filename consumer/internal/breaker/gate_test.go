@@ -208,8 +208,8 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 	})
 }
 
-// TestFetchedMessagesTakeTheirTime: the fetch of fresh messages may take longer than one in hand takes to the gate. A
-// permit that begins it waits a second for them, a later one 300 ms.
+// TestFetchedMessagesTakeTheirTime: the permit that begins the fetch of fresh messages waits a second for them before
+// it goes to failed ones. A later permit waits 300 ms.
 func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Options{Queue: "orders", Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
