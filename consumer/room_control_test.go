@@ -85,7 +85,7 @@ func TestPauseEndsASession(t *testing.T) {
 		s := newStore()
 		k, release := heard(sessionOn(s, Consumer{}))
 		defer release()
-		consuming, end := k.Consuming(t.Context(), nil)
+		consuming, end := k.Consuming(t.Context(), "orders", nil)
 		time.Sleep(time.Second / 2)
 		s.pause(t)
 		select {
@@ -119,7 +119,7 @@ func TestPauseEndsASession(t *testing.T) {
 		if reply, _ := k.Current(); reply.Paused {
 			t.Error("the resume is not heard")
 		}
-		if session, end := k.Consuming(t.Context(), nil); session.Err() != nil {
+		if session, end := k.Consuming(t.Context(), "orders", nil); session.Err() != nil {
 			t.Error("a session after the resume has ended")
 		} else {
 			end()

@@ -165,10 +165,11 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (step, error) {
 	in := kept[inLane](d, r)
 	if in.step == nil || in.step.Act != act {
-		of := d.message
-		of.Queue = r.s.source // each partition has its own owner
-		in.step = &counter.LaneStep{Message: of, Lane: d.lane, First: d.ours.FirstGeneration(), Act: act,
+		in.step = &counter.LaneStep{Message: d.message, Lane: d.lane, First: d.ours.FirstGeneration(), Act: act,
 			Position: *in.carried, Redelivered: d.Redelivered}
+		if r.s.source != r.s.Queue {
+			in.step.Partition = r.s.source // each has its own owner
+		}
 		if d.message.ID == "" {
 			key := d.RoutingKey
 			if died, ok := d.ours.NewestDeath(); ok && r.keepsDeaths {

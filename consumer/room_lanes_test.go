@@ -53,9 +53,15 @@ func held(t *testing.T, lane string) *counter.Memory {
 // holdLane has message m1 hold a lane of a store without an owner.
 func holdLane(t *testing.T, store *counter.Memory, lane string) {
 	t.Helper()
-	need(t, errOf(store.OwnLanes(t.Context(), "/", "orders", "", "owner")))
+	blockLane(t, store, "orders", lane)
+}
+
+// blockLane has message m1 block a lane of a queue without an owner.
+func blockLane(t *testing.T, store *counter.Memory, queue, lane string) {
+	t.Helper()
+	need(t, errOf(store.OwnLanes(t.Context(), "/", queue, "", "owner")))
 	reply, err := store.StepLane(t.Context(), counter.LaneStep{
-		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LaneBlock, Owner: "owner",
+		Message: counter.Message{VHost: "/", Queue: queue, ID: "m1"}, Lane: lane, Act: counter.LaneBlock, Owner: "owner",
 		Number: 1,
 	})
 	if err != nil || reply.Code != counter.LaneBlocked {

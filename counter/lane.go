@@ -179,7 +179,8 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 	if err := checkLaneStep(s); err != nil {
 		return LaneReply{}, err
 	}
-	of, letter, hash := Queue{s.VHost, s.Queue}, member(s.ID, s.First), hashID(s.Lane)
+	counted, of := Queue{s.VHost, s.Queue}, Queue{s.VHost, cmp.Or(s.Partition, s.Queue)}
+	letter, hash := member(s.ID, s.First), hashID(s.Lane)
 	s.Lane = printable.Cut(s.Lane, maxLane)
 	names := []string{docLane + hash, docLanesOwner, docRecord(member(s.ID, s.Generation))}
 	err = c.insist(ctx, of, names, func(now time.Time, docs []Doc) (Change, error) {
@@ -187,7 +188,13 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		if err != nil || docs[1].Err != nil {
 			return Change{}, cmp.Or(err, docs[1].Err)
 		}
-		record, _ := rules.Decode(docs[2].Data)
+		text := docs[2].Data
+		if counted != of {
+			if _, text, err = c.text(ctx, counted, names[2]); err != nil {
+				return Change{}, err
+			}
+		}
+		record, _ := rules.Decode(text)
 		v := rules.LaneView{Owner: docs[1].Data, Letter: letter, Died: record.State == StateDeadLetter &&
 			record.Removed.IsZero()}
 		var at []int64
@@ -218,7 +225,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, er
 		saved.Same = docs[1:2]
 		return saved, nil
 	})
-	return reply, failed("lane", s.Queue, err)
+	return reply, failed("lane", of.Name, err)
 }
 
 // maxLane is how much of a lane's name the store keeps, in bytes.

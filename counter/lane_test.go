@@ -345,6 +345,36 @@ func TestRepeatedLaneStep(t *testing.T) {
 	}
 }
 
+// TestATombstoneOfAPartitionedQueueIsFound: a message was dead-lettered, its nack never arrived, and it waits in a
+// blocked lane of its partition. Its tombstone is that of the whole queue.
+func TestATombstoneOfAPartitionedQueueIsFound(t *testing.T) {
+	for _, s := range stores(t) {
+		lanes := s.steps.(laneSteps)
+		message := func(id string) Message { return Message{VHost: "/", Queue: "dealt", ID: id} }
+		if r, err := s.Fail(t.Context(), attempt(message("died"), "a"), Failure{Limit: 1}); r.Code != ReplyExhausted {
+			t.Fatalf("%s: %+v, %v", s.name, r, err)
+		}
+		need(t, errOf(lanes.OwnLanes(t.Context(), "/", "dealt.3", "", "o")))
+		var got []rules.PlaceKind
+		for i, id := range []string{"first", "died", "waits"} {
+			step := LaneStep{Message: message(id), Partition: "dealt.3", Lane: "a", Owner: "o", Number: int64(i + 1),
+				Act: LaneEnter}
+			if i == 0 {
+				step.Act = LaneBlock
+			}
+			need(t, errOf(lanes.StepLane(t.Context(), step)))
+		}
+		state, err := lanes.Lane(t.Context(), "/", "dealt.3", "a")
+		need(t, err)
+		for _, p := range state.letters {
+			got = append(got, p.Kind)
+		}
+		if want := []rules.PlaceKind{rules.PlaceDied, rules.PlaceDied, rules.PlaceBlocked}; !slices.Equal(got, want) {
+			t.Errorf("%s: places %q, want %q", s.name, got, want)
+		}
+	}
+}
+
 // A replay that sees a message blocked again, at a later position than it looked for, leaves its dead letter for the
 // next pass.
 func TestLanePlanForTaken(t *testing.T) {

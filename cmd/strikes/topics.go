@@ -110,6 +110,7 @@ Fields of status --json without QUEUE:
   waiting        messages whose attempts are not counted; some may be in
                  retrying too
   head           the message that has blocked the others for longest
+  limit          that an operator set for the queue
   dead_lettered  the dead letters: how many are still dead, how many were
                  replayed or dropped, and their commonest reasons
   blocked_lanes  lanes that wait because a message of theirs is dead-lettered
@@ -120,6 +121,21 @@ Fields of status --json without QUEUE:
   partial        the store has more records than were read
   unknown        why the store's figures are missing: they show 0, or are too
                  low
+
+Fields of status QUEUE --json:
+  time           when it was read, by the store's clock
+  limit          as above
+  limits         those of the consumers, if they differ
+  blocking       the messages that hold back others, the longest first
+  blocked        how many hold back others, with those not listed
+  waiting        messages whose attempts are not counted, by process
+  dead_lettered  as above, and the queue that has them
+  blocked_lanes  as above
+  delay_queues   how many messages wait in each; all queues share them
+  holding        the message for which the queue is paused
+  undecodable    as above
+  findings       of the doctor: what is wrong, and what to do
+  notes          what could not be read, and why
 
 trouble in status --json without QUEUE, the worst first:
   route        its dead letters reach no queue: they are lost, or consumers hold

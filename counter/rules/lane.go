@@ -33,7 +33,8 @@ const (
 // LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one
 // of the lane was sent.
 type LaneStep struct {
-	Message     // names the record; the ID of one without an id is its fingerprint
+	Message            // names the record; the ID of one without an id is its fingerprint
+	Partition   string // of the queue, if the lane is that of a partition; else empty
 	Lane        string
 	First       string // the generation without its deaths in the queue. It names the dead letter
 	Act         LaneAct
