@@ -24,8 +24,8 @@ var (
 	// that begin at the same moment one goes on: see the package's Locks.
 	ErrBusy = errors.New("deadletter: the queue has another consumer")
 
-	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead
-	// letters that were not settled are back.
+	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work, or before
+	// it began. The dead letters that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
 	// ErrUnanswered is returned if the queue does not answer, beside ErrInterrupted once the session has begun: a quorum
@@ -86,6 +86,9 @@ func explain(queue string, err error) error {
 	}
 	if err := undecodable(queue, 0, err); err != nil {
 		return err
+	}
+	if reply != nil && !reply.Recover { // it closes the connection
+		return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, err)
 	}
 	return fmt.Errorf("deadletter: queue %q: %w", queue, err)
 }

@@ -97,7 +97,7 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 	defer onTime(conn)()
 	ch, err := conn.Channel()
 	if err != nil {
-		return 0, fmt.Errorf("deadletter: queue %q: %w", q.Name, err)
+		return 0, explain(q.Name, err)
 	}
 	n, err := quiet(ctx, ch, q.Name)
 	if err != nil {

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,5 +25,25 @@ func TestRequestToAClosedSocket(t *testing.T) {
 	}
 	if other := errors.New("other"); !errors.Is((&session{closed: make(chan *amqp.Error)}).cause(other), other) {
 		t.Error("another error was taken for a close")
+	}
+}
+
+// TestLostBeforeItBegins: a connection that ends while a session begins is lost as one that ends later, so a program
+// may try again. The broker's other replies close the channel alone.
+func TestLostBeforeItBegins(t *testing.T) {
+	for _, tt := range []struct {
+		err  *amqp.Error
+		lost bool
+	}{
+		{amqp.ErrClosed, true},
+		{&amqp.Error{Code: amqp.ConnectionForced, Reason: "CONNECTION_FORCED", Server: true}, true},
+		{&amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND", Server: true, Recover: true}, false},
+		{&amqp.Error{Code: amqp.ResourceLocked, Reason: "RESOURCE_LOCKED", Server: true, Recover: true}, false},
+		{&amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true, Recover: true}, false},
+	} {
+		if err := explain("orders.dlq", tt.err); errors.Is(err, ErrInterrupted) != tt.lost ||
+			!strings.Contains(err.Error(), "orders.dlq") {
+			t.Errorf("%v: %v", tt.err, err)
+		}
 	}
 }

@@ -117,7 +117,7 @@ func TestDoctorGrant(t *testing.T) {
 		if got, findings := examineStore(t, at.String()); got != "" {
 			t.Errorf("with what %q was told: found %+v", rights, findings)
 		}
-		takeSteps(t, dialCounter(t, at.String()))
+		takeSteps(t, dialCounter(t, servertest.Patient(t, at.String())))
 		if rights == "~* -@all +select" {
 			ask(t, admin, "ACL SETUSER orders -info")
 			if got, findings := examineStore(t, at.String()); got != "store-not-seen" {

@@ -32,8 +32,12 @@ func TestStatusShowsErrors(t *testing.T) {
 	want := []string{inspect.CodeNoDeadLetterExchange}
 	proctest.Eventually(t, time.Minute, "an overview with the error of one queue alone", func() bool {
 		o, err := all.All(t.Context())
-		if err != nil || o.Failed() != nil {
-			t.Fatal(err, o.Failed())
+		if err != nil || o.Store != nil {
+			t.Fatal(err, o.Store)
+		}
+		if o.Broker != nil { // the management API of a busy machine answers late
+			t.Log(o.Broker)
+			return false
 		}
 		seen := map[string]ops.Summary{}
 		for _, s := range o.Queues {
