@@ -126,6 +126,7 @@ func FuzzRecord(f *testing.F) {
 		"9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "reset 1700000000000 3 4\njoe" + "whyreason")
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
+	f.Add("1 0 1 0 0 . 0 0 0 1700000000000 5 failed . . 0 0 4 0 0 .;a=f 2 0 4 0 18\nm1host\nn5\t9\thost\tboom boom")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {

@@ -11,17 +11,9 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	}
 	switch {
 	case known == KindCrashed:
-		q.free(r.Message, Note{By: a.Consumer, Why: "a crash of the message that held the queue turned out to be none",
-			At: now})
+		r.uncrash(q, a, now)
 	case succeeded && r.Counted() > 0:
 		q.free(r.Message, Note{By: a.Consumer, Why: "the message that held the queue was handled", At: now})
-	}
-	if known == KindCrashed {
-		r.Crashes--
-		r.unnote(a.Token)
-		if r.Counted() == 0 && r.State != StateDeadLetter { // its age begins anew
-			r.FirstTime, r.LastTime, r.Cause, r.Reason = time.Time{}, time.Time{}, "", ""
-		}
 	}
 	if known != KindFailed { // a FAIL whose reply was lost has counted it, which stands
 		r.remember(a.Token, KindNotCounted)
@@ -40,6 +32,18 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 		keep = KeepDone
 	}
 	return r.reply(ReplyEnded, 0, q, now), r.save(a.Consumer, keep, now)
+}
+
+// uncrash takes back that an attempt was counted as a crash: nothing is counted.
+func (r *Record) uncrash(q *Queue, a Attempt, now time.Time) {
+	q.free(r.Message, Note{By: a.Consumer, Why: "a crash of the message that held the queue turned out to be none",
+		At: now})
+	r.Crashes--
+	r.unnote(a.Token)
+	r.remember(a.Token, KindNotCounted)
+	if r.Counted() == 0 && r.State != StateDeadLetter { // its age begins anew
+		r.FirstTime, r.LastTime, r.Cause, r.Reason = time.Time{}, time.Time{}, "", ""
+	}
 }
 
 // Moved records that the broker has confirmed the copy with a number.

@@ -24,7 +24,10 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	stops := s.judge(f, fresh)
 	uncounted := stops || known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
 	switch {
-	case known == KindCrashed: // its process was taken for dead: the same count, now with the true cause
+	case known == KindCrashed && f.cause() == CauseNotCounted: // its process was taken for dead
+		r.uncrash(q, a, s.now)
+		saves, uncounted = true, true
+	case known == KindCrashed: // the same count, now with the true cause
 		r.Crashes--
 		r.unnote(a.Token)
 		counts = true

@@ -247,7 +247,7 @@ func parseHistory(text, first string, counted int) []AttemptNote {
 	var newest []AttemptNote
 	for entry := range strings.SplitSeq(strings.TrimPrefix(text, "\n"), "\n") {
 		fields := strings.Split(entry, "\t")
-		if len(fields) != 4 || fields[0] == "" {
+		if len(fields) != 4 || fields[0] == "" || causesByLetter[fields[0][0]] == "" {
 			continue
 		}
 		n := AttemptNote{

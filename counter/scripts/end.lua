@@ -11,11 +11,7 @@ return take(function(r, s, q)
   local succeeded, keep = ARGV[s.at + 7] == '1', tonumber(ARGV[s.at + 8])
   if s.known == 'e' then return 'ENDED' end -- our reply was lost
   if s.known == 'c' then
-    rarely().free(s, q, s.consumer, 'a crash of the message that held the queue turned out to be none')
-    rarely().turn(r, s, 'e')
-    if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
-      r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
-    end
+    rarely().uncrash(r, s, q)
   elseif succeeded and r.failures + r.crashes > 0 then
     rarely().free(s, q, s.consumer, 'the message that held the queue was handled')
   end

@@ -52,7 +52,10 @@ return take(function(r, s, q)
   local fresh = not known and r.state ~= 'exhausted' and not over
   local stops = progress and rarely().judge(r, s, q, progress, fresh)
   local counts, saves, uncounted = false, r.open == s.token, stops or progress and known == 'e'
-  if known == 'c' then -- its process was taken for dead: the same count, now with the true cause
+  if known == 'c' and ARGV[at + 8] == 'not-counted' then -- its process was taken for dead
+    rarely().uncrash(r, s, q)
+    saves, uncounted = true, true
+  elseif known == 'c' then -- the same count, now with the true cause
     rarely().turn(r, s, 'f')
     counts = true
   elseif stops then

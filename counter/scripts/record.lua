@@ -294,6 +294,15 @@ local function rarely()
     end
   end
 
+  -- uncrash takes back that the attempt was counted as a crash: nothing is counted.
+  function f.uncrash(r, s, q)
+    f.free(s, q, s.consumer, 'a crash of the message that held the queue turned out to be none')
+    f.turn(r, s, 'e')
+    if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
+      r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
+    end
+  end
+
   -- exhaust writes the tombstone.
   function f.exhaust(r, s, q)
     if r.state == 'skip' then -- the note is the first

@@ -49,7 +49,9 @@ func (s Subject) test(t *testing.T) {
 		{"a lost connection is not counted", (*bench).connectionLost},
 		{"a lock timeout is not counted", (*bench).lockTimeout},
 		{"a statement that passes a deadline of the work is counted", (*bench).ownDeadline},
+		{"an error that quotes one of a database is counted", (*bench).quotedNumber},
 		{"a commit whose reply is lost is not counted, and not done again", (*bench).commitUnanswered},
+		{"a commit that hangs is not counted, and not done again", (*bench).commitHangs},
 		{"a second process waits at the key", (*bench).secondWaits},
 		{"a second process goes on when the first dies", (*bench).firstDies},
 		{"a second process waits for no longer than Wait", (*bench).waitIsOver},
@@ -222,6 +224,14 @@ func (b *bench) ownDeadline(t *testing.T) {
 	b.want(t, 0, 0, 1)
 }
 
+// quotedNumber has the work return the error of another system, whose text is like that of a deadlock.
+func (b *bench) quotedNumber(t *testing.T) {
+	b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+		return errors.Join(b.effect(ctx, tx, d), errors.New("Error 1213 (40001): the partner refuses"))
+	}, message("17"), "[dead-letter]")
+	b.want(t, 0, 0, 1)
+}
+
 func (b *bench) commitUnanswered(t *testing.T) {
 	db, link := b.through(t)
 	committed := make(chan error, 1)
@@ -246,6 +256,26 @@ func (b *bench) commitUnanswered(t *testing.T) {
 	}
 	says(t, err, "committing the work")
 	b.must(t, <-committed)
+	b.want(t, 1, 1, 1)
+}
+
+// commitHangs lets the server answer again once the handler has given up, or after a minute.
+func (b *bench) commitHangs(t *testing.T) {
+	db, link := b.through(t)
+	handler := db.Handler(Settings{Queue: queue}, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+		err := b.effect(ctx, tx, d)
+		link.Mute(true)
+		time.AfterFunc(time.Minute, func() { link.Mute(false) })
+		return err
+	})
+	got, err := deliver(t.Context(), 2*time.Second, func(ctx context.Context, d amqp.Delivery) error {
+		defer link.Mute(false)
+		return handler(ctx, d)
+	}, message("17"), nil)
+	if got != "[not-counted ack]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	says(t, err, "committing the work")
 	b.want(t, 1, 1, 1)
 }
 

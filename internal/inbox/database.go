@@ -24,7 +24,8 @@ type Database struct {
 
 	cancelled string // the code of a statement that the client cancelled, where a driver returns it
 
-	// passing are codes, or their beginnings, of errors that go by: another transaction or the server is the cause.
+	// passing are codes of errors that go by: another transaction or the server is the cause. One of less than four
+	// characters stands for all that begin so.
 	passing []string
 }
 
@@ -34,7 +35,9 @@ func (db *Database) passes(err error) bool {
 	if code == "" {
 		return false
 	}
-	return slices.ContainsFunc(db.passing, func(p string) bool { return strings.HasPrefix(code, p) })
+	return slices.ContainsFunc(db.passing, func(p string) bool {
+		return p == code || len(p) < 4 && strings.HasPrefix(code, p)
+	})
 }
 
 // undone are the texts of drivers, pgx and lib/pq, whose COMMIT was carried out as a ROLLBACK, because the work had

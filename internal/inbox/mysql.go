@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 )
@@ -26,12 +27,7 @@ var MySQL = &Database{
 ON DUPLICATE KEY UPDATE fence = fence + 1`,
 	forget: `DELETE FROM strikes_inbox WHERE queue = ? AND done < current_timestamp(6) - INTERVAL ? SECOND LIMIT 1000`,
 	ago:    func(d time.Duration) any { return seconds(d) },
-	code: func(err error) string {
-		if m := serverError.FindStringSubmatch(err.Error()); m != nil {
-			return m[1]
-		}
-		return ""
-	},
+	code:   numberOf,
 	hints: map[string]string{
 		"1146": "create the table with the Schema of MySQL",
 		"1290": "the database is read-only: connect to the primary",
@@ -45,10 +41,33 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 		"1040",         // too many connections
 		"1053",         // shutdown
 		"1317", "1927", // KILL
+		"1047",         // Galera: the node is not ready
+		"3100", "3101", // group replication refused the COMMIT, for example because the server has left the group
 		"1290", "1792", "1836", // read-only
 		"1021", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
 	},
 }
 
-// serverError is how the text of go-sql-driver's errors begins. Their type has no method that tells the number.
-var serverError = regexp.MustCompile(`\bError (\d{4,5})(?: \(\w{5}\))?: `)
+// serverError is how the text of go-sql-driver's errors begins.
+var serverError = regexp.MustCompile(`^Error (\d{4,5})(?: \(\w{5}\))?: `)
+
+// numberOf returns the number of the error of go-sql-driver in err's tree. Its type is found by name, because it has no
+// method that tells the number. The text of another error may quote one.
+func numberOf(err error) string {
+	if fmt.Sprintf("%T", err) == "*mysql.MySQLError" {
+		if m := serverError.FindStringSubmatch(err.Error()); m != nil {
+			return m[1]
+		}
+	}
+	switch e := err.(type) { //nolint:errorlint // it walks the tree
+	case interface{ Unwrap() error }:
+		return numberOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if number := numberOf(one); number != "" {
+				return number
+			}
+		}
+	}
+	return ""
+}

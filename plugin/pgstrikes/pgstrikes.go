@@ -25,8 +25,11 @@ const Schema = inbox.PostgreSQLSchema
 
 // Inbox does the work of each message of one queue once. Its methods are safe for concurrent use.
 type Inbox struct {
-	DB    *pgxpool.Pool // where the work is done; it needs the table of Schema
-	Queue string        // as its consumer names it; 1 to 255 bytes
+	DB *pgxpool.Pool // where the work is done; it needs the table of Schema
+
+	// Queue is the name under which messages are marked, of 1 to 255 bytes: that of the queue. If queues of one name in
+	// several virtual hosts or brokers share the database, each needs a name of its own, such as "tenant-a/orders".
+	Queue string
 
 	// Key returns the id under which a message is marked, of 1 to 2000 bytes; if nil, the id under which its consumer
 	// counts it. Of two messages with one id, only the first is worked.

@@ -33,8 +33,11 @@ const (
 
 // Inbox does the work of each message of one queue once. Its methods are safe for concurrent use.
 type Inbox struct {
-	DB    *sql.DB // where the work is done; it needs the table of Schema or SchemaMySQL
-	Queue string  // as its consumer names it; 1 to 255 bytes
+	DB *sql.DB // where the work is done; it needs the table of Schema or SchemaMySQL
+
+	// Queue is the name under which messages are marked, of 1 to 255 bytes: that of the queue. If queues of one name in
+	// several virtual hosts or brokers share the database, each needs a name of its own, such as "tenant-a/orders".
+	Queue string
 
 	// Key returns the id under which a message is marked; if nil, the id under which its consumer counts it. Of two
 	// messages with one id, only the first is worked. It has 1 to 255 bytes, or up to 2000 in PostgreSQL.
@@ -115,8 +118,21 @@ func (t transaction) Exec(ctx context.Context, query string, args ...any) (int64
 	return rows(t.ExecContext(ctx, query, args...))
 }
 
-func (t transaction) Commit(context.Context) error   { return t.Tx.Commit() }
-func (t transaction) Rollback(context.Context) error { return t.Tx.Rollback() }
+func (t transaction) Commit(ctx context.Context) error   { return within(ctx, t.Tx.Commit) }
+func (t transaction) Rollback(ctx context.Context) error { return within(ctx, t.Tx.Rollback) }
+
+// within returns what end returns, or the error of ctx if that ends first: database/sql gives both ends of a
+// transaction no context, and a server that hangs would keep the handler beyond its time.
+func within(ctx context.Context, end func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func rows(result sql.Result, err error) (int64, error) {
 	if err != nil {

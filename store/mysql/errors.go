@@ -17,6 +17,9 @@ import (
 
 const noTable = 1146
 
+// readOnly are the numbers of a server that takes no writes.
+var readOnly = []uint16{1290, 1792, 1836}
+
 // faults are the numbers of the servers' errors.
 var faults = []struct {
 	numbers []uint16
@@ -32,7 +35,7 @@ var faults = []struct {
 	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
 	{[]uint16{1130}, "allow the user to connect from this host", counter.FaultDenied},
 	{[]uint16{1129}, "run on the server: mysqladmin flush-hosts", counter.FaultDenied},
-	{[]uint16{1290, 1792, 1836}, "use the address of the primary", counter.FaultReadOnly},
+	{readOnly, "use the address of the primary", counter.FaultReadOnly},
 	{[]uint16{1969, 3024}, "", counter.FaultSlow}, // max_statement_time, max_execution_time
 	{[]uint16{1040, 1203, 1226}, "raise max_connections of the server, or lower pool_max_conns in the URL",
 		counter.FaultBusy},

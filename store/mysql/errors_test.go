@@ -142,6 +142,27 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestAnotherPrimary: a connection to a server that has become read-only is given up, because its address may lead to
+// another primary by now.
+func TestAnotherPrimary(t *testing.T) {
+	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{})
+	url := databaseOn(t, server.Addr)
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	do(t, server.Addr, "SET GLOBAL TRANSACTION READ ONLY") // for new connections
+	s := open(t, url)
+	expect(t, "read-only", saveOne(s, t.Context()), counter.FaultReadOnly, "use the address of the primary")
+	do(t, server.Addr, "SET GLOBAL TRANSACTION READ WRITE")
+	var err error
+	for range 5 { // the goroutine that deletes rows may have another such connection
+		if err = saveOne(s, t.Context()); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
 // TestVersions: the schema of another strikes is refused, by Migrate if it is newer.
 func TestVersions(t *testing.T) {
 	for version, says := range map[string]string{"strikes 0": "run: strikes store migrate", "strikes 2": "upgrade this " +

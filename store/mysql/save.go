@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -53,7 +54,7 @@ func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error)
 	defer conn.Close()
 	defer func() {
 		if err != nil {
-			s.rollback(ctx, conn)
+			s.rollback(ctx, conn, err)
 		}
 	}()
 	if err := s.lock(ctx, conn, p); err != nil {
@@ -61,7 +62,7 @@ func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error)
 	}
 	made = p.decide()
 	if missing := p.missing(); missing != nil {
-		s.rollback(ctx, conn)
+		s.rollback(ctx, conn, nil)
 		_, err := conn.ExecContext(ctx, missing.sql.String(), missing.args...)
 		return nil, cmp.Or(err, errAgain)
 	}
@@ -73,11 +74,12 @@ func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error)
 // errAgain says that nothing was saved: a row was missing, and is there now.
 var errAgain = errors.New("rows were missing")
 
-// rollback ends the transaction of a connection, or the connection.
-func (s *Store) rollback(ctx context.Context, conn *sql.Conn) {
+// rollback ends the transaction of a connection, or the connection: also that to a server which is read-only, because
+// another one may be the primary by now.
+func (s *Store) rollback(ctx context.Context, conn *sql.Conn, because error) {
 	ctx, cancel := s.within(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil || slices.Contains(readOnly, number(because)) {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
 	}
 }

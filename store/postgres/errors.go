@@ -24,7 +24,7 @@ var faults = []struct {
 	{"42P01", "run: strikes store migrate", counter.FaultDenied},
 	{unknownStatement, unnamed, counter.FaultOther},
 	{knownStatement, unnamed, counter.FaultOther},
-	{"25006", "use the address of the primary, or target_session_attrs=read-write with all addresses",
+	{readOnly, "use the address of the primary, or target_session_attrs=read-write with all addresses",
 		counter.FaultReadOnly},
 	{"57P03", "wait until the server has started", counter.FaultLoading},
 	{"57014", "", counter.FaultSlow}, // statement_timeout
@@ -37,6 +37,9 @@ var faults = []struct {
 	{"55P03", "", counter.FaultBusy},
 }
 
+// readOnly is the code of a server that takes no writes.
+const readOnly = "25006"
+
 // The codes of errors that show that a pooler has reset a session, or has given it to another client.
 const (
 	unknownStatement = "26000" // a named statement is not prepared on the connection
@@ -46,6 +49,15 @@ const (
 
 // unnamed is the advice where connections share the statements that one of them prepared, as behind pgbouncer.
 const unnamed = "remove default_query_exec_mode from the URL: a pool in transaction mode keeps no named statements"
+
+// codeOf is that of the server's error; empty if err is none.
+func codeOf(err error) string {
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) {
+		return reply.Code
+	}
+	return ""
+}
 
 // failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
 func (s *Store) failed(err error) error {

@@ -183,7 +183,11 @@ func (s *Store) onOne(ctx context.Context, statements []string, do func(conn *pg
 			}
 		}
 	}
-	return named, do(conn, named)
+	err = do(conn, named)
+	if codeOf(err) == readOnly { // another server may be the primary by now
+		_ = conn.Conn().Close(ctx) // the pool makes another
+	}
+	return named, err
 }
 
 // Close ends the connections, and the goroutine that deletes expired rows.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,31 @@ func TestStore(t *testing.T) {
 			storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)+mode) })
 		})
 	}
+}
+
+// TestAnotherPrimary: a connection to a server that has become read-only is given up, because its address may lead to
+// another primary by now.
+func TestAnotherPrimary(t *testing.T) {
+	url := migrated(t)
+	name := regexp.MustCompile(`/(strikes_\w+)`).FindStringSubmatch(url)[1]
+	do(t, url, "ALTER DATABASE "+name+" SET default_transaction_read_only = on") // for new connections
+	s := open(t, url)
+	save := func() error {
+		_, err := s.Save(t.Context(), counter.Queue{VHost: "/", Name: "q"},
+			counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}})
+		return err
+	}
+	if err := save(); err == nil {
+		t.Fatal("it is not read-only")
+	}
+	do(t, url, "SET default_transaction_read_only = off", "ALTER DATABASE "+name+" RESET default_transaction_read_only")
+	var err error
+	for range 5 { // the goroutine that deletes rows may have another such connection
+		if err = save(); err == nil {
+			return
+		}
+	}
+	t.Error(err)
 }
 
 // TestErrors: each names the fault and the remedy, and none has the password.
