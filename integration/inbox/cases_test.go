@@ -268,7 +268,7 @@ func (b *bench) commitHangs(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { link.Mute(false) })
 		return err
 	})
-	got, err := deliver(t.Context(), 2*time.Second, func(ctx context.Context, d amqp.Delivery) error {
+	got, err := deliver(t.Context(), 5*time.Second, func(ctx context.Context, d amqp.Delivery) error {
 		defer link.Mute(false)
 		return handler(ctx, d)
 	}, message("17"), nil)
