@@ -3,8 +3,11 @@ package consumer
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -101,6 +104,30 @@ func TestSharedWorkers(t *testing.T) {
 	if w.leave(c); woken != 1 || !w.idling() {
 		t.Errorf("woken %d times, want once, when nothing is to do", woken)
 	}
+}
+
+// TestAPartitionIsLeftWithoutAWorker: a handler of another partition has the only worker, and runs for longer than the
+// session waits. The session closes its channel nevertheless, else the broker would never give the partition away.
+func TestAPartitionIsLeftWithoutAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Observer = nil
+		s := b.session(Consumer{Handler: ok, DrainTimeout: time.Second})
+		s.workers = newWorkers(1, func() {})
+		s.workers.shared = true
+		other := &delivery{}
+		s.workers.enter(other)
+		deliveries := make(chan amqp.Delivery, 1)
+		deliveries <- b.delivery(false)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		var calls []string
+		err := s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+		if !errors.Is(err, ErrUncleanStop) || !slices.Contains(calls, "close") {
+			t.Errorf("%v, calls %q; want %v and a close", err, calls, ErrUncleanStop)
+		}
+		s.workers.leave(other)
+	})
 }
 
 func TestPartitionsAreValidated(t *testing.T) {

@@ -165,19 +165,28 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		err = s.drain(l)
 	}
 	if err != nil {
-		s.acks.Pause()
-		_ = bound.Within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
-		s.acks.Hurry()                                                   // each is left
+		s.hangUp(l) // mostly the channel is closed already
 	}
 	kill(cmp.Or(err, errDrained))
-	err = errors.Join(err, bound.Within(settleTimeout, s.tasks.Wait))
-	if err == nil {
+	late := bound.Within(settleTimeout, s.tasks.Wait)
+	switch {
+	case late != nil:
+		err = errors.Join(err, late)
+		s.hangUp(l) // the connection may live on, for other partitions
+	case err == nil:
 		err = s.closeChannel(l)
 	}
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errPassed) { // the stop came before or after the loss
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
 	}
 	return err
+}
+
+// hangUp closes the channel, so that the broker takes all deliveries back. None is settled after that.
+func (s *session) hangUp(l *link) {
+	s.acks.Pause()
+	_ = bound.Within(closeTimeout, func() { _ = l.channel.Close() })
+	s.acks.Hurry() // each is left
 }
 
 func (s *session) isConsuming(yes bool) {
