@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 		defer broker.Close()
 		url = broker.URL
 	}
-	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s",
+	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "30s",
 		"-amqp", url}
 	const lost, innocents, goodDead, resumed = 2, 7, 3, 7
 	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
