@@ -37,8 +37,10 @@ func (s *session) sendFail(ctx context.Context, d *delivery) (step, error) {
 	if err = s.closed(d, err); err != nil {
 		return 0, err
 	}
-	d.reply, d.asked = reply, stepFail
-	s.failed(d)
+	again := d.asked == stepFail // after a move that failed
+	if d.reply, d.asked = reply, stepFail; !again {
+		s.failed(d)
+	}
 	// the attempt's own cause did not end the retries
 	if reply.Cause == counter.CauseTooOld || reply.Cause == counter.CauseSkipped {
 		d.outcome.cause = reply.Cause
@@ -137,8 +139,9 @@ func waitFor(ctx context.Context, _ *delivery, d time.Duration) waited {
 }
 
 // hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or the
-// one that replaces it.
+// one that replaces it. Deliveries that need no store have its worker meanwhile.
 func (s *session) hold(ctx context.Context, d *delivery, sending step, err error) step {
+	s.release(ctx, d)
 	d.past.unanswered++
 	wait, left := storeBackoff(d.past.unanswered), time.Until(s.heldUntil(d))
 	if sending == stepRetract { // it begins when the delivery is overdue, and the broker waits for twice as long
@@ -188,7 +191,7 @@ func (s *session) endLate(d *delivery, succeeded bool) {
 // failLate sends FAIL until the store answers.
 func (s *session) failLate(d *delivery) {
 	attempt, failure := s.counted(d), d.outcome.count
-	d.result.missing = false
+	d.result.missing, d.open, d.doubt = false, false, false // an END before it would take the failure back
 	s.late.add(func(ctx context.Context) error {
 		_, err := s.Counter.Fail(ctx, attempt, failure)
 		return err

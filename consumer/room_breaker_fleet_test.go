@@ -160,11 +160,17 @@ func (o *outage) start() *outageProc {
 		})
 	}
 	beside.Go(func() {
+		var more <-chan amqp.Delivery
 		for {
 			select {
 			case d := <-p.main:
 				p.s.take(ctx, d)
-			case d := <-p.s.more:
+			case more = <-p.s.more:
+			case d, ok := <-more:
+				if !ok {
+					more = nil
+					continue
+				}
 				p.s.take(ctx, d)
 			case <-ctx.Done():
 				return

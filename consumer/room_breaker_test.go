@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -199,6 +200,49 @@ func TestFetchUnanswered(t *testing.T) {
 		}
 		if ended == 0 {
 			t.Error("all sessions go on")
+		}
+	})
+}
+
+// TestADroppedFreshMessageComesAgain: amqp091-go drops a message that comes after the second consumer was cancelled. It
+// is the third here. Another session begins once the fourth shows the gap, and no sooner.
+func TestADroppedFreshMessageComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Observer = nil
+		s := b.session(Consumer{Breaker: 8, Handler: ok, Prefetch: 10})
+		deliveries, second := make(chan amqp.Delivery), make(chan amqp.Delivery)
+		deliver := func(to chan<- amqp.Delivery, tag uint64) {
+			d := b.delivery(false)
+			d.DeliveryTag = tag
+			to <- d
+			synctest.Wait()
+		}
+		ended := make(chan bool, 1)
+		var calls []string
+		go func() {
+			again, err := find[*breakerRoom](s.rooms).around(t.Context(), nil, func(ctx context.Context) error {
+				return s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+			})
+			need(t, err)
+			ended <- again
+		}()
+		s.more <- second
+		deliver(deliveries, 2)
+		deliver(second, 1)
+		close(second)
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("the session ended before a message was missing")
+		}
+		deliver(deliveries, 4)
+		select {
+		case again := <-ended:
+			if !again {
+				t.Error("no other session begins")
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the session goes on without the third message")
 		}
 	})
 }

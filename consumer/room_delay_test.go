@@ -1,7 +1,9 @@
 package consumer
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,4 +42,30 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 			t.Errorf("%s: %v", name, copied)
 		}
 	}
+}
+
+// TestAMoveThatIsRepeatedIsOneFailure: the process's own streak of failures, which a breaker has, counts a message once,
+// however often its copy is refused.
+func TestAMoveThatIsRepeatedIsOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		s := b.session(Consumer{Handler: func(context.Context, amqp.Delivery) error {
+			return RetryAfter(errBoom, time.Hour)
+		}})
+		sent, failed := 0, 0
+		r := find[*delayRoom](s.rooms)
+		r.above, r.send = time.Minute, func(context.Context, string, string, amqp.Publishing) error {
+			if sent++; sent < 4 {
+				return errDown
+			}
+			return nil
+		}
+		s.failed = func(*delivery) { failed++ }
+		if outcome, err := s.handle(t.Context(), b.delivery(false)); outcome != OutcomeMove || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		if sent != 4 || failed != 1 {
+			t.Errorf("%d failures after %d copies, want 1 after 4", failed, sent)
+		}
+	})
 }

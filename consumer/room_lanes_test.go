@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -289,5 +290,65 @@ func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
 	if err != nil || len(state.Open) != 1 || r.blocked.IsFree("b") {
 		t.Errorf("the lane has %+v, %v, and the session takes it to be free: %v; want it blocked by its dead letter", state,
 			err, r.blocked.IsFree("b"))
+	}
+}
+
+// TestOtherLanesGoOn: a message of a blocked lane waits for the store, or for its dead-letter route. Meanwhile the only
+// worker runs the messages of other lanes.
+func TestOtherLanesGoOn(t *testing.T) {
+	for name, lossy := range map[string]bool{"the store is away": true, "the route is broken": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, r := newBench(), newBreakable()
+				b.route, b.Observer = r.route, nil
+				store := &unansweredLanes{Memory: held(t, "a"), lossy: lossy}
+				handled := make(chan string, 2)
+				s := b.session(Consumer{Counter: store, Ordered: true, Concurrency: 1, Prefetch: 10, HoldLanes: true,
+					Lane:    func(d amqp.Delivery) string { return d.RoutingKey },
+					Handler: func(_ context.Context, d amqp.Delivery) error { handled <- d.RoutingKey; return nil },
+				})
+				blocked := find[*laneRoom](s.rooms).blocked
+				need(t, blocked.Own(t.Context(), func(context.Context) error { return nil }))
+				need(t, blocked.ReadAll(t.Context()))
+				r.broken.Store(true)
+				time.Sleep(routeEvery)
+				deliveries := make(chan amqp.Delivery, 2)
+				for i, lane := range []string{"a", "b"} {
+					d := b.delivery(false)
+					d.DeliveryTag, d.MessageId, d.RoutingKey = uint64(i+1), "new"+lane, lane
+					deliveries <- d
+				}
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				var calls []string
+				_ = s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+				if len(handled) != 1 || <-handled != "b" {
+					t.Error("the message of the free lane waited for the other one")
+				}
+			})
+		})
+	}
+}
+
+// endlessLanes is a store whose list of blocked lanes has no end.
+type endlessLanes struct {
+	*counter.Memory
+	pages int
+	stop  func()
+}
+
+func (e *endlessLanes) NextBlocked(context.Context, string, string, counter.BlockedPage) (counter.BlockedPage, error) {
+	if e.pages++; e.pages == 3 {
+		e.stop()
+	}
+	return counter.BlockedPage{}, nil
+}
+
+func TestReadingLanesEndsWithItsSession(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	store := &endlessLanes{Memory: counter.NewMemory(nil), stop: stop}
+	blocked := lanes.New(store, "/", "orders", "me", slog.New(slog.DiscardHandler))
+	if err := blocked.ReadAll(ctx); !errors.Is(err, context.Canceled) || store.pages != 3 {
+		t.Errorf("%v after %d pages, want the end after 3", err, store.pages)
 	}
 }

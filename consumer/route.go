@@ -100,7 +100,9 @@ func (r *route) ask(ctx context.Context) {
 }
 
 // awaitRoute holds a dead letter until it may be sent. It returns stepDeadLetter then, or the step that replaces it.
+// Other deliveries have its worker meanwhile.
 func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
+	s.release(ctx, d)
 	if wait := time.Until(s.deadLettersFrom); wait > 0 && !pause.For(ctx, wait) {
 		return stepLeave
 	}

@@ -11,9 +11,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
-
 	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // breakable is a route that a test breaks.
@@ -111,6 +111,44 @@ func TestARejectedRedeliveryThatWasHeldTooLong(t *testing.T) {
 		if refused := new(topology.RefusedError); outcome != OutcomeLeave || !errors.As(err, &refused) {
 			t.Errorf("%v, %v", outcome, err)
 		}
+		b.expect(t, "", `"exhausted" 1+0 marked false`)
+	})
+}
+
+// lostFail is a store that takes every step but FAIL while it is lossy.
+type lostFail struct {
+	*store
+	lossy atomic.Bool
+}
+
+func (l *lostFail) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	if l.lossy.Load() {
+		return counter.Reply{}, errDown
+	}
+	return l.store.Fail(ctx, a, f)
+}
+
+// TestALateRejectIsNotTakenBack: the store does not take the FAIL of a rejected redelivery until the session has ended.
+// An END at that end would close the attempt as one that is not counted, and the message would run again.
+func TestALateRejectIsNotTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route = r.route
+		lost := &lostFail{store: b.store}
+		b.Counter = lost
+		lost.lossy.Store(true)
+		r.broken.Store(true)
+		time.Sleep(routeEvery)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		outcome, err := b.Handle(ctx, b.delivery(true), func(context.Context, amqp.Delivery) error {
+			return Reject(errBoom)
+		})
+		if outcome != OutcomeLeave || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		lost.lossy.Store(false)
+		time.Sleep(time.Minute)
 		b.expect(t, "", `"exhausted" 1+0 marked false`)
 	})
 }

@@ -29,7 +29,7 @@ func newSession(c Consumer, vhost string, before rooms) *session {
 func newSessionOn(source string, c Consumer, vhost string, before rooms) *session {
 	s := &session{
 		settings: settings{c, cmp.Or(vhost, "/"), source}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
-		waiting: waitFor, look: func() {}, failed: func(*delivery) {},
+		waiting: waitFor, look: func() {}, failed: func(*delivery) {}, lacking: func() {},
 	}
 	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
 	s.isolation, s.proceed = ofProcess, func(ctx context.Context, d *delivery) { s.deliver(ctx, d, stepBegin) }
@@ -198,7 +198,7 @@ func (s *session) isConsuming(yes bool) {
 // receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so
 // that the time for which each may be held begins with its arrival.
 func (s *session) receive(ctx, stop context.Context, l *link) error {
-	deliveries := l.deliveries
+	deliveries, more := l.deliveries, (<-chan amqp.Delivery)(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -222,8 +222,16 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 			if s.arrived.passed() {
 				return errPassed
 			}
+			if more == nil && s.arrived.lacks(d.DeliveryTag) {
+				s.lacking()
+			}
 			s.take(stop, d)
-		case d := <-s.more:
+		case more = <-s.more:
+		case d, ok := <-more:
+			if !ok {
+				more = nil
+				continue
+			}
 			s.take(stop, d)
 		}
 	}

@@ -214,8 +214,15 @@ func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) 
 // numbers are ignored when two reasons are compared.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// breaker is a copy of the queue's breaker that has learned of the attempt's process.
+// breaker is a copy of the queue's breaker that has learned of the attempt's process. If the clock was set back behind
+// the message's last failure, that seems to be now, so that no wait for a success grows.
 func (s *step) breaker() (b Breaker, changed bool) {
+	if ahead := s.LastTime.Sub(s.now); ahead > 0 {
+		s.FirstTime, s.LastTime, s.History = s.FirstTime.Add(-ahead), s.now, slices.Clone(s.History)
+		for i := range s.History {
+			s.History[i].At = s.History[i].At.Add(-ahead)
+		}
+	}
 	b, s.queue.Judged = s.queue.Breaker, true
 	changed = b.Learn(s.a.Progress, s.now)
 	return b, changed

@@ -268,6 +268,19 @@ func TestPatience(t *testing.T) {
 	f.fail("a a a")
 	f.later(time.Minute)
 	f.want(f.fail("a"), "EXHAUSTED4")
+
+	f = newFleet(t)
+	f.p.Patience = time.Hour
+	f.fail("a a a")
+	f.later(-2 * time.Hour) // the store's clock is set back
+	f.want(start(), "WAIT 1s")
+	f.later(29500 * time.Millisecond)
+	f.want(start(), "WAIT 500ms")
+	f.later(time.Second)
+	f.want(start(), "RUN 0s")
+	f.want(f.fail("a"), "UNCOUNTED3")
+	f.later(time.Hour)
+	f.want(f.fail("a"), "EXHAUSTED4")
 }
 
 func TestBreakersTextIsReadAgain(t *testing.T) {

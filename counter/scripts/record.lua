@@ -352,8 +352,9 @@ local function rarely()
   end
 
   -- breaker reads the breaker of the queue, and notes the successes of the process in it. It is the function Learn of
-  -- package counter/rules.
+  -- package counter/rules. If the clock was set back behind the message's last failure, that seems to be now.
   function f.breaker(r, s, q, progress)
+    if r.first + r.last > q.now then r.first = string.format('%d', q.now - r.last) end
     local now, b = q.now, { key = string.sub(KEYS[1], 1, -6) .. 'breaker' }
     local limit, patience, began, ended, attempt, failing =
       string.match(progress, '^progress (%d+) (%d+) (%-?%d+) (%-?%d+) (%-?%d+) ([01])$')

@@ -187,6 +187,9 @@ func (h *Blocked) Keep(ctx context.Context) {
 func (h *Blocked) ReadAll(ctx context.Context) error {
 	owned := h.IsOwned()
 	for page := (counter.BlockedPage{}); !page.Last; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		err := bound.Step(ctx, timeout, func(ctx context.Context) (err error) {
 			page, err = h.store.NextBlocked(ctx, h.vhost, h.queue, page)
 			return err
