@@ -45,7 +45,7 @@ func breakerModel(t *testing.T, on *Counter, forward func(time.Duration)) {
 			c.rdb.Del(context.Background(), c.rdb.Keys(context.Background(), c.opts.Prefix+":{*").Val()...)
 		}()
 		t.Repeat(map[string]func(*rapid.T){
-			"fail": w.fail, "fail again": w.again, "start": w.start, "end": w.end, "ask": w.ask, "": w.check,
+			"fail": w.fail, "fail again": w.again, "start": w.start, "begun": w.begun, "end": w.end, "ask": w.ask, "": w.check,
 			"later": func(t *rapid.T) {
 				ms := rapid.SampledFrom([]int64{1, 1, 10, 500, 1000, 1999, 2000, 3000, 30000, 600000, -30000}).Draw(t, "ms")
 				w.now = w.now.Add(time.Duration(ms) * time.Millisecond)
@@ -196,6 +196,17 @@ func (w *breakerWorld) start(t *rapid.T) {
 	w.take(t, a, func(r *Record, a Attempt) (Reply, time.Duration) {
 		return rules.Start(r, &w.queue, a, mode, limit, w.now)
 	}, stepStart, limit, mode.String(), a.Fence, rules.CeilMillis(a.MaxAge), "")
+}
+
+// begun opens an isolated attempt, so that a later START counts it as a crash.
+func (w *breakerWorld) begun(t *rapid.T) {
+	a := w.attempt(t)
+	if open := w.records[a.ID].OpenToken; open != "" {
+		a.Token = open
+	}
+	w.take(t, a, func(r *Record, a Attempt) (Reply, time.Duration) {
+		return rules.Begun(r, &w.queue, a, w.now)
+	}, stepBegun, 0)
 }
 
 func (w *breakerWorld) end(t *rapid.T) {
