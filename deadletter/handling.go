@@ -8,7 +8,9 @@ import (
 
 // Handling lists the actions that are safe on a dead-letter queue. The zero value allows none.
 type Handling struct {
-	// Take allows taking messages off, from the first on. After an interruption the held messages return and none is lost.
+	// Take allows taking messages off, from the first on. After an interruption the held messages return. A quorum queue
+	// deletes one that returns more often than its Limit. So where that is low, each is taken when its window begins, and
+	// one that has reached the limit ends its window.
 	Take bool
 
 	// Hold allows reading messages or picking some, any number of times: the others return to their positions.
@@ -21,6 +23,10 @@ type Handling struct {
 	// Limit is how many returns the queue allows a message; zero: any number.
 	Limit int64
 
+	// SingleActive reports that the queue refuses basic.get, because one consumer at a time is active. Where the Limit is
+	// low, an interruption then returns a window more.
+	SingleActive bool
+
 	// Why says, for people, why something is not allowed.
 	Why string
 
@@ -28,13 +34,16 @@ type Handling struct {
 	Denied bool
 }
 
+// endures reports whether messages may be returned often.
+func (h Handling) endures() bool { return h.Hold && (h.Limit == 0 || h.Limit >= broker.EnoughReturns) }
+
 // fewestReturns allow a replay to be interrupted a few times without a loss.
 const fewestReturns = 5
 
 // handlingOf returns the safe actions. If facts that could not be read limit them, Why names those facts.
 func handlingOf(d broker.Description) Handling {
 	h := safeFor(d.Queue)
-	h.Denied = d.Denied
+	h.Denied, h.SingleActive = d.Denied, d.Queue.SingleActive()
 	if h.Hold {
 		return h
 	}

@@ -38,11 +38,12 @@ type session struct {
 	read, bytes  int   // deliveries until now, and their bodies
 	returns      int64 // of the last delivery, counted by a quorum queue
 	closed       chan *amqp.Error
-	asked        time.Time // when the request was sent that the queue has not answered; zero: there is none
-	acks         int       // sent, and maybe not in the queue yet
-	ready        int       // messages in the queue when it began
-	wear         *wear     // nil: the messages that it reads are not returned
-	whole        int       // that number, which does not change
+	cancelled    chan string // receives if the broker took a consumer's messages back
+	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
+	acks         int         // sent, and maybe not in the queue yet
+	ready        int         // messages in the queue when it began
+	wear         *wear       // nil: the messages that it reads are not returned
+	whole        int         // that number, which does not change
 	drained      sync.WaitGroup
 }
 
@@ -78,6 +79,7 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
+	s.cancelled = s.ch.NotifyCancel(make(chan string, 100)) // one for each consumer
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
@@ -137,6 +139,9 @@ func (s *session) size() int { return s.bytes / max(s.read, 1) }
 // next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another
 // consumer has it.
 func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
+	if s.single {
+		return s.get(ctx, s.ch)
+	}
 	return s.within(ctx, patience)
 }
 
@@ -266,7 +271,8 @@ func (s *session) lost() error {
 	var why error = closed
 	switch {
 	case !known:
-		why = errors.New("the broker cancelled the consumer")
+		why = errors.New("the broker cancelled the consumer: the queue was deleted or moved, or messages were held for " +
+			"longer than the consumer timeout; take fewer at a time")
 	case closed == nil:
 		why = amqp.ErrClosed
 	case broker.Unanswered(closed, s.asked):
@@ -312,7 +318,7 @@ func (s *session) land() error {
 		return s.lost()
 	}
 	s.acks = 0
-	return nil
+	return s.intact()
 }
 
 // fence returns nil once the channel in the broker has everything sent before: its reply comes in order.
@@ -321,7 +327,18 @@ func (s *session) fence() error {
 	if err := s.ch.Qos(max(s.prefetch, 1), 0, false); err != nil { // the prefetch of later consumers
 		return s.lost()
 	}
-	return nil
+	return s.intact()
+}
+
+// intact returns an error if the broker has cancelled a consumer: from RabbitMQ 4.3 on it does so if a message was held
+// for longer than the consumer timeout. It took the messages back, and ignores later acks, without closing the channel.
+func (s *session) intact() error {
+	select {
+	case <-s.cancelled:
+		return s.lost()
+	default:
+		return nil
+	}
 }
 
 // ignore receives all other deliveries, so that they do not stay in memory.

@@ -11,8 +11,9 @@ import (
 const picked = passedOn / 2
 
 // source hands out dead letters in their order and takes them off the queue. One of everything hands them out as they
-// arrive. It holds two windows at most: the second is on its way while the broker settles the first. One with a filter
-// that picks reads the whole queue first. It holds the other messages until the end, so that they keep their order.
+// arrive. It holds two windows at most: the second is on its way while the broker settles the first. Where a return
+// does harm, it gets each message when its window begins, and holds one window. One with a filter that picks reads the
+// whole queue first. It holds the other messages until the end, so that they keep their order.
 type source struct {
 	q     *Queue
 	s     *session
@@ -39,7 +40,11 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 	if err := q.may(q.Handling.Take, "take from"); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, &session{prefetch: 2 * window})
+	begins := &session{prefetch: 2 * window}
+	if !q.Handling.endures() {
+		begins = &session{prefetch: window, single: !q.Handling.SingleActive}
+	}
+	s, err := q.open(ctx, begins)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +222,11 @@ func (c *source) arrive(ctx context.Context, n int) (messages []*Message, err er
 		}
 		c.left--
 		c.behind = d.Redelivered
-		messages = append(messages, c.q.newMessage(&d))
+		m := c.q.newMessage(&d)
+		messages = append(messages, m)
+		if limit := c.q.Handling.Limit; limit > 0 && m.Returns >= limit {
+			break // its return would delete it: it waits for no other message
+		}
 	}
 	return messages, c.join.join(ctx, messages)
 }
@@ -239,7 +248,7 @@ func (c *source) settle(messages []*Message) error {
 			return err
 		}
 	}
-	if c.spool != nil && c.s.acks+picked > passedOn { // the channel might keep acks of the next window back
+	if c.spool != nil {
 		return c.s.land()
 	}
 	return c.s.fence() // a source of everything ends with this window
@@ -248,6 +257,9 @@ func (c *source) settle(messages []*Message) error {
 // finish returns the others to the queue. A quorum queue puts them behind those that were returned before, so a source
 // of everything takes these too: then all return in their order.
 func (c *source) finish(ctx context.Context) {
+	if c.s.single {
+		_ = c.s.ch.Nack(0, true, true) // of all; from RabbitMQ 4.3 on this is no return that counts, as a closed channel is
+	}
 	if h := c.q.Handling; c.behind && h.Hold && !h.InPlace {
 		c.s.takeReturned(context.WithoutCancel(ctx), c.q.progress)
 	}

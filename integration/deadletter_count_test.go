@@ -1,13 +1,18 @@
 package integration
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestDeliveryCountTravels measures whether a message brings its delivery count along into a quorum dead-letter queue.
@@ -67,4 +72,76 @@ func TestDeliveryCountTravels(t *testing.T) {
 	proctest.Eventually(t, time.Minute, "what becomes of it at its first return", func() bool {
 		return queueDepth(t, dead) == left
 	})
+}
+
+// deadLettersOf returns a quorum queue with the messages m0, m1, …, as dead letters, and these arguments.
+func deadLettersOf(t *testing.T, n int, args amqp.Table) *deadletter.Queue {
+	t.Helper()
+	args["x-queue-type"] = "quorum"
+	queue := uniqueName(t, "orders")
+	deleteLater(queue)
+	deleteLater(queue + ".dlq")
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, args); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+			"x-delivery-limit": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue + ".dlq"})
+		return err
+	}))
+	return withDeadLetters(t, queue, n)
+}
+
+// TestTakingInPartsDeletesNothing: a dead-letter queue with a low delivery limit deletes a message that is returned too
+// often. Each drop of one message takes that one alone. From RabbitMQ 4.3 on, a window whose file cannot be written is
+// not counted either.
+func TestTakingInPartsDeletesNothing(t *testing.T) {
+	t.Parallel()
+	const limit, n = 5, 12
+	q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": limit})
+	q.Handling = deadletter.Handling{Take: true, Limit: limit, Why: "the limit is low"}
+	full := errors.New("the disk is full")
+	var kept []string
+	for range n - 2 {
+		r, err := q.Drop(t.Context(), deadletter.Filter{}, 1, func(letters []*deadletter.Message) error {
+			kept = append(kept, idsOf(letters)...)
+			return nil
+		})
+		if err != nil || r.Done != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if major, minor := brokerVersion(t); major > 4 || major == 4 && minor >= 3 {
+		for range 2 * limit {
+			if _, err := q.Drop(t.Context(), deadletter.Filter{}, 0, func([]*deadletter.Message) error {
+				return full
+			}); !errors.Is(err, full) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(numbered("m", n), slices.Concat(kept, ids(getAll(t, q.Name)))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReplayBeyondTheConsumerTimeout: a replay with a filter holds the whole queue. From RabbitMQ 4.3 on the broker
+// takes the messages back after the consumer timeout, and ignores later acks. The replay ends then, and says so.
+func TestReplayBeyondTheConsumerTimeout(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	if major, minor := brokerVersion(t); major < 4 || major == 4 && minor < 3 {
+		t.Skipf("RabbitMQ %d.%d closes the channel", major, minor)
+	}
+	const n = 60
+	q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": 1 << 30, "x-consumer-timeout": 10_000})
+	r, err := q.Replay(t.Context(), deadletter.Replay{Rate: 2, Filter: deadletter.Filter{IDs: numbered("m", n)}})
+	if !errors.Is(err, deadletter.ErrInterrupted) || r.Done == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	proctest.Eventually(t, time.Minute, "the messages that are not replayed", func() bool {
+		left := queueDepth(t, q.Name)
+		return left <= n-r.Done && left >= n-r.Done-len(r.Undecided)
+	})
+	t.Logf("%d replayed, %v undecided: %v", r.Done, r.Undecided, err)
 }

@@ -34,7 +34,7 @@ func ask(t *testing.T, rdb *redis.Client, line string) {
 // examineStore returns the codes of the findings; severe ones have a mark.
 func examineStore(t *testing.T, rawURL string) (codes string, findings []counter.Finding) {
 	t.Helper()
-	counts := dialCounter(t, rawURL)
+	counts := dialCounter(t, servertest.Patient(t, rawURL))
 	findings, err := counts.Admin().Examine(t.Context())
 	need(t, err)
 	var all []string
@@ -60,7 +60,7 @@ func dialCounter(t *testing.T, rawURL string) *counter.Counter {
 func TestDoctorExaminesTheStore(t *testing.T) {
 	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: saving})
-	admin, counts := client(t, store), dialCounter(t, store.URL)
+	admin, counts := client(t, store), dialCounter(t, servertest.Patient(t, store.URL))
 	for _, tt := range []struct{ name, do, undo, want string }{
 		{"sound", "PING", "PING", ""},
 		{"evicts", "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "store-evicts"},
