@@ -186,7 +186,7 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 		}
 	}
 	w.noted.set(ctx, true)
-	if err := w.pace.WaitN(ctx, len(window)); err != nil {
+	if err := w.pace.WaitN(ctx, len(window)); err != nil && (ctx.Err() == nil || !w.source.commits()) {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
 	for len(window) > 0 && w.stuck == nil && err == nil {

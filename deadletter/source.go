@@ -156,6 +156,10 @@ func (c *source) pick(ctx context.Context, m *Message, now time.Time, last bool)
 // canSkip reports whether a message can stay in the queue while later ones are taken off.
 func (c *source) canSkip() bool { return c.spool != nil }
 
+// commits reports whether messages that it has handed out are to be settled even if the work is interrupted, because
+// their return may delete them.
+func (c *source) commits() bool { return c.s.single }
+
 // next returns n messages, or fewer if there are no more; none at the end.
 func (c *source) next(ctx context.Context, n int) ([]*Message, error) {
 	if c.spool == nil {

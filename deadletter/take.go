@@ -58,7 +58,7 @@ func (t *taking) all(ctx context.Context) error {
 		if len(window) == 0 {
 			break
 		}
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil && !t.source.commits() {
 			return err
 		}
 		t.taken += len(window)

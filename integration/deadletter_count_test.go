@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -122,6 +123,48 @@ func TestTakingInPartsDeletesNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(numbered("m", n), slices.Concat(kept, ids(getAll(t, q.Name)))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAnInterruptedReplayAtTheLimit: from RabbitMQ 4.3 on a message that died of the delivery limit is above the same
+// limit of the dead-letter queue, and any return deletes it. An interruption returns none.
+func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
+	t.Parallel()
+	const limit, n = 2, 6
+	queue := uniqueName(t, "atlimit")
+	deleteLater(queue)
+	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": queue + ".dlq"}
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+			"x-delivery-limit": limit})
+		return err
+	}))
+	publish(t, queue, "m", n)
+	proctest.Eventually(t, time.Minute, "the messages at their limit", func() bool {
+		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+			d, ok, err := ch.Get(queue, false)
+			if err != nil || !ok {
+				return err
+			}
+			return d.Reject(true)
+		}))
+		return queueDepth(t, queue+".dlq") == n
+	})
+	q := deadLetterQueue(t, queue)
+	q.Handling = deadletter.Handling{Take: true, Limit: limit, Why: "the limit is low"}
+	ctx, interrupt := context.WithCancel(t.Context())
+	r, err := q.Replay(ctx, deadletter.Replay{Window: 4, Rate: 10, OnMessage: func(*deadletter.Message, error) {
+		time.AfterFunc(20*time.Millisecond, interrupt) // the next one waits for its turn
+	}})
+	if !errors.Is(err, context.Canceled) || r.Done == 0 || r.Done == n || len(r.Undecided) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got := slices.Concat(ids(getAll(t, queue)), ids(getAll(t, q.Name))); !slices.Equal(got, numbered("m", n)) {
+		t.Errorf("after %d were replayed there are %v", r.Done, got)
 	}
 }
 
