@@ -238,7 +238,7 @@ func (c *Console) keeper(j *job, from string) (*keeper, error) {
 func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 	if k.file == nil {
 		name, dir := fileName(k.j.Queue, time.Now()), k.c.opts.DropDir
-		k.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		k.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			err = ops.SyncDir(dir)
 		}

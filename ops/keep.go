@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"os"
 
@@ -14,17 +12,16 @@ import (
 // Keep appends dead letters of a dead-letter queue to a file, a line each, as a replay would publish them. It returns
 // nil once they are on disk.
 func Keep(f *os.File, encode func(amqp.Publishing) ([]byte, error), from string, messages []*deadletter.Message) error {
-	w := bufio.NewWriter(f)
 	for _, m := range messages {
 		line, err := encode(m.ForReplay(from))
 		if err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
 		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
+		if _, err := f.Write(append(line, '\n')); err != nil { // one write, so that nothing can come into the line
 			return err
 		}
 	}
-	return errors.Join(w.Flush(), f.Sync())
+	return f.Sync()
 }
 
 // SyncDir makes sure that a new file in a directory has its name on disk.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
@@ -205,7 +206,7 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	return q.fail(err)
 }
 
-// keepFile is where dead messages are kept.
+// keepFile is where dead messages are kept. It is locked, so that no other drop writes to it or removes it.
 type keepFile struct {
 	*os.File
 	n     int
@@ -215,39 +216,53 @@ type keepFile struct {
 
 // openKeep opens a file to append dead messages to it. Only its owner may read it: they may hold anything.
 func openKeep(name, from string) (*keepFile, error) {
-	_, missing := os.Stat(name)
+	_, missing := os.Lstat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, cli.Misusef("nothing is dropped: %w", err)
 	}
 	k := &keepFile{File: f, from: from, fresh: errors.Is(missing, fs.ErrNotExist)}
-	if err := errors.Join(k.endLine(), ops.SyncDir(filepath.Dir(name))); err != nil {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch info := k.info(); {
+	case errors.Is(err, syscall.EWOULDBLOCK), err == nil && info == nil: // another holds it, or just removed it
+		err = cli.Misusef("another command writes to %s; wait until it ends, or give another file", term.Shown(name))
+	case err == nil:
+		err = errors.Join(k.endLine(info), ops.SyncDir(filepath.Dir(name)))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
 	}
 	return k, nil
 }
 
+// info describes the file; nil if its name leads to another, or to none.
+func (k *keepFile) info() fs.FileInfo {
+	named, err := os.Stat(k.Name())
+	if info, statErr := k.Stat(); err == nil && statErr == nil && os.SameFile(named, info) {
+		return info
+	}
+	return nil
+}
+
 // endLine ends a last line that was cut off, so that the next one does not become part of it.
-func (k *keepFile) endLine() error {
-	info, err := k.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return err
+func (k *keepFile) endLine(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil
 	}
 	var last [1]byte
 	if _, err := k.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
 		return err
 	}
-	_, err = k.WriteString("\n")
+	_, err := k.WriteString("\n")
 	return err
 }
 
-// finish closes the file, and leaves none behind for nothing.
-func (k *keepFile) finish() error {
-	err := k.Close()
-	if k.n == 0 && k.fresh {
-		err = errors.Join(err, os.Remove(k.Name()))
+// finish closes the file, and leaves none behind for nothing. It removes the file before that ends the lock.
+func (k *keepFile) finish() (err error) {
+	if info := k.info(); k.fresh && info != nil && info.Size() == 0 {
+		err = os.Remove(k.Name())
 	}
-	return err
+	return errors.Join(err, k.Close())
 }
 
 // keep returns nil once the messages are on disk.

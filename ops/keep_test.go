@@ -1,0 +1,54 @@
+package ops
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// TestKeptLinesAreWhole has two programs append to one file. Neither writes into a line of the other.
+func TestKeptLinesAreWhole(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kept")
+	encode := func(m amqp.Publishing) ([]byte, error) { return json.Marshal(string(m.Body)) }
+	messages := make([]*deadletter.Message, 200)
+	for i := range messages {
+		messages[i] = &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("x", 3000))}}
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			for range 5 {
+				if err := Keep(f, encode, "q.dlq", messages); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	kept, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(string(kept)) {
+		if lines++; len(line) != len(`"`+`"`+"\n")+3000 {
+			t.Fatalf("line %d has %d bytes: another was written into it", lines, len(line))
+		}
+	}
+	if lines != 2*5*len(messages) {
+		t.Errorf("%d lines, want %d", lines, 2*5*len(messages))
+	}
+}
