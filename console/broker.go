@@ -23,6 +23,8 @@ type rabbit interface {
 	// about the broker last, and always. A report may have findings beside its Err.
 	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
+	// Alone reports whether a queue is known to share its dead-letter queue with no other.
+	Alone(ctx context.Context, queue string) bool
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
 	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
 	Close()
@@ -132,6 +134,19 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 		return err
 	})
 	return found, err
+}
+
+func (d *dialled) Alone(ctx context.Context, queue string) (alone bool) {
+	_ = d.with(ctx, func(conn *amqp.Connection) error {
+		at, err := ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
+		if err != nil {
+			return err
+		}
+		others, err := ops.Sharing(ctx, conn, d.need(queue), at.Name)
+		alone = err == nil && len(others) == 0
+		return err
+	})
+	return alone
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Queue) (deadLetters, string, error) {

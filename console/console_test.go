@@ -38,6 +38,7 @@ type fakeBroker struct {
 	examine chan struct{} // Examine of all queues waits until it is closed
 	hangs   func()        // Examine calls it, unless it is nil
 	dead    *fakeLetters
+	shared  bool // other queues share the dead-letter queue
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
 	panics atomic.Bool           // Collect does
@@ -116,13 +117,15 @@ func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func
 func (b *fakeBroker) DeadLetters(_ context.Context, _ string, with deadletter.Queue) (deadLetters, string, error) {
 	return fakeQueue{b.dead, with}, "orders.dlq", b.err()
 }
-func (b *fakeBroker) Collector() collector { return b }
-func (b *fakeBroker) Close()               { b.closed.Add(1) }
+func (b *fakeBroker) Alone(context.Context, string) bool { return !b.shared }
+func (b *fakeBroker) Collector() collector               { return b }
+func (b *fakeBroker) Close()                             { b.closed.Add(1) }
 
 // fakeLetters are dead letters in memory.
 type fakeLetters struct {
 	all     []*deadletter.Message
 	gate    chan struct{} // if not nil, Replay waits for it before each message
+	taken   []string      // the queues of the replayed ones
 	fails   error         // of ReplayLane
 	browsed atomic.Int64
 	bounds  deadletter.Bounds // of the last Browse
@@ -165,6 +168,7 @@ func (l fakeQueue) Replay(ctx context.Context, r deadletter.Replay) (done deadle
 			}
 		}
 		done.Done++
+		l.taken = append(l.taken, m.Queue)
 		l.with.Progress(deadletter.Progress{Doing: "replaying", Done: done.Done, Of: len(l.all)})
 		if done.Done == r.Max {
 			break

@@ -73,6 +73,12 @@ func ageOf(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// of returns the filter for the dead letters of a queue alone: others may share its dead-letter queue.
+func (f filter) of(queue string) deadletter.Filter {
+	f.Source = queue
+	return f.Filter
+}
+
 // Get returns a condition as it was given.
 func (f filter) Get(name string) string { return f.values.Get(name) }
 

@@ -23,6 +23,7 @@ type job struct {
 	Verb   Verb // that a visitor needs to stop it
 	Queue  string
 	Filter filter
+	Whole  bool        // everything in the dead-letter queue is meant: no other queue shares it
 	Lane   *laneChange // nil: the dead letters that Filter picks
 	Of     int         // dead letters at the preview; no more are taken, except of a Lane
 	Reason string

@@ -124,7 +124,7 @@ func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
 		return nil, err
 	}
 	bounds := deadletter.Bounds{Picked: 1, AtMost: searched, Bytes: mostRead}
-	for m, err := range q.BrowsePart(ctx, deadletter.Filter{IDs: []string{v.ID}}, bounds) {
+	for m, err := range q.BrowsePart(ctx, deadletter.Filter{IDs: []string{v.ID}, Source: v.Queue}, bounds) {
 		if err != nil {
 			return nil, err
 		}

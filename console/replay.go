@@ -36,6 +36,7 @@ type replayView struct {
 
 	Count       int  // of the preview
 	Partial     bool // more were not counted
+	Whole       bool // everything in the dead-letter queue is meant, and no other queue shares it
 	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
@@ -113,7 +114,7 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 		err = c.previewQueue(ctx, v)
 	case err == nil:
 		v.Count, v.Partial = groups.Count, groups.Partial
-		if v.Filter.Everything() { // there may be some without a record
+		if v.Whole = v.Filter.Everything() && c.broker.Alone(ctx, v.Queue); v.Whole { // there may be some without a record
 			if a := c.queue(ctx, v.Queue, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
 				v.Count, v.Partial = *a.Value.Dead.Holds, false
 			}
@@ -133,7 +134,7 @@ func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
 	if err != nil {
 		return err
 	}
-	for m, err := range q.BrowsePart(ctx, v.Filter.Filter, deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}) {
+	for m, err := range q.BrowsePart(ctx, v.Filter.of(v.Queue), deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}) {
 		if errors.Is(err, deadletter.ErrUnread) {
 			v.Partial = true
 			break
@@ -243,7 +244,7 @@ func (c *Console) recount(r *http.Request, j *job) error {
 	if err := c.preview(r, &v); err != nil {
 		return err
 	}
-	j.Of = min(j.Of, v.Count)
+	j.Of, j.Whole = min(j.Of, v.Count), v.Whole
 	return nil
 }
 
@@ -272,10 +273,14 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 	if err != nil {
 		return nil, err
 	}
+	f := j.Filter.of(j.Queue)
+	if j.Whole { // which needs no reading
+		f = j.Filter.Filter
+	}
 	if j.Verb == VerbReplay {
 		return func(ctx context.Context, begin func() error) (outcome, error) {
 			done, err := q.Replay(ctx, deadletter.Replay{
-				Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
+				Filter: f, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
 			})
 			return j.outcomeOf(done, err), err
 		}, nil
@@ -285,7 +290,7 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 		return nil, err
 	}
 	return func(ctx context.Context, begin func() error) (outcome, error) {
-		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) error {
+		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) error {
 			if err := begin(); err != nil {
 				return err
 			}

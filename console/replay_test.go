@@ -172,6 +172,44 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// TestSharedDeadLetterQueue: the page of a queue leaves the dead letters of other queues where they are.
+func TestSharedDeadLetterQueue(t *testing.T) {
+	for _, filter := range [][]string{{}, {"error", "r"}, {"id", "m-1"}, {"lane-header", "tenant", "lane", "7"}} {
+		dir := t.TempDir()
+		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing) ([]byte, error) {
+			return fmt.Appendf(nil, "%q", m.MessageId), nil
+		}}, func(b *fakeBroker) { b.shared = true })
+		f.kill(t, "r", "m-1")
+		pay := *f.broker.dead.all[0]
+		pay.Queue, pay.Origin.Queue = "pay", "pay"
+		f.broker.dead.all = append([]*deadletter.Message{&pay}, f.broker.dead.all...)
+		for _, m := range f.broker.dead.all {
+			m.Publishing.MessageId, m.Publishing.Headers = m.Queue, amqp.Table{"tenant": 7}
+		}
+		page := checkPage(t, f, query("drop", filter...))
+		if w := f.post(query("count", append(filter, "verb", "drop")...), url.Values{}); len(filter) > 2 {
+			page = w.Body.String()
+		}
+		if !strings.Contains(page, "orders: 1 dead letter would be dropped") {
+			t.Errorf("%q: the preview: %s", filter, page)
+		}
+		f.follow(t, f.post(query("drop", filter...), url.Values{"count": {"2"}, "why": {"r"}}))
+		f.ended(t)
+		files, _ := filepath.Glob(filepath.Join(dir, "orders-*.ndjson"))
+		if len(files) != 1 {
+			t.Fatal(filter, files)
+		}
+		if text, err := os.ReadFile(files[0]); err != nil || string(text) != "\"orders\"\n" {
+			t.Errorf("%q: dropped %q, %v", filter, text, err)
+		}
+		f.follow(t, f.post(query("replay", filter...), url.Values{"count": {"2"}, "why": {"r"}}))
+		f.ended(t)
+		if len(f.broker.dead.taken) != 1 || f.broker.dead.taken[0] != "orders" {
+			t.Errorf("%q: replayed of %q", filter, f.broker.dead.taken)
+		}
+	}
+}
+
 func TestBodyIsReadOnlyOnAClick(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.kill(t, hostile, "m-1")

@@ -14,7 +14,8 @@ import (
 // Filter picks dead letters that meet all its conditions. The zero value picks every one.
 type Filter struct {
 	IDs    []string // the ID or Fingerprint is one of these; if empty, any
-	Queue  string   // died in this queue; if empty, in any
+	Queue  string   // died in this queue, or in a partition of it; if empty, in any
+	Source string   // as Queue, but also picks those that do not say where they died; if empty, any
 	Kind   Kind     // if empty, any
 	Reason string   // the Reason, or its group's, contains this text in any case; if empty, any
 	Group  string   // Message.Group is this key; if empty, any
@@ -30,8 +31,8 @@ type Filter struct {
 
 // Everything reports whether the filter picks every dead letter.
 func (f Filter) Everything() bool {
-	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Group == "" && f.Older == 0 &&
-		f.Newer == 0 && f.Lane == "" && f.match == nil
+	return len(f.IDs) == 0 && f.Queue == "" && f.Source == "" && f.Kind == "" && f.Reason == "" && f.Group == "" &&
+		f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
 }
 
 // NeedsRecords reports whether the filter depends on the counter's records.
@@ -46,7 +47,7 @@ func (f Filter) early(m *Message, now time.Time) bool {
 	case len(f.IDs) > 0 && !slices.Contains(f.IDs, m.ID) &&
 		(m.Fingerprint == "" || !slices.Contains(f.IDs, m.Fingerprint)):
 		return false
-	case f.Queue != "" && f.Queue != m.Origin.Queue:
+	case f.Queue != "" && !m.diedInQueue(f.Queue), f.Source != "" && m.Queue != "" && !m.diedInQueue(f.Source):
 		return false
 	case f.match != nil && !f.match(m):
 		return false
@@ -71,6 +72,9 @@ func (f Filter) late(m *Message) bool {
 	return (f.Kind == "" || f.Kind == m.Kind()) &&
 		(f.Reason == "" || contains(m.Reason(), f.Reason)) && (f.Group == "" || f.Group == m.Group())
 }
+
+// diedInQueue reports whether a message died in a queue, or in a partition of it.
+func (m *Message) diedInQueue(queue string) bool { return queue == m.Origin.Queue || queue == m.Queue }
 
 // contains reports whether a reason contains a text in any case. The text may also be in a form in which commands
 // print the reason: escaped, normalised, or cut, with "…" at its end.

@@ -190,6 +190,7 @@ func TestFilter(t *testing.T) {
 		return reason.Key(kind, reason.Normalise("exit status 1: after 9 ms: \x1b[31mNo Stock of 4"))
 	}
 	stray := messageOf(nil)
+	m.Queue, stray.Queue = "partitioned", ""
 	for _, tc := range []struct {
 		name        string
 		f           Filter
@@ -200,6 +201,11 @@ func TestFilter(t *testing.T) {
 		{"fingerprint", Filter{IDs: []string{"16", messageOf(nil).Fingerprint}}, true, true},
 		{"another id", Filter{IDs: []string{"1"}}, false, false},
 		{"origin", Filter{Queue: "orders"}, true, false},
+		{"origin of its partitions", Filter{Queue: "partitioned"}, true, false},
+		{"another origin", Filter{Queue: "invoices"}, false, false},
+		{"source", Filter{Source: "orders"}, true, true},
+		{"source of its partitions", Filter{Source: "partitioned"}, true, true},
+		{"another source", Filter{Source: "invoices"}, false, true},
 		{"kind", Filter{Kind: KindFailed}, true, false},
 		{"another kind", Filter{Kind: KindUnknown}, false, true},
 		{"reason", Filter{Reason: "no stock"}, true, false},

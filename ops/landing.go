@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 )
@@ -53,6 +55,32 @@ func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspec
 		return DeadLetterQueue{}, err
 	}
 	return chooseLanding(need.Queue, landing)
+}
+
+// Sharing returns the queues, other than need.Queue and its partitions, whose dead letters land in the same queue. It
+// needs the management API. A delay on the dead-letter route of need.Queue is not among them.
+func Sharing(ctx context.Context, conn *amqp.Connection, need inspect.Need, deadLetterQueue string) ([]string, error) {
+	known, err := doctor.List(ctx, conn, need)
+	return sharing(known, need.Queue, deadLetterQueue), err
+}
+
+func sharing(known doctor.Listing, queue, deadLetterQueue string) (others []string) {
+	own := append([]string{queue}, known.Partitions[queue]...)
+	for _, name := range slices.Clone(own) {
+		for _, l := range known.Routes[name].Landings {
+			if l.Delay {
+				own = append(own, l.Name)
+			}
+		}
+	}
+	lands := func(l doctor.LandingQueue) bool { return l.Name == deadLetterQueue }
+	for name, route := range known.Routes {
+		if !slices.Contains(own, name) && !broker.IsDelayQueue(name) && slices.ContainsFunc(route.Landings, lands) {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 // chooseLanding takes the queue in which dead letters stay: after a rejection,

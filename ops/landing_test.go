@@ -2,10 +2,12 @@ package ops
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 func TestChooseLanding(t *testing.T) {
@@ -48,4 +50,26 @@ func assumed(q DeadLetterQueue) string {
 		return ""
 	}
 	return q.Assumed.Error()
+}
+
+func TestSharing(t *testing.T) {
+	to := func(landings ...doctor.LandingQueue) inspect.Route { return inspect.Route{Landings: landings} }
+	dead := doctor.LandingQueue{Name: "dead", Behind: true}
+	known := doctor.Listing{
+		Partitions: map[string][]string{"orders": {"orders.0", "orders.1"}},
+		Routes: map[string]inspect.Route{
+			"orders.0": to(doctor.LandingQueue{Name: "wait", Delay: true}, dead), "orders.1": to(dead), "wait": to(dead),
+			"strikes.delay.1m": to(dead), "invoices": to(dead, doctor.LandingQueue{Name: "audit"}), "dead": {},
+			"other": to(doctor.LandingQueue{Name: "other.dlq"}),
+		},
+	}
+	for queue, want := range map[string][]string{"orders": {"invoices"}, "orders.1": {"invoices", "orders.0", "wait"},
+		"invoices": {"orders.0", "orders.1", "wait"}} {
+		if got := sharing(known, queue, "dead"); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", queue, got, want)
+		}
+	}
+	if got := sharing(known, "other", "other.dlq"); got != nil {
+		t.Errorf("alone: %q", got)
+	}
 }
