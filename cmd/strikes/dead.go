@@ -88,7 +88,7 @@ func (c *deadFilter) addTo(cmd *cobra.Command) {
 	cli.Age(f, &c.newer, "newer-than", "only those that died within this `TIME`")
 	f.StringVar(&c.lane, "lane", "", "only those whose header --lane-header has this `VALUE`")
 	f.StringVar(&c.laneHeader, "lane-header", "", "the header `NAME` whose value --lane gives")
-	f.StringVar(&c.origin, "origin", "", "only those that died in `QUEUE`")
+	f.StringVar(&c.origin, "origin", "", "those that died in this `QUEUE`, which shares the dead-letter queue")
 	cli.OneOf(cmd, "kind", deadKinds()...)
 }
 
@@ -118,12 +118,16 @@ func deadKinds() (names []string) {
 	return names
 }
 
-// filter reads which dead letters are meant. Without the store it refuses conditions on facts that only the store
+// filter reads which dead letters are meant: with a condition those of the queue, because others may share its
+// dead-letter queue, and ids repeat in them. Without the store it refuses conditions on facts that only the store
 // knows.
-func (c *deadFilter) filter(w *deadWhere, ids []string) (deadletter.Filter, error) {
+func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
 		IDs: ids, Queue: c.origin, Kind: deadletter.Kind(c.kind), Reason: c.lastError, Group: c.group,
 		Older: c.older, Newer: c.newer, Lane: c.laneHeader, LaneValue: c.lane,
+	}
+	if !f.Everything() && f.Queue == "" {
+		f.Source = queue
 	}
 	switch {
 	case w.Changed("lane") != (c.laneHeader != ""):
@@ -252,7 +256,8 @@ type verb struct {
 // agreed asks whether to go on. With --dry-run it only says how many dead letters it would be, and returns false. It
 // refuses blocked lanes, also those that were blocked while it asked.
 func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
-	if err := c.refuseBlocked(ctx, q, v.instead, v.does); err != nil {
+	lanes := c.lanesOf(ctx, q, v.filter)
+	if err := c.refuseBlocked(ctx, q, lanes, v); err != nil {
 		return false, err
 	}
 	dry, yes := c.dryRun, c.yes
@@ -282,7 +287,7 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if err := c.Confirm(ctx, false, true, question); err != nil {
 		return false, err
 	}
-	return true, c.refuseBlocked(ctx, q, v.instead, v.does)
+	return true, c.refuseBlocked(ctx, q, lanes, v)
 }
 
 // count counts the dead letters that are meant, and lists them with --dry-run.
@@ -312,8 +317,8 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 }
 
 // chosen returns the filter of a change. It refuses to change all dead letters without --all.
-func (c *deadChange) chosen(ids []string) (deadletter.Filter, error) {
-	f, err := c.filter(&c.deadWhere, ids)
+func (c *deadChange) chosen(queue string, ids []string) (deadletter.Filter, error) {
+	f, err := c.filter(&c.deadWhere, queue, ids)
 	switch {
 	case err != nil:
 		return f, err

@@ -65,7 +65,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	if c.undecodable {
 		return c.dropUndecodable(ctx, queue, ids)
 	}
-	f, err := c.chosen(ids)
+	f, err := c.chosen(queue, ids)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (q *dlq) wayOut(err error) error {
 
 // dropUndecodable takes the first message that cannot be decoded off the queue, into the file of --to.
 func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []string) error {
-	if f, err := c.filter(&c.deadWhere, ids); err != nil || !f.Everything() || c.all || c.most > 0 || c.dryRun {
+	if f, err := c.filter(&c.deadWhere, queue, ids); err != nil || !f.Everything() || c.all || c.most > 0 || c.dryRun {
 		return cli.Misusef("--undecodable says which message is dropped; leave out ids, filters, --all, --max and --dry-run")
 	}
 	q, err := c.open(ctx, queue)

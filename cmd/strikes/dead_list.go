@@ -60,7 +60,7 @@ them. Otherwise, and with --read, it reads the queue.`,
 
 // run prints the dead letters, or their groups.
 func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
-	f, err := c.filter(&c.deadWhere, ids)
+	f, err := c.filter(&c.deadWhere, queue, ids)
 	switch {
 	case err != nil:
 		return err
@@ -113,7 +113,13 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 // printed prints the dead letters that were found, and reports the ids that were not.
 func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error],
 	out render.List[*deadletter.Message]) error {
-	want, n := seek(f), 0
+	want, n, others := seek(f), 0, 0
+	defer func() {
+		if others > 0 {
+			fmt.Fprintf(c.Err, "%d of these died in other queues: an ID or a filter picks those of queue %s alone, and "+
+				"--origin QUEUE those of another\n", others, term.Shown(q.queue))
+		}
+	}()
 	var err error
 	for l, failed := range messages {
 		switch {
@@ -126,6 +132,9 @@ func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter
 			break
 		}
 		want.saw(l)
+		if f.Everything() && l.Queue != "" && l.Queue != q.queue && l.Origin.Queue != q.queue {
+			others++
+		}
 		if err := out.Row(l); err != nil {
 			return q.fail(err)
 		}

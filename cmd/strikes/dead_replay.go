@@ -64,7 +64,7 @@ say where it died, or whose queue does not exist, stays in the dead-letter queue
 
 // run publishes dead letters again, and watches whether they fail again.
 func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error {
-	r, err := c.settings(ids)
+	r, err := c.settings(queue, ids)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func targetText(t deadletter.Target) string {
 }
 
 // settings reads how to replay.
-func (c *deadReplay) settings(ids []string) (deadletter.Replay, error) {
-	f, err := c.chosen(ids)
+func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, error) {
+	f, err := c.chosen(queue, ids)
 	if err != nil {
 		return deadletter.Replay{}, err
 	}

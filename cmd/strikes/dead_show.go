@@ -53,7 +53,7 @@ explains IDs and KIND.`,
 
 // run prints dead letters whole.
 func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
-	f, err := c.filter(&c.deadWhere, ids)
+	f, err := c.filter(&c.deadWhere, queue, ids)
 	switch {
 	case err != nil:
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
@@ -379,26 +381,58 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	return err
 }
 
-// refuseBlocked refuses to take dead letters out of the order of blocked lanes. Instead is the verb of lane that keeps
-// it, and does its effect on a lane.
-func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, instead, does string) error {
+// lanesOf names the queues that have lanes of the dead letters that a filter picks. It says which other queues a change
+// of everything is about. Without the management API these are not known.
+func (c *deadChange) lanesOf(ctx context.Context, q *dlq, f deadletter.Filter) []string {
+	if f.Source != "" {
+		return q.lanesIn()
+	}
+	need := inspect.Need{Queue: cmp.Or(q.dead.Partitioned, q.queue), Management: q.api.URL, HTTPClient: q.api.Client}
+	var others []string
+	err := q.broker.With(ctx, func(conn *amqp.Connection) (err error) {
+		others, err = ops.Sharing(ctx, conn, need, q.dead.Name)
+		return err
+	})
+	if err != nil && need.Management != "" {
+		fmt.Fprintf(c.Err, "whether other queues dead-letter to queue %s is not known: %s\n", q.where(),
+			term.Printable(err.Error(), ""))
+	}
+	if f.Queue != "" {
+		others = slices.DeleteFunc(append(others, q.lanesIn()...), func(name string) bool {
+			return !broker.IsPartition(name, f.Queue)
+		})
+		return append(others, f.Queue)
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(c.Err, "all dead letters of queue %s are meant, also those of other queues:%s; --origin QUEUE picks "+
+			"those of one\n", q.where(), shownIDs(others, 5))
+	}
+	return slices.Concat(others, broker.Partitions(q.dead.Partitioned, q.dead.Partitions), []string{q.queue})
+}
+
+// refuseBlocked refuses to take dead letters out of the order of blocked lanes.
+func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, v verb) error {
 	if q.store == nil || c.force {
 		return nil
 	}
-	_, held, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, q.lanesIn(), 0, 0)
+	first, held, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, lanes, 0, 1)
 	if err != nil || held == 0 {
 		return err
 	}
-	list := shell.Operands(q.queue)
-	lane := fmt.Sprintf("%s LANE %s one", list, does)
+	at := first[0].Queue
+	if broker.IsPartition(at, q.dead.Partitioned) {
+		at = q.dead.Partitioned
+	}
+	list := shell.Operands(at)
+	lane := fmt.Sprintf("%s LANE %s one", list, v.does)
 	if c.laneHeader != "" {
 		if _, _, err := q.findLane(ctx, c.lane); err == nil {
-			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.lane), does)
+			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.lane), v.does)
 		}
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
 		"and strikes lane %s %s (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(held, "blocked lane"), list, instead, lane)
+		term.Shown(at), printable.Plural(held, "blocked lane"), list, v.instead, lane)
 }
 
 // explainLane says what to do next, and gives an error its exit code.

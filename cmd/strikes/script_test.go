@@ -48,7 +48,7 @@ func TestServers(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/servers",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray,
-			"depth": depth, "until": until, "overwrite": overwrite, "old": old, "nameless": nameless},
+			"sharing": sharing, "depth": depth, "until": until, "overwrite": overwrite, "old": old, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -230,6 +230,21 @@ func astray(ts *testscript.TestScript, _ bool, args []string) {
 		errBind := ch.QueueBind(dead, "", exchange, false, nil)
 		_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": exchange})
 		return errors.Join(errExchange, errDead, errBind, errQueue)
+	}))
+}
+
+// sharing is a script's command: sharing OTHER QUEUE declares OTHER, whose dead letters go where those of QUEUE go.
+func sharing(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
+	ts.Check(err)
+	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		_, err = ch.QueueDeclare(args[0], true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+			"x-single-active-consumer": true, "x-dead-letter-exchange": args[1] + ".dlx", "x-delivery-limit": 1000})
+		return err
 	}))
 }
 

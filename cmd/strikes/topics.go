@@ -29,6 +29,10 @@ the dead letters land, by QUEUE's arguments, policies and bindings. The
 management API shows these. If it does not, the command assumes QUEUE.dlq, and
 stderr says so. If dead letters land in several queues, the error names them.
 
+If several queues share a dead-letter queue, an ID or a filter picks the dead
+letters of QUEUE, and those that do not say where they died. --origin names
+another queue. --all, and a list without these, mean the whole of it.
+
 How they are named. An ID may be a fingerprint, fp:…: list shows it for messages
 without an id, and show for all. It is made from the message's content, so
 messages without an id that have equal content share one. Put an ID that begins
