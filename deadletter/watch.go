@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -21,7 +22,8 @@ type watch struct {
 	records Records // nil: nothing is watched
 	vhost   string
 	target  *Target
-	most    int // failures that end the replay; negative: any number
+	of      string // the partitioned queue of the dead-letter queue
+	most    int    // failures that end the replay; negative: any number
 
 	generations []counter.Message // the last that were replayed and have not failed
 	checked     time.Time
@@ -30,7 +32,7 @@ type watch struct {
 }
 
 func (q *Queue) watch(r Replay) *watch {
-	w := &watch{records: q.Records, target: r.Target, most: r.StopAfter}
+	w := &watch{records: q.Records, target: r.Target, of: q.Partitioned, most: r.StopAfter}
 	if w.most == 0 {
 		w.most = defaultStopAfter
 	}
@@ -42,14 +44,20 @@ func (q *Queue) watch(r Replay) *watch {
 
 // add watches a message that was replayed.
 func (w *watch) add(m *Message) {
-	to, err := w.target.destination(m)
-	if w.records == nil || err != nil || m.ID == "" {
+	queue := m.Queue
+	if w.target != nil {
+		queue = w.target.Key
+	}
+	if w.records == nil || queue == "" || m.ID == "" {
 		return
+	}
+	if broker.IsPartition(queue, w.of) { // it counts under the name of its queue
+		queue = w.of
 	}
 	if len(w.generations) >= watched {
 		w.generations = w.generations[1:]
 	}
-	w.generations = append(w.generations, counter.Message{Queue: to.Key, ID: m.ID, Generation: "header:" + m.next})
+	w.generations = append(w.generations, counter.Message{Queue: queue, ID: m.ID, Generation: "header:" + m.next})
 }
 
 // check looks the records up, unless it has just done so. It returns ErrFailingAgain if too many have failed, or the
