@@ -118,7 +118,8 @@ func (p patient) fix(fix *Fix, kind string) {
 			targets = p.Vitals.Targets
 		}
 		for _, q := range targets {
-			if q.Name == fix.Finding.About {
+			// one that dead-letters on is a delay, unless it does so by the policy of the queue itself, by mistake
+			if _, on := q.DeadLetterExchange(); q.Name == fix.Finding.About && (!on || q.PolicyName == p.PolicyName) {
 				fix.Steps, _ = p.keep(q)
 			}
 		}
@@ -396,7 +397,11 @@ func (p patient) setPolicy(q broker.Queue, without []string, set amqp.Table) (s 
 		}
 		priority = max(priority, have.Priority)
 	}
+	var removed []string
 	for _, key := range without {
+		if _, had := definition[key]; had && set[key] == nil {
+			removed = append(removed, ", without "+key)
+		}
 		delete(definition, key)
 	}
 	definition = broker.Merge(definition, set)
@@ -414,7 +419,7 @@ func (p patient) setPolicy(q broker.Queue, without []string, set amqp.Table) (s 
 	}
 	body := map[string]any{"pattern": pattern, "apply-to": "queues", "priority": priority + 1, "definition": definition}
 	return p.step(nil, broker.Request{Method: "PUT", Body: body, Path: []string{"policies", p.VHost, name}},
-		"set the policy %q for the queue %q alone: %s", name, q.Name, pairs(definition)), true
+		"set the policy %q for the queue %q alone: %s", name, q.Name, pairs(definition)+strings.Join(removed, "")), true
 }
 
 // pairs writes the definition of a policy.

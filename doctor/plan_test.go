@@ -301,13 +301,14 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}),
 			without(broker.ArgDeadLetterExchange)), "", []string{
 			`declare the fanout exchange "q.dlx"`,
-			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647, ` +
+				`without dead-letter-exchange`,
 			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`,
 		}, ""},
 		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}),
 			there(byPolicy)), "", []string{
 			`declare the fanout exchange "q.dlx"`,
-			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647, without message-ttl`,
 			`bind the queue "q.dlq" to the exchange "q.dlx"`,
 		}, ""},
 		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
@@ -359,6 +360,40 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		}
 		if got := strings.Join(refused, "; "); !strings.Contains(got, tc.refused) || (got == "") != (tc.refused == "") {
 			t.Errorf("%s: refused because %q, want %q", name, got, tc.refused)
+		}
+	}
+}
+
+// A delay on the dead-letter route keeps its policy. One that the queue's own policy matches by mistake does not.
+func TestPlanLeavesDelays(t *testing.T) {
+	const few = `set the policy "strikes.q.wait" for the queue "q.wait" alone: delivery-limit=2147483647`
+	delay := broker.Table{"message-ttl": int64(3600000), "dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+	for name, tc := range map[string]struct {
+		definition broker.Table
+		pattern    string
+		want       []string
+	}{
+		"no policy": {nil, "^none$", []string{few}},
+		"a delay":   {delay, `^q\.wait$`, nil},
+		"by the policy of the queue itself": {delay, "^q", []string{
+			few + ", without dead-letter-exchange, without dead-letter-routing-key, without message-ttl"}},
+		"an expiry alone": {broker.Table{"message-ttl": int64(1)}, `^q\.wait$`, []string{few + ", without message-ttl"}},
+	} {
+		f := examined(t)
+		f.Policies.User = []broker.Policy{{Name: "wait", Pattern: tc.pattern, ApplyTo: "queues", Definition: tc.definition}}
+		f.Policies.Apply(&f.Queue)
+		wait := broker.Queue{VHost: f.VHost, Name: "q.wait", Version: f.Version, PolicyKnown: true,
+			Declared: broker.Declared{Type: broker.Quorum, Durable: true, Args: amqp.Table{broker.ArgType: "quorum"}}}
+		f.Policies.Apply(&wait)
+		fix := Fix{Finding: inspect.Finding{Code: inspect.CodeDeadLetterLimit, About: "q.wait"}}
+		f.Vitals = &inspect.Vitals{Targets: []broker.Queue{wait}}
+		patient{f}.fix(&fix, "")
+		var steps []string
+		for _, s := range fix.Steps {
+			steps = append(steps, s.String())
+		}
+		if diff := cmp.Diff(tc.want, steps); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
