@@ -59,9 +59,14 @@ func partitionOf(at, queue string) string {
 // Blocked is how many messages of a lane wait for the one that blocks it.
 func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
 
-// lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked.
+// lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked. It fails while the
+// partitions are not known.
 func (c *Console) lanes(ctx context.Context, queue string, skip, most int) ([]ops.BlockedLane, int, error) {
-	return c.lanesOf(ctx, queue, c.queue(ctx, queue, time.Minute).Value.Status, skip, most)
+	a := c.queue(ctx, queue, time.Minute)
+	if !a.Known && !errors.Is(a.Err, broker.ErrNotFound) {
+		return nil, 0, fmt.Errorf("its blocked lanes are not known: %w", cmp.Or(a.Err, context.DeadlineExceeded))
+	}
+	return c.lanesOf(ctx, queue, a.Value.Status, skip, most)
 }
 
 func (c *Console) lanesOf(ctx context.Context, queue string, s ops.Status, skip, most int) ([]ops.BlockedLane, int,

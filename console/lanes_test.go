@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -282,5 +283,26 @@ func TestLaneAdvice(t *testing.T) {
 	}
 	if laneAdvice(nil) != nil {
 		t.Error("advice for nothing")
+	}
+}
+
+// TestLanesOfUnknownPartitions: while the partitions of a queue are not known, any lane may be blocked.
+func TestLanesOfUnknownPartitions(t *testing.T) {
+	away := errors.New("connection refused")
+	f := newFixture(t, Options{Allow: AllVerbs()}, func(b *fakeBroker) { b.away.Store(&away) })
+	f.kill(t, "r", "m-1")
+	for _, verb := range []string{"replay", "drop"} {
+		if w := f.get(query(verb, "kind", "failed")); w.Code != http.StatusBadGateway {
+			t.Errorf("GET %s: %d", verb, w.Code)
+		}
+		if w := f.post(query(verb, "kind", "failed"), url.Values{"count": {"1"}, "why": {"r"}}); !strings.Contains(
+			w.Body.String(), "its blocked lanes are not known: connection refused") {
+			t.Errorf("POST %s: %d: %s", verb, w.Code, w.Body)
+		}
+	}
+	gone := broker.ErrNotFound
+	f.broker.away.Store(&gone)
+	if body := f.get(query("replay", "kind", "failed")).Body.String(); !strings.Contains(body, "1 dead letter would be") {
+		t.Errorf("the queue is gone: %s", body)
 	}
 }
