@@ -28,8 +28,9 @@ type spool struct {
 
 // spooled is a message in the file.
 type spooled struct {
-	Message Message
-	Tag     uint64
+	Message    Message
+	Tag        uint64
+	Partitions int
 }
 
 // void stands for nil, which gob cannot encode among other values.
@@ -46,7 +47,7 @@ func newSpool(dir string) (*spool, error) {
 }
 
 func (s *spool) put(m *Message) error {
-	out := spooled{*m, m.tag}
+	out := spooled{*m, m.tag, m.partitions}
 	out.Message.Publishing.Headers, _ = rebuild(m.Publishing.Headers, nil, void(true)).(amqp.Table)
 	if err := s.enc.Encode(out); err != nil {
 		return fmt.Errorf("deadletter: writing picked messages to a file: %w", err)
@@ -76,7 +77,7 @@ func (s *spool) take() (*Message, error) {
 	case err != nil:
 		return nil, fmt.Errorf("deadletter: reading picked messages from their file: %w", err)
 	}
-	in.Message.tag = in.Tag
+	in.Message.tag, in.Message.partitions = in.Tag, in.Partitions
 	in.Message.Publishing.Headers, _ = rebuild(in.Message.Publishing.Headers, void(true), nil).(amqp.Table)
 	return &in.Message, nil
 }

@@ -32,7 +32,7 @@ func TestSpool(t *testing.T) {
 	in := []*Message{
 		{ID: "a", tag: 7, Publishing: amqp.Publishing{Headers: everything, Body: []byte("body"), Priority: 3,
 			Timestamp: time.Unix(5, 0).UTC()}},
-		{ID: "b\x1b[31m", tag: 1 << 40, Size: 9, Redelivered: true, Returns: 2, Replays: 1,
+		{ID: "b\x1b[31m", tag: 1 << 40, Size: 9, Redelivered: true, Returns: 2, Replays: 1, partitions: 8,
 			Origin: Death{Queue: "q", Time: time.Unix(9, 0).UTC(), Count: 1}},
 	}
 	for _, l := range in {
