@@ -17,13 +17,14 @@ import (
 func TestKeptLinesAreWhole(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kept")
 	encode := func(m amqp.Publishing) ([]byte, error) { return json.Marshal(string(m.Body)) }
-	messages := make([]*deadletter.Message, 200)
-	for i := range messages {
-		messages[i] = &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("x", 3000))}}
-	}
+	const n = 200
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
+			messages := make([]*deadletter.Message, n)
+			for i := range messages {
+				messages[i] = &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("x", 3000))}}
+			}
 			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 			if err != nil {
 				t.Error(err)
@@ -48,7 +49,7 @@ func TestKeptLinesAreWhole(t *testing.T) {
 			t.Fatalf("line %d has %d bytes: another was written into it", lines, len(line))
 		}
 	}
-	if lines != 2*5*len(messages) {
-		t.Errorf("%d lines, want %d", lines, 2*5*len(messages))
+	if lines != 2*5*n {
+		t.Errorf("%d lines, want %d", lines, 2*5*n)
 	}
 }
