@@ -58,7 +58,7 @@ func TestLargeForms(t *testing.T) {
 // TestDropThatDoesNotBegin leaves no file, open or empty.
 func TestDropThatDoesNotBegin(t *testing.T) {
 	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) {
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing, string) ([]byte, error) {
 		return nil, nil
 	}})
 	f.kill(t, "r", "m-1")

@@ -103,7 +103,7 @@ func TestLaneIsDropped(t *testing.T) {
 		{"drop", "the lane is released, 3 dropped", "kept\nkept\nkept\n"},
 	} {
 		dir := t.TempDir()
-		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) {
+		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing, string) ([]byte, error) {
 			return []byte("kept"), nil
 		}})
 		f.hold(t, "a1", "m-1", "m-2", "m-3")
@@ -131,7 +131,8 @@ func TestLaneIsDropped(t *testing.T) {
 
 // TestLaneOfAnotherPlan: a page that shows another message than the one that blocks the lane now changes nothing.
 func TestLaneOfAnotherPlan(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing) ([]byte, error) {
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing, string) ([]byte,
+		error) {
 		return nil, nil
 	}})
 	f.hold(t, "a1", "m-1", "m-2")

@@ -58,8 +58,8 @@ type Options struct {
 	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop.
 	DropDir string
 	// Encode returns a dropped dead letter as one line for a file in DropDir, without the line feed; nil: there is no
-	// drop. It gets the message as a replay would publish it.
-	Encode func(amqp.Publishing) ([]byte, error)
+	// drop. It gets the message as a replay would publish it, and its deadletter.Message.PartitionKey.
+	Encode func(m amqp.Publishing, key string) ([]byte, error)
 
 	// FormatBody returns a body as readable text, such as a decoded protobuf. If nil or not ok, the page shows text, JSON
 	// or hex.

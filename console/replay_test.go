@@ -143,13 +143,16 @@ func TestReplayAfterARestart(t *testing.T) {
 
 func TestDrop(t *testing.T) {
 	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing) ([]byte, error) {
-		return fmt.Appendf(nil, "%q", m.MessageId), nil
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing, key string) ([]byte,
+		error) {
+		return fmt.Appendf(nil, "%s of %q", m.MessageId, key), nil
 	}})
 	f.kill(t, "r", "m-1", "m-2")
 	for _, m := range f.broker.dead.all {
 		m.Publishing.MessageId = m.ID
+		m.Origin.Exchange, m.Origin.Key = m.Queue, "key"
 	}
+	f.broker.dead.all[0].Origin.Queue = "orders.3" // a partition of orders
 	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "why": {"r"}}))
 	if body := f.ended(t); !strings.Contains(body, "2 of 2 dropped") {
 		t.Errorf("result: %s", body)
@@ -159,8 +162,8 @@ func TestDrop(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if err != nil || strings.Count(string(text), "\n") != 2 {
-		t.Errorf("%q, %v", text, err)
+	if want := "m-1 of \"key\"\nm-2 of \"\"\n"; string(text) != want || err != nil {
+		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 	if w := f.get("/" + link("file", "name", filepath.Base(files[0]))); w.Body.String() != string(text) {
 		t.Errorf("download: %d %q", w.Code, w.Body)
@@ -176,7 +179,8 @@ func TestDrop(t *testing.T) {
 func TestSharedDeadLetterQueue(t *testing.T) {
 	for _, filter := range [][]string{{}, {"error", "r"}, {"id", "m-1"}, {"lane-header", "tenant", "lane", "7"}} {
 		dir := t.TempDir()
-		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing) ([]byte, error) {
+		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing, _ string) ([]byte,
+			error) {
 			return fmt.Appendf(nil, "%q", m.MessageId), nil
 		}}, func(b *fakeBroker) { b.shared = true })
 		f.kill(t, "r", "m-1")

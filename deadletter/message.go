@@ -140,6 +140,15 @@ func (m *Message) Group() string { return reason.Key(string(m.Kind()), normalise
 // Name returns its ID, or its Fingerprint if it has none.
 func (m *Message) Name() string { return cmp.Or(m.ID, m.Fingerprint) }
 
+// PartitionKey returns the routing key with which it entered its partitioned queue; empty: it was published to a queue
+// without partitions, or to one partition itself.
+func (m *Message) PartitionKey() string {
+	if m.Queue != m.Origin.Queue && m.Origin.Exchange == m.Queue {
+		return m.Origin.Key
+	}
+	return ""
+}
+
 // Kind of a reason, for filters and groups.
 type Kind string
 

@@ -36,8 +36,8 @@ func (t *Target) destination(m *Message) (Target, error) {
 	switch {
 	case t == nil && m.Origin.Queue == "":
 		return Target{}, ErrNoOrigin
-	case t == nil && m.Queue != m.Origin.Queue && m.Origin.Exchange == m.Queue:
-		return Target{Exchange: m.Queue, Key: m.Origin.Key}, nil
+	case t == nil && m.PartitionKey() != "":
+		return Target{Exchange: m.Queue, Key: m.PartitionKey()}, nil
 	case t == nil:
 		return Target{Key: m.Origin.Queue}, nil
 	case t.Key == "":

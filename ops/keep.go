@@ -10,10 +10,11 @@ import (
 )
 
 // Keep appends dead letters of a dead-letter queue to a file, a line each, as a replay would publish them. It returns
-// nil once they are on disk.
-func Keep(f *os.File, encode func(amqp.Publishing) ([]byte, error), from string, messages []*deadletter.Message) error {
+// nil once they are on disk. Encode also gets the PartitionKey.
+func Keep(f *os.File, encode func(amqp.Publishing, string) ([]byte, error), from string,
+	messages []*deadletter.Message) error {
 	for _, m := range messages {
-		line, err := encode(m.ForReplay(from))
+		line, err := encode(m.ForReplay(from), m.PartitionKey())
 		if err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
 		}

@@ -16,7 +16,7 @@ import (
 // TestKeptLinesAreWhole has two programs append to one file. Neither writes into a line of the other.
 func TestKeptLinesAreWhole(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kept")
-	encode := func(m amqp.Publishing) ([]byte, error) { return json.Marshal(string(m.Body)) }
+	encode := func(m amqp.Publishing, _ string) ([]byte, error) { return json.Marshal(string(m.Body)) }
 	const n = 200
 	var wg sync.WaitGroup
 	for range 2 {

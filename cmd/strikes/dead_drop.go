@@ -287,4 +287,6 @@ func (k *keepFile) keepLine(line []byte) error {
 }
 
 // lineOf is a message as a line of NDJSON, which publish --ndjson takes.
-func lineOf(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) }
+func lineOf(m amqp.Publishing, key string) ([]byte, error) {
+	return json.Marshal(jsonl.MessageOf(m, key))
+}

@@ -44,7 +44,7 @@ func TestIncident(t *testing.T) {
 	p := incident(t)
 	s := p.serve(func(o *console.Options) {
 		o.DropDir = t.TempDir()
-		o.Encode = func(m amqp.Publishing) ([]byte, error) { return json.Marshal(m.MessageId) }
+		o.Encode = func(m amqp.Publishing, _ string) ([]byte, error) { return json.Marshal(m.MessageId) }
 	})
 	b := newTab(t)
 

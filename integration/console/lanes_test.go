@@ -83,7 +83,7 @@ func TestLanes(t *testing.T) {
 		}))
 		dir := t.TempDir()
 		s := p.serve(func(o *console.Options) {
-			o.DropDir, o.Encode = dir, func(m amqp.Publishing) ([]byte, error) { return []byte(m.MessageId), nil }
+			o.DropDir, o.Encode = dir, func(m amqp.Publishing, _ string) ([]byte, error) { return []byte(m.MessageId), nil }
 		})
 		b := newTab(t)
 		if !script {

@@ -41,6 +41,7 @@ type properties struct {
 	UserID          string         `json:"user_id,omitempty"`
 	Priority        uint8          `json:"priority,omitempty"`
 	Expiration      string         `json:"expiration,omitempty"` // milliseconds, as AMQP has it
+	RoutingKey      string         `json:"routing_key,omitempty"`
 
 	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8, by their names
 }
@@ -51,6 +52,7 @@ func (p *properties) texts() map[string]*string {
 		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding,
 		"correlation_id": &p.CorrelationID,
 		"reply_to":       &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
+		"routing_key": &p.RoutingKey,
 	}
 }
 
@@ -58,8 +60,6 @@ func (p *properties) texts() map[string]*string {
 type envelope struct {
 	properties
 	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
-
-	RoutingKey string `json:"routing_key"`
 
 	Dead jsontext.Value `json:"dead"` // facts about a dead letter, not of the message
 }
@@ -180,11 +180,12 @@ type Message struct {
 	Timestamp Moment `json:"timestamp,omitzero"`
 }
 
-// MessageOf returns the line of a message. Nothing of the message is lost in it.
-func MessageOf(m amqp.Publishing) Message {
+// MessageOf returns the line of a message, and of its routing key if that is not empty. Nothing is lost in it.
+func MessageOf(m amqp.Publishing, key string) Message {
 	line := Message{Timestamp: Moment(m.Timestamp), properties: properties{
 		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
 		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
+		RoutingKey: key,
 	}}
 	for name, text := range line.texts() {
 		if !utf8.ValidString(*text) {

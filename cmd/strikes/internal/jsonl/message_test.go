@@ -94,7 +94,7 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"body":"x","headers":{"$amqp":["table",[[{"$amqp":["string","/w=="]},` +
 		`{"$amqp":["table",[["$amqp",1.5]]]}]]]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		msg, _, err := ParseMessage(line)
+		msg, key, err := ParseMessage(line)
 		if err != nil {
 			if len(err.Error()) > len(line)+counter.MaxReason {
 				t.Errorf("an error of %d bytes", len(err.Error()))
@@ -105,11 +105,11 @@ func FuzzParseMessage(f *testing.F) {
 			t.Errorf("headers: %v", err)
 		}
 		var out bytes.Buffer
-		if err := NewEncoder(&out).Encode(MessageOf(msg)); err != nil {
+		if err := NewEncoder(&out).Encode(MessageOf(msg, key)); err != nil {
 			t.Fatal(err)
 		}
-		again, _, err := ParseMessage(out.Bytes())
-		if diff := cmp.Diff(msg, again, same); diff != "" || err != nil {
+		again, keyAgain, err := ParseMessage(out.Bytes())
+		if diff := cmp.Diff(msg, again, same); diff != "" || err != nil || keyAgain != key {
 			t.Errorf("%s is read as another message: %v\n%s", &out, err, diff)
 		}
 	})

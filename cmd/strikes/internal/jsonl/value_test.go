@@ -39,12 +39,12 @@ func TestKeptIsLossless(t *testing.T) {
 		{Body: []byte(""), Headers: amqp.Table{"$amqp": "alone"}, Timestamp: time.Unix(5, 0).UTC()},
 		{Body: []byte(""), Headers: amqp.Table{"\xff": "alone"}},
 	} {
-		line, err := json.Marshal(MessageOf(want))
+		line, err := json.Marshal(MessageOf(want, want.MessageId))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := ParseMessage(line)
-		if diff := cmp.Diff(want, got, same); diff != "" || err != nil {
+		got, key, err := ParseMessage(line)
+		if diff := cmp.Diff(want, got, same); diff != "" || err != nil || key != want.MessageId {
 			t.Errorf("%s: %v\n%s", line, err, diff)
 		}
 	}

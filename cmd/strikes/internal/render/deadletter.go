@@ -171,7 +171,7 @@ func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
 	return jsonl.NewEncoder(w).Encode(struct {
 		jsonl.Message
 		Dead deadLetter `json:"dead"`
-	}{jsonl.MessageOf(m.Publishing), dead})
+	}{jsonl.MessageOf(m.Publishing, m.PartitionKey()), dead})
 }
 
 // duplicateText explains the signs of a second message.
