@@ -33,6 +33,9 @@ func filterOf(q url.Values) (f filter, err error) {
 	}
 	f.Reason, f.Kind, f.Queue = f.values.Get("error"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
 	f.Group, f.Lane = f.values.Get("group"), f.values.Get("lane-header")
+	if text := q.Get("error"); text != "" && deadletter.Sought(text) == "" {
+		return f, formError{"the error to look for must have more than blanks and …, got " + shown(text)}
+	}
 	if id := q.Get("id"); id != "" { // as it is: an id may end in a space
 		f.IDs = []string{id}
 		f.values.Set("id", id)

@@ -287,7 +287,7 @@ func TestFilters(t *testing.T) {
 		t.Errorf("the lane of messages whose header is empty: %v, %v", f, err)
 	}
 	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}},
-		{"older": {"2h"}, "newer": {"1h"}}} {
+		{"older": {"2h"}, "newer": {"1h"}}, {"error": {" "}}, {"error": {"…"}, "id": {"x"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

@@ -76,10 +76,14 @@ func (f Filter) late(m *Message) bool {
 // diedInQueue reports whether a message died in a queue, or in a partition of it.
 func (m *Message) diedInQueue(queue string) bool { return queue == m.Origin.Queue || queue == m.Queue }
 
+// Sought returns the text that a Filter looks for with a Reason: without blanks around it, and without the "…" with
+// which commands end a reason that they cut. If it is empty, the filter picks any reason.
+func Sought(text string) string { return strings.TrimSuffix(strings.TrimSpace(text), "…") }
+
 // contains reports whether a reason contains a text in any case. The text may also be in a form in which commands
 // print the reason: escaped, normalised, or cut, with "…" at its end.
 func contains(why, text string) bool {
-	text = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "…"))
+	text = strings.ToLower(Sought(text))
 	return strings.Contains(strings.ToLower(why), text) ||
 		strings.Contains(strings.ToLower(printable.Text(why, "")), text) ||
 		strings.Contains(strings.ToLower(printable.Text(normalise(why), "")), text)

@@ -130,11 +130,15 @@ func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadlette
 		f.Source = queue
 	}
 	switch {
-	case w.Changed("lane") != (c.laneHeader != ""):
+	case w.Changed("error") && deadletter.Sought(f.Reason) == "":
+		return f, cli.Refused("error", f.Reason, "a text of which more than blanks and … is left")
+	case w.Changed("origin") && f.Queue == "":
+		return f, cli.Refused("origin", f.Queue, "the name of a queue")
+	case w.Changed("lane") != (c.laneHeader != ""), w.Changed("lane-header") != (c.laneHeader != ""):
 		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
-	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
+	case w.Changed("kind") && !slices.Contains(deadletter.Kinds(), f.Kind):
 		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(deadKinds(), ", "))
-	case f.Group != "" && !reason.IsKey(f.Group):
+	case w.Changed("group") && !reason.IsKey(f.Group):
 		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")
 	case f.Older < 0 || f.Newer < 0:
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")

@@ -182,12 +182,8 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 	}
 	found, err := doctor.List(ctx, conn, need)
 	switch {
-	case errors.Is(err, broker.ErrDenied):
-		return nil, cli.WithCode(err, cli.ExitDenied)
-	case err != nil && ctx.Err() == nil:
-		return nil, cli.WithCode(err, cli.ExitUnreachable)
 	case err != nil:
-		return nil, err
+		return nil, unlisted(err)
 	case len(found.Queues) == 0:
 		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
@@ -195,6 +191,17 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 			"another\n", printable.Plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil
+}
+
+// unlisted gives an error of the management API, which did not list the queues, its exit code.
+func unlisted(err error) error {
+	switch {
+	case errors.Is(err, broker.ErrDenied):
+		return cli.WithCode(err, cli.ExitDenied)
+	case cli.ExitCode(err) == cli.ExitFailed:
+		return cli.WithCode(err, cli.ExitUnreachable)
+	}
+	return err
 }
 
 // examineStore examines the store. A store that does not reply is a finding like any other, because the rest was

@@ -149,7 +149,7 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	case errors.Is(all.Broker, ops.ErrNoList):
 		return cli.Misusef("%w; name a QUEUE, or give --management-url", all.Broker)
 	case all.Failed() != nil:
-		return all.Failed()
+		return errors.Join(unlisted(all.Broker), all.Store)
 	case o.json:
 		return jsonl.NewEncoder(a.Out).Encode(all)
 	}
