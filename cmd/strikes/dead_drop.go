@@ -18,7 +18,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -153,14 +152,13 @@ func (q *dlq) wayOut(err error) error {
 	}
 	text := fmt.Sprintf("message %d of queue %s%s cannot be decoded, and no message behind it can be read: %s. ",
 		bad.Position, q.where(), behind, bad.Wrong)
-	source := shell.Operands(q.queue)
 	if bad.Unconverted {
 		text += fmt.Sprintf("Neither can the management API read it. Replay or drop those before it (strikes dead replay "+
-			"%s --all stops at it), "+
-			"and take it out with an AMQP 1.0 receiver (docs/operations.md#a-message-cannot-be-decoded)", source)
+			"--all %s stops at it), "+
+			"and take it out with an AMQP 1.0 receiver (docs/operations.md#a-message-cannot-be-decoded)", q.operand())
 	} else {
-		text += fmt.Sprintf("Take it out, and leave those before it in the queue: strikes dead drop %s --undecodable "+
-			"--to FILE", source)
+		text += "Take it out, and leave those before it in the queue: strikes dead drop --undecodable --to FILE " +
+			q.operand()
 	}
 	return undecodable{bad, text}
 }

@@ -27,6 +27,7 @@ type dlq struct {
 	dead   deadletter.Queue
 	api    deadletter.Management // where it was asked, or would be
 	queue  string                // whose dead letters they are
+	named  bool                  // dead.Name is of --dead-letter-queue
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
@@ -60,9 +61,9 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := c.deadLetterQueue
-	q := &dlq{queue: queue, broker: b, ready: -1, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
-	if err := broker.CheckName(q.dead.Name); err != nil && named != "" {
+	q := &dlq{queue: queue, named: c.deadLetterQueue != "", broker: b, ready: -1,
+		dead: deadletter.Queue{Name: cmp.Or(c.deadLetterQueue, queue+".dlq"), Dial: b.Dial}}
+	if err := broker.CheckName(q.dead.Name); err != nil && q.named {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
 	if !c.noStore {
@@ -76,7 +77,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 
 // judge asks the broker.
 func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
-	err := q.judge(ctx, c.Err, c.deadLetterQueue != "", c.force)
+	err := q.judge(ctx, c.Err, c.force)
 	if errors.Is(err, errNoSource) {
 		return q.broker.NoQueue(ctx, q.queue, err)
 	}
@@ -99,10 +100,10 @@ func (q *dlq) close() {
 
 // judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its
 // usual address: the API reports more than AMQP, and needs no permission on the queue.
-func (q *dlq) judge(ctx context.Context, stderr io.Writer, named, force bool) error {
+func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
 		need, tried := q.broker.Management(ctx, conn, inspect.Need{Queue: q.queue})
-		at, err := q.find(ctx, conn, need, named)
+		at, err := q.find(ctx, conn, need)
 		if err != nil {
 			return err
 		}
@@ -136,10 +137,9 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, named, force bool) er
 }
 
 // find finds the dead-letter queue's name, unless it is named, and checks it.
-func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (ops.DeadLetterQueue,
-	error) {
+func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need) (ops.DeadLetterQueue, error) {
 	at := ops.DeadLetterQueue{Name: q.dead.Name}
-	if !named {
+	if !q.named {
 		var err error
 		if at, err = ops.FindDeadLetterQueue(ctx, conn, need); err != nil {
 			return at, ambiguous(err)
@@ -177,6 +177,14 @@ func (q *dlq) explain(tried error, force bool) {
 
 // where names the dead-letter queue for a line of text.
 func (q *dlq) where() string { return term.Shown(q.dead.Name) }
+
+// operand names the queue for a command line, and the dead-letter queue if that was given.
+func (q *dlq) operand() string {
+	if q.named {
+		return "--dead-letter-queue " + shell.Word(q.dead.Name) + " " + shell.Operands(q.queue)
+	}
+	return shell.Operands(q.queue)
+}
 
 // fail gives an error of package deadletter its exit code.
 func (q *dlq) fail(err error) error {
@@ -221,8 +229,8 @@ func (q *dlq) none(want *wanted) error {
 			q.dead.Name)
 	}
 	if want.group != "" && q.ready != 0 {
-		text := "no dead letter in queue %s is of the group %s; strikes dead list %s --groups shows the groups"
-		return cli.WithCode(fmt.Errorf(text, q.where(), want.group, shell.Operands(q.queue)), cli.ExitNothing)
+		text := "no dead letter in queue %s is of the group %s; strikes dead list --groups %s shows the groups"
+		return cli.WithCode(fmt.Errorf(text, q.where(), want.group, q.operand()), cli.ExitNothing)
 	}
 	return want.none(q.dead.Name, q.ready == 0)
 }

@@ -89,6 +89,30 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 	}
 }
 
+// TestQueuesAreNotListed: without a QUEUE, doctor and status exit alike if the management API does not list the queues.
+func TestQueuesAreNotListed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reply http.HandlerFunc
+		code  int
+	}{
+		"denied": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, cli.ExitDenied},
+		"defect": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+			cli.ExitUnreachable},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable},
+	} {
+		api := httptest.NewServer(tt.reply)
+		t.Cleanup(api.Close)
+		for _, command := range []string{"status", "doctor"} {
+			cmd := strikesOn(t, "cli."+uuid.NewString(), command, "--management-url", api.URL)
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != tt.code {
+				t.Errorf("%s, %s: %v, want exit code %d: %s", command, name, err, tt.code, out)
+			}
+		}
+	}
+}
+
 // cutAt returns the address of a proxy of a server. It ends a connection whose client says a word.
 func cutAt(t *testing.T, server, word string) string {
 	t.Helper()

@@ -279,7 +279,7 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms", "--", "false"))
 
 	to := filepath.Join(t.TempDir(), "bad")
-	wayOut := "strikes dead drop " + queue + " --undecodable --to FILE"
+	wayOut := "strikes dead drop --undecodable --to FILE " + queue
 	for _, tt := range []struct {
 		args []string
 		code int
