@@ -81,7 +81,7 @@ func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (p
 		return false, nil
 	}
 	s := r.s
-	s.Logger.Info("paused", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why, "since", reply.Note.At)
+	s.Logger.Warn("paused", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why, "since", reply.Note.At)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	for reply.Paused {
 		select {
@@ -93,7 +93,7 @@ func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (p
 		}
 		reply, changed = r.control.Current()
 	}
-	s.Logger.Info("resumed", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why)
+	s.Logger.Warn("resumed", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why)
 	return true, nil
 }
 
