@@ -191,7 +191,7 @@ func TestHeadlines(t *testing.T) {
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{}, Processes: []ops.Consumer{{Consumer: "a"}}}},
-		"blocked: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: 2}},
+		"stopped: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: 2}},
 		"1 dead letter unaccounted for": {Status: ops.Status{Time: now, Consumers: 1,
 			Dead: ops.DeadLetters{Missing: 1, Still: 1}}},
 		"nothing blocks it, 1\u202f200 dead letters": {Status: ops.Status{Time: now, Consumers: 1,

@@ -61,7 +61,7 @@ func (l line) Facts() (all []fact) {
 	if l.Paused != nil {
 		add(true, "warn", "paused%s", l.Paused.ByAndWhy())
 	} else if n := l.Unattended(); n > 0 {
-		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(n, "message"))
+		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "stopped: "}[l.Blocked == 0], plural(n, "message"))
 	}
 	add(l.Limit != nil, "", "limited by an operator")
 	return all

@@ -164,7 +164,7 @@ func TestLanesOfALostStore(t *testing.T) {
 		l := newLaneQueue(t, "0")
 		publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
 		reported := func(id string) {
-			if id == "2" && !l.logged("the store knows nothing of the lanes") {
+			if id == "2" && !l.logged("no lanes are recorded for this queue") {
 				t.Error("a message overtakes the dead letters, and the session did not say that its store is empty")
 			}
 		}

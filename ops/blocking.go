@@ -125,7 +125,7 @@ func (s *Status) ready() (text string, begins bool) {
 	case s.Breaker != nil && s.Breaker.Open:
 		return "waits until a message succeeds, or for a probe", false
 	case len(s.Waiting) > 0: // the store does not know which messages
-		return "next attempt now, or after the wait that follows an attempt that was not counted", true
+		return "next attempt now, or after its backoff", true
 	}
 	return "next attempt now", true
 }

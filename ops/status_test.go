@@ -61,7 +61,7 @@ func TestReadyMessageThatRests(t *testing.T) {
 			"not delivered since: it waits for a consumer, or left the queue"},
 		"a pause": {counter.Summary{Paused: &counter.Note{}}, time.Hour, Ready, "waits until its queue is resumed"},
 		"a consumer holds messages": {counter.Summary{Waiting: counter.Waiting{Messages: 1}}, time.Hour, Ready,
-			"next attempt now, or after the wait that follows an attempt that was not counted"},
+			"next attempt now, or after its backoff"},
 		"a success": {counter.Summary{Breaker: awaited, Override: &last}, time.Second, Ready,
 			"its last attempt may wait for another message to succeed, 29s at most"},
 		"a success, but no consumer": {counter.Summary{Breaker: awaited, Override: &last, Queue: "left"}, time.Second, Ready,

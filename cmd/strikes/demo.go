@@ -72,7 +72,7 @@ anything is wrong. At the end it removes all that it made.`,
 	f.StringVar(&d.database, "store", "", "keep the counts in a private database: `KIND` postgres or mysql")
 	f.StringVar(&d.kind, "type", string(topology.Quorum), "declare queues of this `TYPE`: quorum or classic")
 	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
-	cli.JSON(f, &d.json, "print the verdict as one JSON object; the story goes to stderr")
+	cli.JSON(f, &d.json, "print the result as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	cli.OneOf(cmd, "store", "postgres", "mysql")
 	return cmd

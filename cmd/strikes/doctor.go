@@ -187,8 +187,8 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 	case len(found.Queues) == 0:
 		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
-		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, of the delay queues, or the dead-letter queue of "+
-			"another\n", printable.Plural(len(found.PassedOver), "queue"))
+		fmt.Fprintf(c.Err, "strikes: %s not examined: exclusive queues, streams, delay queues and dead-letter queues\n",
+			printable.Plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil
 }

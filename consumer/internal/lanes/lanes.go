@@ -26,9 +26,8 @@ var ErrUnowned = errors.New("consumer: another session consumes the queue, or an
 
 // unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that
 // lost its data.
-const unknownLanes = "the store knows nothing of the lanes of this queue: it is new, or it has lost its data, and " +
-	"then messages of a lane " +
-	"overtake its dead letters; strikes status shows whether there are any"
+const unknownLanes = "no lanes are recorded for this queue yet; if it is not new, the store has lost its data, and " +
+	"messages overtake the dead letters of their lanes: strikes status shows whether there are any"
 
 const (
 	// laneRenewal is how often the blocked lanes in the store are renewed.
