@@ -60,9 +60,11 @@ func partitionOf(at, queue string) string {
 func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
 
 // lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked. It fails while the
-// partitions are not known.
+// partitions are not known, and waits for them as long as for any question to the broker.
 func (c *Console) lanes(ctx context.Context, queue string, skip, most int) ([]ops.BlockedLane, int, error) {
-	a := c.queue(ctx, queue, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
+	defer cancel()
+	a := c.statusOf(queue).get(ctx, time.Minute)
 	if !a.Known && !errors.Is(a.Err, broker.ErrNotFound) {
 		return nil, 0, fmt.Errorf("its blocked lanes are not known: %w", cmp.Or(a.Err, context.DeadlineExceeded))
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -300,6 +301,13 @@ func TestLanesOfUnknownPartitions(t *testing.T) {
 			w.Body.String(), "its blocked lanes are not known: connection refused") {
 			t.Errorf("POST %s: %d: %s", verb, w.Code, w.Body)
 		}
+	}
+	f.broker.away.Store(nil)
+	slow := &fixture{newConsole(f.opts, f.broker, patience{paint: time.Hour, groups: time.Hour, asked: time.Hour}),
+		f.broker, f.redis} // no answer comes in time for a page that nobody asked for
+	defer slow.Close()
+	if w := slow.get(query("replay", "kind", "failed")); !strings.Contains(w.Body.String(), "1 dead letter would be") {
+		t.Errorf("a slow broker: %d: %s", w.Code, w.Body)
 	}
 	gone := broker.ErrNotFound
 	f.broker.away.Store(&gone)
