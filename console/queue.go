@@ -185,7 +185,7 @@ func headline(s queueView) string {
 	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))
 	if s.Consumers == 0 && s.Paused == nil {
 		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
-		add(s.Ready > 0 && len(blocking) == 0, "blocked: %s", waiting)
+		add(s.Ready > 0 && len(blocking) == 0, "stopped: %s", waiting)
 		add(s.Ready > 0 && len(blocking) > 0, "%s", waiting)
 		add(s.Ready == 0, "no consumer")
 	}
