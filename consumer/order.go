@@ -96,18 +96,3 @@ func (f *fifo) pop() *delivery {
 	d.next = nil
 	return d
 }
-
-// remove reports whether d was in f.
-func (f *fifo) remove(d *delivery) bool {
-	var rest fifo
-	found := false
-	for in := f.pop(); in != nil; in = f.pop() {
-		if in == d {
-			found = true
-			continue
-		}
-		rest.push(in)
-	}
-	*f = rest
-	return found
-}

@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -39,31 +38,21 @@ func (w *workers) enter(d *delivery) bool {
 	return false
 }
 
-// wait waits until d has a worker. It reports false if ctx ends first.
-func (w *workers) wait(ctx context.Context, d *delivery) bool {
+// wait returns when d has a worker. It needs no context: each delivery gives its worker back in bounded time.
+func (w *workers) wait(d *delivery) {
 	if w.asked != nil {
 		w.asked()
 	}
 	w.mu.Lock()
 	if d.grip.worker || w.take(d) {
 		w.mu.Unlock()
-		return true
+		return
 	}
 	turn := make(chan struct{})
 	d.turn = turn
 	w.ready.push(d)
 	w.mu.Unlock()
-	select {
-	case <-turn:
-		return true
-	case <-ctx.Done():
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ready.remove(d) {
-		d.turn = nil
-	}
-	return d.grip.worker
+	<-turn
 }
 
 func (w *workers) take(d *delivery) bool {
