@@ -44,8 +44,8 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 	}
 }
 
-// TestAMoveThatIsRepeatedIsOneFailure: the process's own streak of failures, which a breaker has, counts a message once,
-// however often its copy is refused.
+// TestAMoveThatIsRepeatedIsOneFailure: the process's own streak of failures, which a breaker has, counts a message
+// once, however often its copy is refused.
 func TestAMoveThatIsRepeatedIsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -138,7 +138,8 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 		s := newSession(c, "/", nil)
 		s.isolation, s.late = r.isolation, r.late
 		s.workers, s.slots = newWorkers(c.Concurrency, func() { s.acks.Wake() }), newSlots(c.Concurrency)
-		s.workers.asked, s.lacking = r.dawdle, func() {} // a tag is the number of a delivery in its case, however late it comes
+		s.workers.asked = r.dawdle
+		s.lacking = func() {} // a tag is the number of a delivery in its case, however late it comes
 		find[*controlRoom](s.rooms).control = k
 		if r.of.Settings.Reconnected {
 			s.deadLettersFrom = deadLettersFrom(2, r.begin)
