@@ -304,7 +304,7 @@ func TestLanesOfUnknownPartitions(t *testing.T) {
 	}
 	f.broker.away.Store(nil)
 	slow := &fixture{newConsole(f.opts, f.broker, patience{paint: time.Hour, groups: time.Hour, asked: time.Hour}),
-		f.broker, f.redis} // no answer comes in time for a page that nobody asked for
+		f.broker, f.redis} // no answer comes in time for a page that updates itself
 	defer slow.Close()
 	if w := slow.get(query("replay", "kind", "failed")); !strings.Contains(w.Body.String(), "1 dead letter would be") {
 		t.Errorf("a slow broker: %d: %s", w.Code, w.Body)

@@ -52,7 +52,7 @@ func newBreakerRoom(s *session, before rooms) room {
 	}
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
-		s.more, s.lacking = make(chan (<-chan amqp.Delivery)), r.lacking
+		s.more, s.lacking = make(chan (<-chan amqp.Delivery)), sync.OnceFunc(r.lacking)
 	}
 	return r
 }

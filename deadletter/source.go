@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// picked is the largest window of a source that picks. It is half the number of messages that a channel passes on,
-// because they are settled one by one.
+// picked is the largest window of a source that picks. Its messages are settled one by one, and so many may be
+// undecided after an interruption. A channel passes on twice as many.
 const picked = passedOn / 2
 
 // source hands out dead letters in their order and takes them off the queue. One of everything hands them out as they
@@ -40,11 +40,13 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 	if err := q.may(q.Handling.Take, "take from"); err != nil {
 		return nil, err
 	}
-	begins := &session{prefetch: 2 * window}
+	s := &session{prefetch: 2 * window}
 	if !q.Handling.endures() {
-		begins = &session{prefetch: window, single: !q.Handling.SingleActive}
+		if s.prefetch, s.single = window, !q.Handling.SingleActive; most > 0 {
+			s.prefetch = min(window, most)
+		}
 	}
-	s, err := q.open(ctx, begins)
+	s, err := q.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}

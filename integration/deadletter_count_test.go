@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -98,39 +99,63 @@ func deadLettersOf(t *testing.T, n int, args amqp.Table) *deadletter.Queue {
 // not counted either.
 func TestTakingInPartsDeletesNothing(t *testing.T) {
 	t.Parallel()
-	const limit, n = 5, 12
-	q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": limit})
-	q.Handling = deadletter.Handling{Take: true, Limit: limit, Why: "the limit is low"}
-	full := errors.New("the disk is full")
-	var kept []string
-	for range n - 2 {
-		r, err := q.Drop(t.Context(), deadletter.Filter{}, 1, func(letters []*deadletter.Message) error {
-			kept = append(kept, idsOf(letters)...)
-			return nil
+	for _, singleActive := range []bool{false, true} { // which refuses basic.get
+		t.Run(fmt.Sprintf("single active consumer %v", singleActive), func(t *testing.T) {
+			const limit, n = 5, 12
+			q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": limit, "x-single-active-consumer": singleActive})
+			q.Handling = deadletter.Handling{Take: true, Limit: limit, SingleActive: singleActive, Why: "the limit is low"}
+			full := errors.New("the disk is full")
+			var kept []string
+			for range n - 2 {
+				r, err := q.Drop(t.Context(), deadletter.Filter{}, 1, func(letters []*deadletter.Message) error {
+					kept = append(kept, idsOf(letters)...)
+					return nil
+				})
+				if err != nil || r.Done != 1 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+			}
+			if major, minor := brokerVersion(t); !singleActive && (major > 4 || major == 4 && minor >= 3) {
+				for range 2 * limit {
+					if _, err := q.Drop(t.Context(), deadletter.Filter{}, 0, func([]*deadletter.Message) error {
+						return full
+					}); !errors.Is(err, full) {
+						t.Fatal(err)
+					}
+				}
+			}
+			left := consumeAll(t, q.Name, n-len(kept))
+			if diff := cmp.Diff(numbered("m", n), slices.Concat(kept, left)); diff != "" {
+				t.Error(diff)
+			}
 		})
-		if err != nil || r.Done != 1 {
-			t.Fatalf("%+v, %v", r, err)
-		}
 	}
-	if major, minor := brokerVersion(t); major > 4 || major == 4 && minor >= 3 {
-		for range 2 * limit {
-			if _, err := q.Drop(t.Context(), deadletter.Filter{}, 0, func([]*deadletter.Message) error {
-				return full
-			}); !errors.Is(err, full) {
-				t.Fatal(err)
+}
+
+// consumeAll takes n messages off a queue with a consumer, which a single-active-consumer queue requires, and returns
+// their ids.
+func consumeAll(t *testing.T, queue string, n int) (got []string) {
+	t.Helper()
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
+		for wait := time.After(10 * time.Second); err == nil && len(got) < n; {
+			select {
+			case d := <-deliveries:
+				got = append(got, d.MessageId)
+			case <-wait:
+				return nil
 			}
 		}
-	}
-	if diff := cmp.Diff(numbered("m", n), slices.Concat(kept, ids(getAll(t, q.Name)))); diff != "" {
-		t.Error(diff)
-	}
+		return err
+	}))
+	return got
 }
 
 // TestAnInterruptedReplayAtTheLimit: from RabbitMQ 4.3 on a message that died of the delivery limit is above the same
 // limit of the dead-letter queue, and any return deletes it. An interruption returns none.
 func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 	t.Parallel()
-	const limit, n = 2, 6
+	const limit, n = 2, 12 // before 4.3, three windows
 	queue := uniqueName(t, "atlimit")
 	deleteLater(queue)
 	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",

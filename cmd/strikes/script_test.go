@@ -214,38 +214,34 @@ func declareClassic(conn *amqp.Connection, queue string) error {
 	return errors.Join(errExchange, errDead, errBind, errQueue)
 }
 
-// astray is a script's command: astray QUEUE declares a queue whose dead letters land in QUEUE.dead.
-func astray(ts *testscript.TestScript, _ bool, args []string) {
+// onChannel calls f with a channel to the script's broker.
+func onChannel(ts *testscript.TestScript, f func(*amqp.Channel) error) {
 	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
 	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		defer ch.Close()
+		return broker.OnChannel(context.Background(), conn, f)
+	}))
+}
+
+// astray is a script's command: astray QUEUE declares a queue whose dead letters land in QUEUE.dead.
+func astray(ts *testscript.TestScript, _ bool, args []string) {
+	onChannel(ts, func(ch *amqp.Channel) error {
 		queue, dead, exchange := args[0], args[0]+".dead", args[0]+".dlx"
 		errExchange := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
 		_, errDead := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-expires": 600_000})
 		errBind := ch.QueueBind(dead, "", exchange, false, nil)
 		_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": exchange})
 		return errors.Join(errExchange, errDead, errBind, errQueue)
-	}))
+	})
 }
 
 // sharing is a script's command: sharing OTHER QUEUE declares OTHER, whose dead letters go where those of QUEUE go.
 func sharing(ts *testscript.TestScript, _ bool, args []string) {
-	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
-	ts.Check(err)
-	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		_, err = ch.QueueDeclare(args[0], true, false, false, false, amqp.Table{"x-queue-type": "quorum",
+	onChannel(ts, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(args[0], true, false, false, false, amqp.Table{"x-queue-type": "quorum",
 			"x-single-active-consumer": true, "x-dead-letter-exchange": args[1] + ".dlx", "x-delivery-limit": 1000})
 		return err
-	}))
+	})
 }
 
 func readyIn(url, queue string) (n int, err error) {

@@ -251,12 +251,15 @@ func TestPatience(t *testing.T) {
 		reply, _ := rules.Start(r, &f.q, a, rules.ModeUntracked, 4, f.now)
 		return fmt.Sprint(reply.Code, " ", reply.Wait)
 	}
+	waits := func() {
+		f.want(start(), "WAIT 1s")
+		f.later(29500 * time.Millisecond)
+		f.want(start(), "WAIT 500ms")
+		f.later(time.Second)
+		f.want(start(), "RUN 0s")
+	}
 	f.want(f.fail("a a a"), "REQUEUE1 REQUEUE2 REQUEUE3")
-	f.want(start(), "WAIT 1s")
-	f.later(29500 * time.Millisecond)
-	f.want(start(), "WAIT 500ms")
-	f.later(time.Second)
-	f.want(start(), "RUN 0s")
+	waits()
 	f.want(f.fail("a a"), "UNCOUNTED3 UNCOUNTED3")
 	f.later(time.Second)
 	f.ask(time.Second/2, 0)
@@ -273,11 +276,7 @@ func TestPatience(t *testing.T) {
 	f.p.Patience = time.Hour
 	f.fail("a a a")
 	f.later(-2 * time.Hour) // the store's clock is set back
-	f.want(start(), "WAIT 1s")
-	f.later(29500 * time.Millisecond)
-	f.want(start(), "WAIT 500ms")
-	f.later(time.Second)
-	f.want(start(), "RUN 0s")
+	waits()
 	f.want(f.fail("a"), "UNCOUNTED3")
 	f.later(time.Hour)
 	f.want(f.fail("a"), "EXHAUSTED4")
