@@ -239,6 +239,9 @@ func (s *step) impatient(b Breaker) bool {
 // awaitsSuccess reports whether the last allowed attempt has to wait for a success of another message, and the wait
 // until it asks again.
 func (s *step) awaitsSuccess() bool {
+	if s.a.Progress.Breaker == 0 {
+		return false
+	}
 	b, _ := s.breaker()
 	left := s.awaitsUntil().Sub(s.now)
 	if !s.impatient(b) || left <= 0 {

@@ -276,6 +276,12 @@ func TestPatience(t *testing.T) {
 	f.p.Patience = time.Hour
 	f.fail("a a a")
 	f.later(-2 * time.Hour) // the store's clock is set back
+	r, a := f.attempt("a")
+	a.Progress = rules.Progress{}
+	failed := r.FirstTime
+	if rules.Start(r, &f.q, a, rules.ModeUntracked, 4, f.now); !r.FirstTime.Equal(failed) {
+		t.Errorf("a consumer without a breaker moves the first failure from %v to %v", failed, r.FirstTime)
+	}
 	waits()
 	f.want(f.fail("a"), "UNCOUNTED3")
 	f.later(time.Hour)
