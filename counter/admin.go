@@ -65,7 +65,7 @@ func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error
 // generationsOf returns the index members of all generations of an id. The first generation needs no search.
 func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]string, error) {
 	members := []string{member(id, "")}
-	for _, set := range []string{setIndex, setDead} {
+	for _, set := range []string{setIndex, setDead, setRemoved} {
 		found, err := a.namesIn(ctx, Queue{vhost, queue}, set, func(name string) bool {
 			return strings.HasPrefix(name, hashID(id)+":") && !slices.Contains(members, name)
 		})

@@ -56,6 +56,42 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 	}
 }
 
+// TestGetFindsRemovedGenerations: a message that was dead-lettered and replayed twice has both tombstones, until Forget.
+// Those that expire leave their set.
+func TestGetFindsRemovedGenerations(t *testing.T) {
+	for _, s := range stores(t) {
+		die := func(m Message) {
+			need(t, errOf(s.Fail(t.Context(), attempt(m, "a"), Failure{Cause: CauseFailed, Limit: 1})))
+			need(t, s.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}))
+		}
+		of := Queue{"/", "orders"}
+		first, second, third := message("1"), message("1"), message("2")
+		second.Generation, third.Generation = "1@1700000000", "1@1700000000"
+		die(first)
+		s.age(t, time.Hour, first)
+		die(second)
+		records, err := s.Get(t.Context(), "/", "orders", "1")
+		need(t, err)
+		if diff := cmp.Diff([]string{"1@1700000000", ""}, generations(records)); diff != "" {
+			t.Errorf("%s: generations -want +got:\n%s", s.name, diff)
+		}
+		if n, err := s.counter.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+			t.Errorf("%s: forgot %d records, %v", s.name, n, err)
+		}
+		removed := func() []string {
+			names, err := s.counter.namesIn(t.Context(), of, setRemoved, func(string) bool { return true })
+			need(t, err)
+			return names
+		}
+		die(second)
+		s.age(t, 8*24*time.Hour, second)
+		die(third)
+		if got := removed(); !slices.Equal(got, []string{member("2", third.Generation)}) {
+			t.Errorf("%s: the set of removed generations has %q", s.name, got)
+		}
+	}
+}
+
 // TestGetInALargeIndex: the generations are found however much else the queue has.
 func TestGetInALargeIndex(t *testing.T) {
 	for _, c := range counters(t) {

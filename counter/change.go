@@ -348,8 +348,8 @@ type listing struct {
 const moveAgain = time.Second
 
 // place puts a record into the set where it belongs, as save in scripts/record.lua does. The index has the records that
-// an operator may want to see, dead the tombstones whose dead letters were not removed. died: the step wrote the
-// tombstone.
+// an operator may want to see, dead the tombstones whose dead letters were not removed. removed has the others of later
+// generations, which only a search finds. died: the step wrote the tombstone.
 func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
 	name, set, every := member(r.ID, r.Generation), "", moveAgain
 	switch {
@@ -373,6 +373,10 @@ func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.
 	if former != "" && former != set {
 		moves = append(moves, Member{Set: former, Name: name, Gone: true})
 		r.Listed = time.Time{}
+		if !r.Removed.IsZero() && r.Generation != "" {
+			moves = append(moves, Member{Set: setRemoved, Name: name, Score: now.Add(keep).UnixMilli(),
+				Expires: now.Add(2 * keep)})
+		}
 	}
 	if set != "" && (r.Listed.IsZero() || now.Sub(r.Listed).Abs() >= every || keep > ttl) {
 		moves = append(moves, Member{Set: set, Name: name, Score: now.Add(keep).UnixMilli(), Expires: now.Add(2 * keep)})
@@ -392,7 +396,7 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 				n++
 			}
 			change.Docs = append(change.Docs, Doc{Name: d.Name, Any: true})
-			for _, set := range []string{setIndex, setDead} {
+			for _, set := range []string{setIndex, setDead, setRemoved} {
 				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
 			}
 		}

@@ -33,14 +33,18 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 func (a *Admin) announceSkip(ctx context.Context, m Message) error {
 	of := Queue{m.VHost, m.Queue}
 	return a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
-		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
-		var change Change
-		for _, e := range past {
-			change.Sets = append(change.Sets, Member{Set: setSkips, Name: e.Name, Gone: true})
-		}
+		past, err := a.past(ctx, of, setSkips, now)
 		until := now.Add(skipAnnounced)
-		change.Sets = append(change.Sets, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
-			Expires: until.Add(time.Minute)})
-		return change, err
+		return Change{Sets: append(past, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
+			Expires: until.Add(time.Minute)})}, err
 	})
+}
+
+// past removes members of a set whose score is a time before now.
+func (c *client) past(ctx context.Context, of Queue, set string, now time.Time) (gone []Member, err error) {
+	found, err := c.store.Page(ctx, of, set, Entry{Score: now.UnixMilli()}, page)
+	for _, e := range found {
+		gone = append(gone, Member{Set: set, Name: e.Name, Gone: true})
+	}
+	return gone, err
 }

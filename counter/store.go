@@ -148,6 +148,7 @@ const (
 
 	setIndex     = "index"
 	setDead      = "dead"
+	setRemoved   = "removed"
 	setSkips     = "skips"
 	setConsumers = "consumers"
 	setAudit     = "audit"

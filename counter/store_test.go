@@ -205,7 +205,7 @@ func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
 		}
 		older.Docs = append(older.Docs, Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d), Any: true})
 	}
-	for _, set := range []string{setIndex, setDead} {
+	for _, set := range []string{setIndex, setDead, setRemoved} {
 		entries, errOf := c.store.Page(ctx, of, set, Entry{}, scanned)
 		err = errors.Join(err, errOf)
 		for _, e := range entries {
@@ -273,14 +273,14 @@ func dialTest(t testing.TB, url string) *Counter {
 	return c
 }
 
-// older moves the times of records and of their queue's index into the past, which is the same to the scripts as time
+// older moves the times of records and of their queue's sets into the past, which is the same to the scripts as time
 // that passes; or into the future, which is the same as a clock that is set back.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
 local times = { [7] = true, [8] = true, [10] = true, [15] = true, [16] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
-  if i <= 2 then
+  if i <= 3 then
     local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
     for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
   elseif left > 0 then
@@ -310,7 +310,8 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 		c.ageDocs(t, d, ms...)
 		return
 	}
-	keys := []string{c.opts.keys(ms[0]).index, c.opts.keys(ms[0]).dead}
+	keys := []string{c.opts.keys(ms[0]).index, c.opts.keys(ms[0]).dead,
+		c.opts.queueKey(ms[0].VHost, ms[0].Queue) + setRemoved}
 	for _, m := range ms {
 		keys = append(keys, c.opts.keys(m).record)
 	}
