@@ -134,7 +134,7 @@ func TestOpenBreakerReturnsDeliveries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queue, ch := uniqueName(t, "returns"), pubChannel(t)
-			deleteLater(queue)
+			deleteLater(t, queue)
 			_, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, nil)
 			need(t, err)
 			_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum",

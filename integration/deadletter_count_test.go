@@ -33,7 +33,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	_, err = ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
 		"x-delivery-limit": limit})
 	need(t, err)
-	deleteLater(queue)
+	deleteLater(t, queue)
 	need(t, ch.Confirm(false))
 	confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: "m"})
 	need(t, err)
@@ -81,8 +81,8 @@ func deadLettersOf(t *testing.T, n int, args amqp.Table) *deadletter.Queue {
 	t.Helper()
 	args["x-queue-type"] = "quorum"
 	queue := uniqueName(t, "orders")
-	deleteLater(queue)
-	deleteLater(queue + ".dlq")
+	deleteLater(t, queue)
+	deleteLater(t, queue+".dlq")
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		if _, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, args); err != nil {
 			return err
@@ -157,7 +157,7 @@ func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, n = 2, 12 // before 4.3, three windows
 	queue := uniqueName(t, "atlimit")
-	deleteLater(queue)
+	deleteLater(t, queue)
 	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": queue + ".dlq"}
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {

@@ -33,7 +33,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			queue := uniqueName(t, "open")
-			deleteLater(queue)
+			deleteLater(t, queue)
 			if tc.policy != "" {
 				manage(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+
 					tc.policy+`}`)

@@ -226,7 +226,7 @@ func TestReplayElsewhere(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 3)
 		other := uniqueName(t, "other")
-		deleteLater(other)
+		deleteLater(t, other)
 		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 			_, declared := ch.QueueDeclare(other, true, false, false, false, nil)
 			return errors.Join(declared, ch.ExchangeDeclare(other, amqp.ExchangeDirect, true, false, false, false, nil),

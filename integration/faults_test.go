@@ -308,7 +308,7 @@ func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	good := declared(t, topology.Quorum)
 	noDLX, ranked := uniqueName(t, "bare"), uniqueName(t, "ranked")
-	deleteLater(noDLX, ranked)
+	deleteLater(t, noDLX, ranked)
 	if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(noDLX, true, false, false, false, nil)
 		if err == nil {

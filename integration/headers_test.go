@@ -284,7 +284,7 @@ func TestReplayThroughAnExchange(t *testing.T) {
 	t.Parallel()
 	q, other := newHeaderQueue(t), newHeaderQueue(t)
 	exchange := uniqueName(t, "exchange")
-	deleteLater(exchange)
+	deleteLater(t, exchange)
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		declared := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
 		return errors.Join(declared, ch.QueueBind(other.name, "", exchange, false, nil))

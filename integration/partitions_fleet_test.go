@@ -148,9 +148,9 @@ func declarePartitions(t testing.TB, s topology.Spec) {
 	t.Helper()
 	need(t, topology.Declare(t.Context(), dialBroker(t), s))
 	for i := range s.Partitions {
-		deleteLater(broker.Partition(s.Queue, i))
+		deleteLater(t, broker.Partition(s.Queue, i))
 	}
-	deleteLater(s.Queue, s.Queue+".dlx", s.Queue+".dlq", broker.HashExchange(s.Queue, s.Partitions))
+	deleteLater(t, s.Queue, s.Queue+".dlx", s.Queue+".dlq", broker.HashExchange(s.Queue, s.Partitions))
 }
 
 func (f *group) join() {

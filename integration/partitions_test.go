@@ -556,7 +556,7 @@ func TestPartitionsDoctor(t *testing.T) {
 	other.Partitions = 5
 	want("another number", codes(other), "partition-exchange-missing", "partition-missing")
 
-	deleteLater(s.queue + ".plain")
+	deleteLater(t, s.queue+".plain")
 	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue + ".plain"}); err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ func TestRepartition(t *testing.T) {
 	conn := dialBroker(t)
 	to := func(n int) error {
 		for i := range n {
-			deleteLater(broker.Partition(s.queue, i))
+			deleteLater(t, broker.Partition(s.queue, i))
 		}
-		deleteLater(broker.HashExchange(s.queue, n))
+		deleteLater(t, broker.HashExchange(s.queue, n))
 		return topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n})
 	}
 	refused := func(n int, why string) {
@@ -86,7 +86,7 @@ func TestRepartitionWithoutAPartition(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	deleteLater(broker.HashExchange(s.queue, 2))
+	deleteLater(t, broker.HashExchange(s.queue, 2))
 	if err := topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
 		t.Error(err)
 	}
@@ -136,7 +136,7 @@ func TestPlainQueueBesidePartitions(t *testing.T) {
 	own := uniqueName(t, "own")
 	for _, spec := range []topology.Spec{{Queue: broker.Partition(own, 0)}, {Queue: own, ExchangeType: amqp.ExchangeFanout,
 		Bindings: []topology.Binding{{Exchange: own}}}} {
-		deleteLater(spec.Queue, spec.Queue+".dlq")
+		deleteLater(t, spec.Queue, spec.Queue+".dlq")
 		need(t, topology.Declare(t.Context(), conn, spec))
 	}
 }
@@ -148,9 +148,9 @@ func TestRepartitionTogether(t *testing.T) {
 	s := newShared(t, 4)
 	numbers := []int{2, 3, 5, 6}
 	for _, n := range numbers {
-		deleteLater(broker.HashExchange(s.queue, n))
+		deleteLater(t, broker.HashExchange(s.queue, n))
 	}
-	deleteLater(broker.Partition(s.queue, 4), broker.Partition(s.queue, 5))
+	deleteLater(t, broker.Partition(s.queue, 4), broker.Partition(s.queue, 5))
 	shared := dialBroker(t)
 	for round := range 4 {
 		var all sync.WaitGroup
@@ -213,7 +213,7 @@ func TestStrayLock(t *testing.T) {
 	queue := uniqueName(t, "stray")
 	need(t, broker.OnChannel(t.Context(), dialBroker(t), func(ch *amqp.Channel) error {
 		for _, name := range []string{queue + ".strikes-lock", queue + ".dlq", queue + ".dlq.strikes-lock"} {
-			deleteLater(name)
+			deleteLater(t, name)
 			if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {
 				return err
 			}
@@ -284,7 +284,7 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 	if err != nil && !errors.Is(err, topology.ErrRefused) {
 		t.Error(err)
 	}
-	deleteLater(broker.Partition(s.queue, 2), broker.HashExchange(s.queue, 3))
+	deleteLater(t, broker.Partition(s.queue, 2), broker.HashExchange(s.queue, 3))
 	stop()
 	need(t, <-done)
 	if s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue); err != nil {

@@ -58,7 +58,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := uniqueName(t, "route")
-			deleteLater(queue)
+			deleteLater(t, queue)
 			tc.set(t, queue)
 			var held, dead atomic.Int64
 			consume := consumer.Consumer{

@@ -122,7 +122,7 @@ func TestTopologyNames(t *testing.T) {
 		"but current is none' of 'x'": {"warning bindings-unknown"},
 	} {
 		b := newTopo(t)
-		deleteLater(name)
+		deleteLater(t, name)
 		b.declare(topology.Spec{Queue: name})
 		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
 		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})

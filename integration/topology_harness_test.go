@@ -66,14 +66,14 @@ func (b topo) must(f func(*amqp.Channel) error) {
 	need(b.t, b.try(f))
 }
 
-// name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are deleted after all tests.
+// name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are deleted later.
 func (b topo) name() string {
 	return b.named("topology." + uuid.NewString())
 }
 
-// named has a queue or exchange deleted after all tests.
+// named has a queue or exchange deleted later.
 func (b topo) named(name string) string {
-	deleteLater(name)
+	deleteLater(b.t, name)
 	return name
 }
 

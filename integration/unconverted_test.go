@@ -78,7 +78,7 @@ func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (q
 		_, err := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)})
 		return err
 	}))
-	deleteLater(queue, dead)
+	deleteLater(t, queue, dead)
 	publishIDs(t, dialer(t), queue, ids)
 	return queue
 }

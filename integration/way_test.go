@@ -39,7 +39,7 @@ func declared(t *testing.T, typ topology.Type) string {
 func declaredAs(t *testing.T, spec topology.Spec) string {
 	t.Helper()
 	spec.Queue = uniqueName(t, "way")
-	deleteLater(spec.Queue)
+	deleteLater(t, spec.Queue)
 	need(t, topology.Declare(t.Context(), dialBroker(t), spec))
 	return spec.Queue
 }
@@ -492,7 +492,7 @@ func TestStopHandsOverInOrder(t *testing.T) {
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			queue := uniqueName(t, "sac")
-			deleteLater(queue)
+			deleteLater(t, queue)
 			spec := topology.Spec{Queue: queue, Type: typ, SingleActiveConsumer: true}
 			need(t, topology.Declare(t.Context(), dialBroker(t), spec))
 			publish(t, queue, "m", 60)

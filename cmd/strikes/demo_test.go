@@ -95,7 +95,7 @@ func TestDemoEnds(t *testing.T) {
 			need(t, err)
 			need(t, cmd.Start())
 			queue := untilHandled(t, stdout)
-			servertest.DeleteLater(queue)
+			servertest.DeleteLater(t, queue)
 			if n := consumers(t, queue); n == 0 {
 				t.Error("it has no consumers to begin with")
 			}

@@ -26,7 +26,7 @@ import (
 func TestDoctorReadOnly(t *testing.T) {
 	t.Parallel()
 	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	api := managementURL(t)
 	manage(t, api, "PUT", "users/"+user, `{"password":"hush","tags":""}`)
@@ -58,7 +58,7 @@ func TestDoctorReadOnly(t *testing.T) {
 func TestDoctorLosesTheBroker(t *testing.T) {
 	t.Parallel()
 	queue := "cli." + uuid.NewString()
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	at, err := url.Parse(brokerURL(t))
 	need(t, err)
@@ -160,7 +160,7 @@ func manage(t *testing.T, api, method, path, body string) {
 func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	for _, state := range []string{"whole", "broken"} {
 		if state == "broken" {
@@ -186,7 +186,7 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	broker := usualPlace(t)
 	consume := func(flags ...string) (string, error) {
@@ -227,7 +227,7 @@ func usualPlace(t *testing.T) string {
 func TestMisspeltQueue(t *testing.T) {
 	t.Parallel()
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	misspelt := queue[:len(queue)-1]
 	for _, args := range [][]string{

@@ -120,7 +120,7 @@ func TestPastedCommands(t *testing.T) {
 		return nil
 	})
 	need(t, err)
-	servertest.DeleteLater(oddNames...)
+	servertest.DeleteLater(t, oddNames...)
 	t.Cleanup(func() {
 		for _, name := range oddNames {
 			removePolicy(t, api, name)

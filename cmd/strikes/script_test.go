@@ -259,9 +259,9 @@ func readyIn(url, queue string) (n int, err error) {
 	return n, err
 }
 
-// cleanUp deletes the queue's keys of the store when the test ends, and the queue after all tests.
+// cleanUp deletes the queue's keys of the store when the test ends, and the queue later.
 func cleanUp(t testing.TB, queue string) {
-	servertest.DeleteLater(queue)
+	servertest.DeleteLater(t, queue)
 	t.Cleanup(func() {
 		if err := forgetKeys(storeURL(t), queue); err != nil {
 			t.Errorf("cleaning up: %v", err)

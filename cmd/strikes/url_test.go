@@ -121,7 +121,7 @@ func TestWhereAURLLeads(t *testing.T) {
 			if strings.HasPrefix(tt.url, "amqp") {
 				queue := "cli.where"
 				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
-				servertest.DeleteLater(queue)
+				servertest.DeleteLater(t, queue)
 			}
 			var out, stderr output
 			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)

@@ -16,23 +16,44 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// leftovers are queues and exchanges that tests made on the shared broker. Run deletes them from a broker at AMQP_URL
-// when all tests have ended.
+// leftovers are queues and exchanges on the shared broker, of tests that have ended.
 //
 // On RabbitMQ 3.10 and 4.0 a quorum queue that is deleted within moments of its declaration can end all at-least-once
 // dead lettering of its node. Each later declaration of such a queue then fails with 541. So no test deletes its
-// queues when it ends.
+// queues when it ends. Hundreds of queues slow each list of the management API, so they are deleted a minute later.
 var leftovers struct {
 	sync.Mutex
-	names, vhosts []string
+	names  []leftover // in the order in which their tests ended
+	vhosts []string
 }
 
-// DeleteLater has Run delete the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events, as far as
-// they exist, from the default virtual host of the shared broker.
-func DeleteLater(names ...string) {
-	leftovers.Lock()
-	defer leftovers.Unlock()
-	leftovers.names = append(leftovers.names, names...)
+type leftover struct {
+	name  string
+	ended time.Time // its test
+}
+
+// DeleteLater has the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events deleted, as far as they
+// exist, from the default virtual host of the shared broker: a minute after the test, or by Run.
+func DeleteLater(t testing.TB, names ...string) {
+	t.Cleanup(func() {
+		leftovers.Lock()
+		defer leftovers.Unlock()
+		now, old := time.Now(), 0
+		for _, l := range leftovers.names {
+			if now.Sub(l.ended) > time.Minute {
+				old++
+			}
+		}
+		if old >= 20 {
+			if err := deleteNames(BrokerURL(t), leftovers.names[:old]); err != nil {
+				t.Error(err)
+			}
+			leftovers.names = leftovers.names[old:]
+		}
+		for _, name := range names {
+			leftovers.names = append(leftovers.names, leftover{name, now})
+		}
+	})
 }
 
 // VirtualHost creates a virtual host of the shared broker for this test alone, and returns its URL. Run deletes it
@@ -94,12 +115,17 @@ func deleteLeftovers() error {
 	for _, at := range leftovers.vhosts {
 		errs = append(errs, administer(http.MethodDelete, at, ""))
 	}
+	return errors.Join(append(errs, deleteNames(broker, leftovers.names))...)
+}
+
+func deleteNames(broker string, all []leftover) error {
 	conn, err := amqp.Dial(broker)
 	if err != nil {
-		return errors.Join(append(errs, err)...)
+		return err
 	}
-	for _, name := range leftovers.names {
-		errs = append(errs, deleteNamed(conn, name))
+	var errs []error
+	for _, l := range all {
+		errs = append(errs, deleteNamed(conn, l.name))
 	}
 	return errors.Join(append(errs, conn.Close())...)
 }

@@ -19,7 +19,7 @@ func TestLeftovers(t *testing.T) {
 	conn := dial(t, broker)
 	declare(t, conn, name)
 	declare(t, dial(t, own), name)
-	DeleteLater(name)
+	t.Run("a test", func(t *testing.T) { DeleteLater(t, name) })
 	if !exists(t, conn, name) {
 		t.Fatal("the queue was deleted at once")
 	}
