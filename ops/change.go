@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -114,7 +115,7 @@ const auditTimeout = 2 * time.Second
 func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	e.Result = cmp.Or(e.Result, ResultDone)
 	if err != nil {
-		e.Result = err.Error()
+		e.Result = strings.TrimPrefix(err.Error(), "deadletter: ")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()

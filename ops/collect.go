@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 const (
@@ -112,7 +113,8 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		return s, err
 	}
 	if err := q.askStore(ctx, &s); err != nil {
-		return s, fmt.Errorf("store: %w", err)
+		return s, fmt.Errorf("store: %w; the broker says: %s ready, %s; %s", err, printable.Plural(s.Ready, "message"),
+			printable.Plural(s.Consumers, "consumer"), s.Dead.Holding())
 	}
 	q.askManagement(ctx, &s)
 	s.block(q.Most)
