@@ -32,7 +32,7 @@ func laneByKey(c *Consumer) {
 func routingKey(d amqp.Delivery) string {
 	if d.Exchange == "" { // its key is the name of a queue
 		lineage, _ := d.Headers[broker.LineageHeader].(amqp.Table)
-		if key, _ := lineage["key"].(string); key != "" {
+		if key, is := lineage["key"].(string); is {
 			return key
 		}
 	}

@@ -54,6 +54,7 @@ func TestLaneIsTheRoutingKey(t *testing.T) {
 		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-1"}, "customer-1"},
 		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-2", Headers: lineage}, "customer-2"},
 		{amqp.Delivery{RoutingKey: "orders.3", Headers: lineage}, "customer-1"}, // replayed to the partition itself
+		{amqp.Delivery{RoutingKey: "orders.3", Headers: amqp.Table{broker.LineageHeader: amqp.Table{"key": ""}}}, ""},
 		{amqp.Delivery{RoutingKey: "orders.3"}, "orders.3"},
 	} {
 		if got := routingKey(tt.d); got != tt.want {

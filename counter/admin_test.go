@@ -56,8 +56,8 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 	}
 }
 
-// TestGetFindsRemovedGenerations: a message that was dead-lettered and replayed twice has both tombstones, until Forget.
-// Those that expire leave their set.
+// TestGetFindsRemovedGenerations: a message that was dead-lettered and replayed twice has both tombstones, until
+// Forget. Those that expire leave their set.
 func TestGetFindsRemovedGenerations(t *testing.T) {
 	for _, s := range stores(t) {
 		die := func(m Message) {

@@ -56,8 +56,8 @@ func parseAuditEntry(f map[string]string) AuditEntry {
 		Reason: f["reason"], Result: f["result"], Count: number(f["count"])}
 }
 
-// Audit adds an entry to the audit log of a queue. The log keeps the last 1,000 entries, for 90 days after the last
-// one. After an error the entry may or may not be added.
+// Audit adds an entry to the audit log of a queue. The log keeps the last 1,000 entries, each for 90 days.
+// After an error the entry may or may not be added.
 func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) error {
 	if err := e.validate(queue); err != nil {
 		return err

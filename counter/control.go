@@ -113,13 +113,14 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 		}
 		pause := docs[0]
 		fields := decodeFields(pause.Data)
-		if control.Paused, control.Note = fields["paused"] == "1", parseNote(fields); control.Paused {
+		if control.Paused, control.Note = fields["paused"] == "1", parseNote(fields); control.Paused &&
+			pause.Expires.Before(now.Add(rules.PauseTTL-time.Hour)) { // rarely: a write of one process fails another's
 			pause.Expires = now.Add(rules.PauseTTL)
 			change.Docs = append(change.Docs, pause)
 		}
 		err = c.pages(ctx, of, setConsumers, page, func(found []Entry) error {
 			for _, e := range found {
-				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen) >= forgottenReader {
+				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen).Abs() >= forgottenReader {
 					change.Sets = append(change.Sets, Member{Set: setConsumers, Name: e.Name, Gone: true})
 				}
 			}

@@ -17,10 +17,11 @@ type Blocked struct {
 // they are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
 func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (b Blocked, err error) {
 	of := Queue{vhost, queue}
-	now, counts, err := a.text(ctx, of, docLanesBlocked)
-	lanes := 0
-	if err == nil {
-		lanes, err = a.blockedLanes(ctx, vhost, queue)
+	var now time.Time
+	var counts string
+	lanes, err := a.blockedLanes(ctx, vhost, queue)
+	if lanes > 0 && err == nil {
+		now, counts, err = a.text(ctx, of, docLanesBlocked)
 	}
 	if err != nil || lanes == 0 {
 		return Blocked{}, failed("in blocked lanes", queue, err)

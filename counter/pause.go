@@ -104,9 +104,11 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	if err != nil {
 		return nil, err
 	}
-	of := Queue{vhost, queue}
-	var out []ConsumerState
-	err = a.pages(ctx, of, setConsumers, page, func(found []Entry) error {
+	return a.consumers(ctx, Queue{vhost, queue}, paused)
+}
+
+func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []ConsumerState, _ error) {
+	err := a.pages(ctx, of, setConsumers, page, func(found []Entry) error {
 		names, some := make([]string, len(found)), make([]ConsumerState, len(found))
 		for i, e := range found {
 			var reader string
@@ -115,7 +117,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 		}
 		now, docs, err := a.load(ctx, of, names...)
 		for i, c := range some {
-			if err == nil && now.Sub(c.Seen) < forgottenReader {
+			if err == nil && now.Sub(c.Seen).Abs() < forgottenReader {
 				c.Waiting = parseWaiting(docs[i].Data)
 				out = append(out, c)
 			}
@@ -123,7 +125,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 		return err
 	})
 	if err != nil {
-		return nil, failed("consumers", queue, err)
+		return nil, failed("consumers", of.Name, err)
 	}
 	slices.SortFunc(out, byConsumer)
 	return out, nil

@@ -20,6 +20,8 @@ const (
 	summaryMost = 10_000
 	// summaryBatch is how many queues share a round trip.
 	summaryBatch = 64
+	// summaryReaders is how many queues are read from a Store at a time, in several round trips each.
+	summaryReaders = 8
 )
 
 // ForgottenAfter is how long a message may be ready for its next attempt before it is forgotten, see IsForgotten.
@@ -80,15 +82,19 @@ func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, re
 	}
 	out := make([]Summary, len(queues))
 	var sending panics.Group
-	sending.SetLimit(maxFlushes)
-	for from := 0; from < len(queues); from += summaryBatch {
-		part := out[from:min(from+summaryBatch, len(queues))]
+	batch, most := summaryBatch, maxFlushes
+	if a.rdb == nil {
+		batch, most = 1, summaryReaders
+	}
+	sending.SetLimit(most)
+	for from := 0; from < len(queues); from += batch {
+		part := out[from:min(from+batch, len(queues))]
 		for i := range part {
 			part[i].Queue = queues[from+i]
 		}
 		sending.Go(func() error {
 			if a.rdb == nil {
-				return a.summariseStored(ctx, vhost, part, recent)
+				return a.summariseStored(ctx, Queue{vhost, part[0].Queue}, &part[0], recent)
 			}
 			return a.summarise(ctx, vhost, part, recent)
 		})

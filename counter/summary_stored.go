@@ -8,21 +8,18 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// summariseStored does the same as scripts/summary.lua, on any Store.
-func (a *Admin) summariseStored(ctx context.Context, vhost string, queues []Summary, recent time.Duration) error {
-	for i := range queues {
-		s, of := &queues[i], Queue{vhost, queues[i].Queue}
-		for _, read := range []func(context.Context, Queue, *Summary, time.Duration) error{
-			a.summariseQueue, a.summariseRecords, a.summariseDead, a.summariseLanes,
-		} {
-			err := read(ctx, of, s, recent)
-			if errors.Is(err, ErrForeign) {
-				s.Err = err
-				break
-			}
-			if err != nil {
-				return err
-			}
+// summariseStored does the same as scripts/summary.lua for one queue, on any Store.
+func (a *Admin) summariseStored(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
+	for _, read := range []func(context.Context, Queue, *Summary, time.Duration) error{
+		a.summariseQueue, a.summariseRecords, a.summariseDead, a.summariseLanes,
+	} {
+		err := read(ctx, of, s, recent)
+		if errors.Is(err, ErrForeign) {
+			s.Err = err
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -47,7 +44,7 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary, _ time
 	if q.Paused {
 		s.Paused = &q.Pause
 	}
-	consumers, err := a.Consumers(ctx, of.VHost, of.Name)
+	consumers, err := a.consumers(ctx, of, s.Paused)
 	for _, c := range consumers {
 		s.Waiting = s.Waiting.together(c.Waiting)
 	}

@@ -143,7 +143,7 @@ func (m *Message) Name() string { return cmp.Or(m.ID, m.Fingerprint) }
 // PartitionKey returns the routing key with which it entered its partitioned queue; empty: it was published to a queue
 // without partitions, or to one partition itself.
 func (m *Message) PartitionKey() string {
-	if m.Queue != m.Origin.Queue && m.Origin.Exchange == m.Queue {
+	if m.Origin.Exchange != "" && broker.IsPartition(m.Origin.Queue, m.Queue) {
 		return m.Origin.Key
 	}
 	return ""

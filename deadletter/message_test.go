@@ -146,6 +146,9 @@ func TestRevive(t *testing.T) {
 func TestDestination(t *testing.T) {
 	stray := &Message{}
 	dead := &Message{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
+	partitioned := func(exchange, key string) *Message {
+		return &Message{Queue: "orders", Origin: Death{Queue: "orders.3", Exchange: exchange, Key: key}}
+	}
 	for _, tc := range []struct {
 		target  *Target
 		message *Message
@@ -153,6 +156,9 @@ func TestDestination(t *testing.T) {
 		ok      bool
 	}{
 		{nil, dead, Target{Key: "orders"}, true},
+		{nil, partitioned("orders", "k"), Target{"orders", "k"}, true},
+		{nil, partitioned("events", "k"), Target{"orders", "k"}, true}, // which is bound to the exchange orders
+		{nil, partitioned("", "orders.3"), Target{"", "orders.3"}, true},
 		{nil, stray, Target{}, false},
 		{&Target{Exchange: "y"}, dead, Target{"y", "k"}, true},
 		{&Target{Exchange: "y", Key: "z"}, stray, Target{"y", "z"}, true},

@@ -50,6 +50,11 @@ func TestRepartition(t *testing.T) {
 	s.eventually("the dead letter", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
 	refused(6, "and 1 consumers")
 	stop()
+	classic := topology.Spec{Queue: s.queue, Partitions: 6, Type: topology.Classic}
+	if err := topology.Repartition(t.Context(), conn, classic); err == nil || !strings.Contains(err.Error(), "x-queue-type") {
+		t.Errorf("a change to classic partitions: %v", err)
+	}
+	s.sound()
 
 	for _, n := range []int{7, 3, 3} {
 		need(t, to(n))
@@ -138,6 +143,9 @@ func TestPlainQueueBesidePartitions(t *testing.T) {
 		Bindings: []topology.Binding{{Exchange: own}}}} {
 		deleteLater(t, spec.Queue, spec.Queue+".dlq")
 		need(t, topology.Declare(t.Context(), conn, spec))
+	}
+	if n, err := broker.PartitionsOf(t.Context(), conn, own); n != 0 || err != nil {
+		t.Errorf("queue %s has %d partitions, %v", own, n, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
@@ -196,6 +197,10 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 		if need, err = b.Management(ctx, conn, need); err != nil {
 			return cli.Misusef("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
 				"whether they have rejected messages: %w", term.Shown(spec.Queue), err)
+		}
+		if spec.Type != topology.Classic {
+			fmt.Fprintf(d.Err, "waiting for %v: the management API may be so late to show rejected messages\n", ops.Arriving)
+			pause.For(ctx, ops.Arriving)
 		}
 	}
 	for _, need.Queue = range gone {

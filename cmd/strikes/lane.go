@@ -338,6 +338,9 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	if reported := c.reportLane(lane, result); err == nil {
 		err = reported
 	}
+	if _, other, lost := q.findLane(ctx, lane); result.Released && other != at && lost == nil {
+		fmt.Fprintf(c.Err, "lane %s of %s is blocked too: run this again\n", term.Shown(lane), term.Shown(other))
+	}
 	return q.fail(explainLane(err, queue, lane))
 }
 

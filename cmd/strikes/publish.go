@@ -123,7 +123,13 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
 		timeout: o.timeout, bar: term.NewProgress(o.Err), routingKey: o.routingKey,
 	}
-	p.partitions = sync.OnceValues(func() (int, error) { return broker.PartitionsOf(ctx, conn, key) })
+	p.partitions = sync.OnceValues(func() (n int, err error) { // on a connection of its own: the first one may be gone
+		err = b.With(ctx, func(conn *amqp.Connection) error {
+			n, err = broker.PartitionsOf(ctx, conn, key)
+			return err
+		})
+		return n, err
+	})
 	if o.json {
 		p.report = jsonl.NewEncoder(o.Out)
 	}
@@ -216,7 +222,7 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	for i, e := range entries {
 		to, err := p.address(e)
 		if err != nil {
-			return cli.Misusef("%v: %w", e, err)
+			return fmt.Errorf("%v: %w", e, err)
 		}
 		msgs[i] = to
 		if e.msg.ContentType == "" {
@@ -233,8 +239,8 @@ func (p *publishing) address(e entry) (publisher.Message, error) {
 	key := cmp.Or(e.key, p.routingKey)
 	switch {
 	case p.exchange != "" && e.key != "":
-		return publisher.Message{}, errors.New(`"routing_key" is for a queue with partitions; with --exchange the argument ` +
-			"is the key")
+		return publisher.Message{}, cli.Misusef(`"routing_key" is for a queue with partitions; with --exchange the ` +
+			"argument is the key")
 	case p.exchange != "" || key == "" && !p.partitioned:
 		return publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}, nil
 	}
@@ -243,10 +249,14 @@ func (p *publishing) address(e entry) (publisher.Message, error) {
 	case err != nil:
 		return publisher.Message{}, err
 	case n == 0:
-		return publisher.Message{}, fmt.Errorf("queue %s has no partitions, so it takes no routing key", term.Shown(p.key))
+		return publisher.Message{}, cli.Misusef("queue %s has no partitions, so it takes no routing key", term.Shown(p.key))
 	}
 	p.partitioned = true
-	return publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)
+	to, err := publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)
+	if err != nil {
+		err = cli.Misuse(err)
+	}
+	return to, err
 }
 
 // parts counts the partitions of a queue to which a message was published without a routing key.

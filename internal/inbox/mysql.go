@@ -44,19 +44,19 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 		"1047",         // Galera: the node is not ready
 		"3100", "3101", // group replication refused the COMMIT, for example because the server has left the group
 		"1290", "1792", "1836", // read-only
-		"1021", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
+		"0003", "1021", "1026", "1037", "1038", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
 	},
 }
 
 // serverError is how the text of go-sql-driver's errors begins.
-var serverError = regexp.MustCompile(`^Error (\d{4,5})(?: \(\w{5}\))?: `)
+var serverError = regexp.MustCompile(`^Error (\d{1,5})(?: \(\w{5}\))?: `)
 
 // numberOf returns the number of the error of go-sql-driver in err's tree. Its type is found by name, because it has no
 // method that tells the number. The text of another error may quote one.
 func numberOf(err error) string {
 	if fmt.Sprintf("%T", err) == "*mysql.MySQLError" {
 		if m := serverError.FindStringSubmatch(err.Error()); m != nil {
-			return m[1]
+			return fmt.Sprintf("%04s", m[1])
 		}
 	}
 	switch e := err.(type) { //nolint:errorlint // it walks the tree

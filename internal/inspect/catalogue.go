@@ -388,8 +388,10 @@ var catalogue = map[string]text{
 	},
 	"partition-missing": {
 		Error, "the queue {partition} does not exist",
-		"messages of its routing keys are returned to their publishers, or lost if these do not ask for that",
-		"declare the queue again, with the same number of partitions; or delete its exchanges too, if it is to go",
+		"on RabbitMQ 4.3 and later most routing keys move to other partitions and lose their order; before, messages of " +
+			"its keys are returned to their publishers, or lost if these do not ask for that",
+		"stop the publishers, let the consumers empty all partitions, and declare the queue again, with the same number " +
+			"of partitions; or delete its exchanges too, if it is to go",
 	},
 	"partition-count": {
 		Error, "{n} partitions are expected, and {partition} exists too",

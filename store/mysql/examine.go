@@ -69,7 +69,7 @@ func (s *Store) denied(ctx context.Context, user, database string) (string, erro
 					return "", err
 				}
 			case 1142, 1143, 1227:
-				return fmt.Sprintf(Grants, database, quoted(user)), nil
+				return fmt.Sprintf(Grants, "`"+strings.ReplaceAll(database, "`", "``")+"`", quoted(user)), nil
 			default:
 				return "", err
 			}

@@ -64,7 +64,8 @@ func parse(rawURL string) (config *driverOf.Config, conns int, err error) {
 	config.Logger = &driverOf.NopLogger{} // each error is returned as well
 	config.ConnectionAttributes = "program_name:strikes"
 	config.Params = map[string]string{
-		"autocommit": "1", "sql_mode": "'STRICT_ALL_TABLES'", "wait_timeout": strconv.Itoa(int(idleTimeout.Seconds())),
+		"autocommit": "1", "completion_type": "0", "sql_mode": "'STRICT_ALL_TABLES'",
+		"wait_timeout": strconv.Itoa(int(idleTimeout.Seconds())),
 	}
 	return config, conns, nil
 }

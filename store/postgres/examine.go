@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
@@ -40,11 +42,11 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		server.Primary = "the primary's address, or all addresses with target_session_attrs=read-write"
 	}
 	if !may {
-		server.Denied = fmt.Sprintf(Grants, user)
+		server.Denied = fmt.Sprintf(Grants, pgx.Identifier{user}.Sanitize())
 	}
 	if commit == "off" {
 		server.Volatile = "synchronous_commit is off"
-		server.Durable = fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on", user)
+		server.Durable = fmt.Sprintf("ALTER ROLE %s SET synchronous_commit = on", pgx.Identifier{user}.Sanitize())
 	}
 	return server.Findings(), nil
 }

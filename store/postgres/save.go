@@ -321,7 +321,7 @@ added AS MATERIALIZED (SELECT doc, jsonb_object_agg(field, by) AS sums, max(expi
 	JOIN ok USING (change) GROUP BY t.doc, t.field) each GROUP BY doc),
 grown AS (INSERT INTO strikes_doc AS d (queue, name, data, version, expires, sums)
 	SELECT $1, doc, '', $2, expires, sums FROM added ORDER BY doc
-	ON CONFLICT (queue, name) DO UPDATE SET (version, data, expires, sums) = (SELECT $2,
+	ON CONFLICT (queue, name) DO UPDATE SET (version, data, expires, sums) = (SELECT $2::bigint,
 		CASE WHEN live THEN d.data ELSE '' END,
 		CASE WHEN NOT live THEN excluded.expires WHEN d.expires = 0 THEN 0
 			ELSE greatest(d.expires, excluded.expires) END,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync"
 	"syscall"
 
@@ -60,7 +61,8 @@ func isReset(err error) bool {
 type progress struct {
 	mu       sync.Mutex
 	sent     bool // the headers, and maybe more
-	answered bool // the first byte of a response came
+	reused   bool // other requests had the connection before
+	answered bool // the first byte of the response came, on a connection of its own
 }
 
 // trace follows a request. GetConn is also called where net/http tries again, because nothing was sent.
@@ -71,9 +73,15 @@ func (p *progress) trace() *httptrace.ClientTrace {
 		set()
 	}
 	return &httptrace.ClientTrace{
-		GetConn:              func(string) { locked(func() { p.sent, p.answered = false, false }) },
-		WroteHeaders:         func() { locked(func() { p.sent = true }) },
-		GotFirstResponseByte: func() { locked(func() { p.answered = true }) },
+		GetConn:      func(string) { locked(func() { p.sent, p.answered = false, false }) },
+		GotConn:      func(c httptrace.GotConnInfo) { locked(func() { p.reused = c.Reused }) },
+		WroteHeaders: func() { locked(func() { p.sent = true }) },
+		// The byte may be a late one of the response before.
+		GotFirstResponseByte: func() { locked(func() { p.answered = !p.reused }) },
+		Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			locked(func() { p.answered = false })
+			return nil
+		},
 	}
 }
 

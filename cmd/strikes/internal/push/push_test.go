@@ -152,6 +152,8 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			says: "ended the connection before its response"},
 		{name: "resets in its headers", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-"), want: consumer.OutcomeRetry,
 			says: "sent no valid HTTP response"},
+		{name: "dies after a 102", handler: raw(t, "HTTP/1.1 102 Processing\r\n\r\n"), want: consumer.OutcomeCrash,
+			says: "ended the connection before its response"},
 		{name: "sends two lengths", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
 			want: consumer.OutcomeRetry,
 			says: "sent no valid HTTP response"},
@@ -408,6 +410,32 @@ func TestClosedIdleConnections(t *testing.T) {
 		if got.Outcome != consumer.OutcomeAck {
 			t.Fatalf("isolated: %s: %v", got.Outcome, got.Err)
 		}
+	}
+}
+
+// TestBodyAfterA204: the bytes stand before the response to the next message, which is not counted for them.
+func TestBodyAfterA204(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		const done = "HTTP/1.1 204 No Content\r\n\r\n"
+		_, _ = io.WriteString(conn, done)
+		if _, err := http.ReadRequest(buffered.Reader); err == nil {
+			_, _ = io.WriteString(conn, "ok\n"+done)
+		}
+	})
+	e := endpoint(t, Options{URL: s.URL})
+	for _, want := range []consumer.Outcome{consumer.OutcomeAck, consumer.OutcomeCrash} {
+		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != want {
+			t.Errorf("%s: %v, want %s", got.Outcome, got.Err, want)
+		}
+	}
+	if got := isolated(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeAck {
+		t.Errorf("isolated: %s: %v", got.Outcome, got.Err)
 	}
 }
 
