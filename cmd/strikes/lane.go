@@ -410,7 +410,9 @@ func (c *deadChange) lanesOf(ctx context.Context, q *dlq, f deadletter.Filter) [
 		fmt.Fprintf(c.Err, "all dead letters of queue %s are meant, also those of other queues:%s; --origin QUEUE picks "+
 			"those of one\n", q.where(), shownIDs(others, 5))
 	}
-	return slices.Concat(others, broker.Partitions(q.dead.Partitioned, q.dead.Partitions), []string{q.queue})
+	all := slices.Concat(others, broker.Partitions(q.dead.Partitioned, q.dead.Partitions), []string{q.queue})
+	slices.Sort(all)
+	return slices.Compact(all) // q.queue may be a partition
 }
 
 // refuseBlocked refuses to take dead letters out of the order of blocked lanes.
