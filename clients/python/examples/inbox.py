@@ -16,7 +16,7 @@ from strikes import Counter, Reject
 from strikes.pika import Consumer
 
 queue = sys.argv[1]
-database = ThreadedConnectionPool(0, 10, os.environ["DATABASE_URL"])
+database = ThreadedConnectionPool(0, 100, os.environ["DATABASE_URL"])
 
 
 def once(work):
