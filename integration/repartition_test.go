@@ -144,6 +144,17 @@ func TestPlainQueueBesidePartitions(t *testing.T) {
 		deleteLater(t, spec.Queue, spec.Queue+".dlq")
 		need(t, topology.Declare(t.Context(), conn, spec))
 	}
+	theirs := uniqueName(t, "theirs")
+	deleteLater(t, theirs)
+	need(t, broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(theirs, amqp.ExchangeTopic, true, false, false, false, nil)
+	}))
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: theirs, Partitions: 3}); err == nil {
+		t.Error("partitions behind a topic exchange are declared")
+	}
+	if found, _, err := broker.FindQueue(t.Context(), conn, broker.Partition(theirs, 0)); found != broker.No {
+		t.Errorf("a partition of it was declared: %v", err)
+	}
 	if n, err := broker.PartitionsOf(t.Context(), conn, own); n != 0 || err != nil {
 		t.Errorf("queue %s has %d partitions, %v", own, n, err)
 	}

@@ -34,14 +34,19 @@ func partitionSteps(s Spec, hash string) []step {
 	})
 }
 
-// hashFor returns the type of the exchange that chooses the partition. It is an error if a queue named Queue exists, or
-// another number of partitions. An exchange that exists keeps its type through an upgrade of the broker, because the
+// hashFor returns the type of the exchange that chooses the partition. It is an error if a queue named Queue exists, an
+// exchange of that name with another type, or another number of partitions. An exchange that exists keeps its type through an upgrade of the broker, because the
 // hashes differ.
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
 		return "", fmt.Errorf("%w: %q exists as a queue, with %d messages: delete it (rabbitmqctl delete_queue), or choose "+
 			"another name", ErrRefused, s.Queue, q.Messages)
+	}
+	if leads, err := broker.FindExchange(ctx, conn, s.Queue); leads == broker.Yes && err == nil { // maybe of another type
+		if err := declare(ctx, conn, []step{exchangeStep(s.Queue, amqp.ExchangeFanout, nil)}); err != nil {
+			return "", err
+		}
 	}
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
 	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
