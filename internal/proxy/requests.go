@@ -3,9 +3,12 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/proto"
 
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -63,7 +66,11 @@ func (p *Proxy) exchange(c *pair) {
 func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 	in, lost := bufio.NewReader(c.client), false
 	for {
-		raw, words, err := readRequest(in)
+		raw, err := proto.Read(in)
+		if err != nil {
+			return
+		}
+		words, err := proto.ReadStrings(raw)
 		if err != nil {
 			return
 		}
@@ -77,10 +84,10 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 			continue
 		}
 		if s.Double {
-			raw = append(raw, raw...)
+			raw += raw
 		}
 		requests <- s // before the server can reply
-		if _, err := c.server.Write(raw); err != nil && !c.half.Load() {
+		if _, err := io.WriteString(c.server, raw); err != nil && !c.half.Load() {
 			return
 		}
 	}
@@ -97,7 +104,10 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 			return
 		}
 		s := <-requests
-		raw, err := readReply(in, s.Double)
+		raw, err := proto.Read(in)
+		if err == nil && s.Double {
+			_, err = proto.Read(in)
+		}
 		if err != nil {
 			return
 		}
@@ -109,19 +119,10 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 			continue
 		}
 		pause.For(ctx, time.Until(s.due))
-		if _, err := c.client.Write(raw); err != nil {
+		if _, err := io.WriteString(c.client, raw); err != nil {
 			return
 		}
 	}
-}
-
-// readReply reads the reply to a request, or the first of two.
-func readReply(in *bufio.Reader, doubled bool) ([]byte, error) {
-	raw, err := readValue(in, nil)
-	if err == nil && doubled {
-		_, err = readValue(in, nil)
-	}
-	return raw, err
 }
 
 // reset closes both sides. The client gets a reset, not an orderly end.
