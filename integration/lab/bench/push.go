@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
 // posting measures a loop that posts each message to an endpoint in this process. The CPU time of the client is not
@@ -85,7 +86,7 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 		err = t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead())
 		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), <-ended)
 	case err = <-ended:
-		err = errors.Join(errEnded, err, ctx.Err())
+		err = errors.Join(errors.New("it ended before all messages were settled"), err, ctx.Err())
 	}
 	if err != nil {
 		return fmt.Errorf("strikes consume --http: %w\n%s", err, &stderr)
@@ -94,46 +95,35 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 }
 
 // pushBare posts and acks. A message that fails is posted again immediately, and dead-lettered after its last attempt.
-func pushBare(ctx context.Context, t *trial, conn *amqp.Connection, url string) error {
+func pushBare(ctx context.Context, t *trial, _ *amqp.Connection, url string) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: t.workers}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	return t.serve(ctx, conn, prefetch, func(deliveries <-chan amqp.Delivery) error {
-		for {
-			select {
-			case d, ok := <-deliveries:
-				if !ok {
-					return nil
-				}
-				if err := postAndSettle(ctx, client, url, &d); err != nil {
-					return err
-				}
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	deadLetter := func(_ context.Context, _ *ways.Session, d *amqp.Delivery) error { return d.Nack(false, false) }
+	handle := func(d *amqp.Delivery) error {
+		err := errFailing
+		for n := 0; err != nil && n <= retries; n++ {
+			err = post(ctx, client, url, d.Body)
 		}
-	})
+		return err
+	}
+	return t.consume(ctx, &ways.Way{Work: ways.ByHand(deadLetter)}, handle, nil)
 }
 
-func postAndSettle(ctx context.Context, client *http.Client, url string, d *amqp.Delivery) error {
-	for range retries + 1 {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(d.Body))
-		if err != nil {
-			return err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, response.Body)
-		if err = errors.Join(err, response.Body.Close()); err != nil {
-			return err
-		}
-		if response.StatusCode/100 == 2 {
-			return d.Ack(false)
-		}
+func post(ctx context.Context, client *http.Client, url string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
-	return d.Nack(false, false)
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		err = errFailing
+	}
+	_, broken := io.Copy(io.Discard, response.Body)
+	return errors.Join(err, broken, response.Body.Close())
 }
 
 // command builds strikes, once.

@@ -125,7 +125,7 @@ func (c *Client) serve(ctx context.Context, s *Session) error {
 	if err != nil || ctx.Err() == nil {
 		hangUp(in) // the prefetched messages return
 	}
-	return errors.Join(workers.Wait(), err)
+	return errors.Join(workers.Wait(), err, s.in.Close())
 }
 
 func hangUp(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(time.Second)) }
