@@ -201,8 +201,11 @@ func (p *Proxy) Refuse(on bool) {
 	}
 }
 
-// Close ends every connection and waits for that.
+// Close ends every connection and waits for that. A nil Proxy has none.
 func (p *Proxy) Close() {
+	if p == nil {
+		return
+	}
 	p.cancel()
 	_ = p.listener.Close()
 	p.Cut()

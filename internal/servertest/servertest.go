@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -27,26 +28,44 @@ import (
 
 // The servers that the tests of a package share, started for the first test that needs one.
 var (
-	broker = &shared[*servers.RabbitMQ]{start: func(ctx context.Context) (*servers.RabbitMQ, error) {
-		return servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: true})
-	}}
-	store = &shared[*servers.Redis]{start: func(ctx context.Context) (*servers.Redis, error) {
-		return servers.StartRedis(ctx, servers.RedisOptions{})
-	}}
-	postgres = &shared[*servers.Database]{start: func(ctx context.Context) (*servers.Database, error) {
-		return servers.StartPostgreSQL(ctx, servers.DatabaseOptions{})
-	}}
-	maria = &shared[*servers.Database]{start: func(ctx context.Context) (*servers.Database, error) {
-		return servers.StartMariaDB(ctx, servers.DatabaseOptions{})
-	}}
+	broker   = shared(servers.StartRabbitMQ, servers.RabbitMQOptions{Management: true})
+	store    = shared(servers.StartRedis, servers.RedisOptions{})
+	postgres = shared(servers.StartPostgreSQL, servers.DatabaseOptions{})
+	maria    = shared(servers.StartMariaDB, servers.DatabaseOptions{})
 )
+
+// started has the shared servers to close.
+var started struct {
+	sync.Mutex
+	all []io.Closer
+}
+
+func shared[S io.Closer, O any](start func(context.Context, O) (S, error), opts O) func(testing.TB) S {
+	once := sync.OnceValues(func() (S, error) {
+		s, err := start(context.Background(), opts)
+		if err == nil {
+			started.Lock()
+			defer started.Unlock()
+			started.all = append(started.all, s)
+		}
+		return s, err
+	})
+	return func(t testing.TB) S {
+		t.Helper()
+		s, err := once()
+		Need(t, err)
+		return s
+	}
+}
 
 // Run runs the tests, deletes their queues, stops the shared servers and looks for leaked goroutines. TestMain exits
 // with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
-	err := errors.Join(deleteLeftovers(), broker.close(), store.close(), postgres.close(), maria.close(),
-		programs.close())
+	err := errors.Join(deleteLeftovers(), os.RemoveAll(programs.dir))
+	for _, s := range started.all {
+		err = errors.Join(err, s.Close())
+	}
 	http.DefaultClient.CloseIdleConnections() // to a server that other tests share
 
 	if code == 0 { // after a failure, leaks are no news
@@ -62,83 +81,39 @@ func Run(m interface{ Run() int }) (code int) {
 // dialling is a closed pool of go-redis: it sees that it is closed within a second.
 var dialling = goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 
-type server interface{ Close() error }
-
-type shared[S server] struct {
-	start func(context.Context) (S, error)
-	once  sync.Once
-	it    S
-	err   error
-	up    bool
-}
-
-func (s *shared[S]) get(t testing.TB) S {
-	t.Helper()
-	s.once.Do(func() {
-		s.it, s.err = s.start(context.Background())
-		s.up = s.err == nil
-	})
-	Need(t, s.err)
-	return s.it
-}
-
-func (s *shared[S]) close() error {
-	if !s.up {
-		return nil
-	}
-	return s.it.Close()
+// programs are built in one directory.
+var programs struct {
+	sync.Mutex
+	dir string
 }
 
 // Program builds a program of the project, such as cmd/strikes, once for all tests of a package, and returns its path.
 // It has the race detector if the test has it: then it is made of packages that are built already.
-func Program(t testing.TB, name string) string {
+func Program(t testing.TB, name string) (path string) {
 	t.Helper()
-	path, err := programs.build(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var programs built
-
-type built struct {
-	mu   sync.Mutex
-	dir  string
-	done map[string]bool
-}
-
-func (b *built) build(name string) (program string, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.dir == "" {
-		if b.dir, err = os.MkdirTemp("", "strikes-programs-"); err != nil {
-			return "", err
+	programs.Lock()
+	defer programs.Unlock()
+	if programs.dir == "" {
+		dir, err := os.MkdirTemp("", "strikes-programs-")
+		if err != nil {
+			t.Fatal(err)
 		}
-		b.done = map[string]bool{}
+		programs.dir = dir
 	}
-	program = filepath.Join(b.dir, filepath.Base(name))
-	if b.done[name] {
-		return program, nil
+	path = filepath.Join(programs.dir, filepath.Base(name))
+	if _, err := os.Stat(path); err == nil {
+		return path
 	}
-	args := []string{"build", "-ldflags=-s -w", "-o", program, "github.com/strikesmq/strikes/" + name}
+	args := []string{"build", "-ldflags=-s -w", "-o", path, "github.com/strikesmq/strikes/" + name}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
 		Value: "true"}) {
 		args = slices.Insert(args, 1, "-race")
 	}
-	if out, err := exec.CommandContext(context.Background(),
-		"go", args...).CombinedOutput(); err != nil { //nolint:gosec // of ours
-		return "", fmt.Errorf("building %s: %w: %s", name, err, out)
+	build := exec.CommandContext(context.Background(), "go", args...) //nolint:gosec // of ours
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v: %s", name, err, out)
 	}
-	b.done[name] = true
-	return program, nil
-}
-
-func (b *built) close() error {
-	if b.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(b.dir)
+	return path
 }
 
 // Need fails the test unless err is nil. If err says that a server is not installed, it says what to do.
@@ -168,7 +143,7 @@ func BrokerURL(t testing.TB) string {
 	if u := os.Getenv("AMQP_URL"); u != "" {
 		return u
 	}
-	return broker.get(t).URL
+	return broker(t).URL
 }
 
 // ManagementURL is the base of the shared broker's management API: with user and password, without a path or trailing
@@ -180,7 +155,7 @@ func ManagementURL(t testing.TB) string {
 	}
 	given := os.Getenv("AMQP_URL")
 	if given == "" {
-		return broker.get(t).ManagementURL
+		return broker(t).ManagementURL
 	}
 	uri, err := amqp.ParseURI(given)
 	if err != nil {
@@ -218,20 +193,20 @@ func StoreURL(t testing.TB) string {
 	if u := os.Getenv("REDIS_URL"); u != "" {
 		return u
 	}
-	return store.get(t).URL
+	return store(t).URL
 }
 
 // PostgreSQL is the address of the shared PostgreSQL, HOST:PORT. Its user postgres needs no password.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
-	return postgres.get(t).Addr
+	return postgres(t).Addr
 }
 
 // MariaDB is the address of the shared MariaDB, HOST:PORT. Its user root needs no password. It has the
 // database strikes.
 func MariaDB(t testing.TB) string {
 	t.Helper()
-	return maria.get(t).Addr
+	return maria(t).Addr
 }
 
 // Broker starts a RabbitMQ for this test alone, whatever AMQP_URL is.
@@ -247,7 +222,7 @@ func Store(t testing.TB, opts servers.RedisOptions) *servers.Redis {
 }
 
 // Own starts a server, and closes it when the test ends.
-func Own[S server, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
+func Own[S io.Closer, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
 	t.Helper()
 	s, err := start(t.Context(), opts)
 	Need(t, err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
@@ -68,51 +70,26 @@ type Injector struct {
 	Say func(format string, args ...any)
 	Rnd *rand.Rand
 
-	due    chan Fault
-	failed chan error
-	tasks  sync.WaitGroup
-	mu     sync.Mutex // guards Rnd and locks
-	locks  map[string]*sync.Mutex
+	tasks *errgroup.Group
+	ctx   context.Context //nolint:containedctx // of the tasks
+	mu    sync.Mutex      // guards Rnd
+	locks sync.Map        // *sync.Mutex by the thing that it keeps from other faults
 }
 
 // Start has up to two faults go on at a time, until Finish.
 func (in *Injector) Start(ctx context.Context) {
-	in.due, in.failed = make(chan Fault), make(chan error, 2)
-	for range 2 {
-		in.tasks.Go(func() {
-			for f := range in.due {
-				if err := in.Inject(ctx, f); err != nil {
-					in.failed <- err
-					return
-				}
-			}
-		})
-	}
+	in.tasks, in.ctx = errgroup.WithContext(ctx)
+	in.tasks.SetLimit(2)
 }
 
-// Offer waits until the fault begins.
-func (in *Injector) Offer(ctx context.Context, f Fault) error {
-	select {
-	case in.due <- f:
-		return nil
-	case err := <-in.failed:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// Offer waits until the fault begins, and fails if another one has failed. Finish says how.
+func (in *Injector) Offer(f Fault) error {
+	in.tasks.Go(func() error { return in.Inject(in.ctx, f) })
+	return in.ctx.Err()
 }
 
 // Finish waits for the faults that are under way.
-func (in *Injector) Finish() error {
-	close(in.due)
-	in.tasks.Wait()
-	select {
-	case err := <-in.failed:
-		return err
-	default:
-		return nil
-	}
-}
+func (in *Injector) Finish() error { return in.tasks.Wait() }
 
 // Inject begins a fault, and ends it before it returns.
 func (in *Injector) Inject(ctx context.Context, f Fault) error {
@@ -138,17 +115,9 @@ func (in *Injector) lock(what string) (unlock func()) {
 	if what == "" {
 		return func() {}
 	}
-	in.mu.Lock()
-	if in.locks == nil {
-		in.locks = map[string]*sync.Mutex{}
-	}
-	if in.locks[what] == nil {
-		in.locks[what] = &sync.Mutex{}
-	}
-	l := in.locks[what]
-	in.mu.Unlock()
-	l.Lock()
-	return l.Unlock
+	l, _ := in.locks.LoadOrStore(what, &sync.Mutex{})
+	l.(*sync.Mutex).Lock()
+	return l.(*sync.Mutex).Unlock
 }
 
 func (in *Injector) lasts(k Kind) time.Duration {

@@ -8,11 +8,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servers"
 )
 
 // do is the function of a kind in these tables.
@@ -102,20 +104,17 @@ var ofPrivateNodes = []Kind{
 }
 
 var ofCluster = []Kind{
-	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: ofNode(
-		func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
-			in.Broker.Cluster.Isolate(n.Private)
-			pause.For(ctx, lasts)
-			in.Broker.Cluster.Heal()
-			return nil
-		})},
-	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: ofNode(
-		func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
-			in.Broker.Cluster.Silence(n.Private)
-			pause.For(ctx, lasts)
-			in.Broker.Cluster.Heal()
-			return nil
-		})},
+	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: parting((*cluster.RabbitMQ).Isolate)},
+	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: parting((*cluster.RabbitMQ).Silence)},
+}
+
+func parting(part func(*cluster.RabbitMQ, *servers.RabbitMQ)) do {
+	return ofNode(func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+		part(in.Broker.Cluster, n.Private)
+		pause.For(ctx, lasts)
+		in.Broker.Cluster.Heal()
+		return nil
+	})
 }
 
 // Possible are the kinds that a broker and its store allow. In a cluster those that it is for come more often.

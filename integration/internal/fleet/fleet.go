@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/pause"
-	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 const (
@@ -138,10 +137,7 @@ func (f *Fleet) Close() {
 	f.signal(syscall.SIGKILL)
 	f.keepers.Wait()
 	for _, s := range f.Seats {
-		for _, p := range []*proxy.Proxy{s.Broker, s.Store} {
-			if p != nil { // an endpoint has none
-				p.Close()
-			}
-		}
+		s.Broker.Close()
+		s.Store.Close()
 	}
 }

@@ -152,9 +152,12 @@ func (b *Broker) Recovered(ctx context.Context, queues ...string) error {
 	})
 }
 
-// Close ends private nodes. On a RabbitMQ that was named it deletes the queues and exchanges of Declare.
+// Close ends private nodes. On a RabbitMQ that was named it deletes the queues and exchanges of Declare. A nil Broker,
+// as a nil Store or Dependency, has nothing to close.
 func (b *Broker) Close() error {
 	switch {
+	case b == nil:
+		return nil
 	case b.Cluster != nil:
 		return b.Cluster.Close()
 	case b.Private != nil:

@@ -43,6 +43,9 @@ func (d *Dependency) Away(is bool) { d.link.Refuse(is) }
 
 // Close ends the service.
 func (d *Dependency) Close() error {
+	if d == nil {
+		return nil
+	}
 	d.link.Close()
 	return d.server.Close()
 }

@@ -136,6 +136,8 @@ func (s *Store) Flush(ctx context.Context) error {
 // Close ends it.
 func (s *Store) Close() error {
 	switch {
+	case s == nil:
+		return nil
 	case s.Database != nil:
 		return s.Database.Close()
 	case s.One != nil:

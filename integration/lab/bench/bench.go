@@ -20,13 +20,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -89,7 +89,7 @@ type bench struct {
 	store     *rig.Store
 	counts    *counter.Counter
 	databases map[string]*database // those in use
-	binary    string               // of strikes; empty: not built
+	binary    fleet.Binary         // of strikes
 	queues    int                  // named so far
 }
 
@@ -162,21 +162,12 @@ func (b *bench) sample(ctx context.Context, c *Case, n int) (_ sample, err error
 }
 
 func (b *bench) close() error {
-	var errs []error
-	if b.binary != "" {
-		errs = append(errs, os.RemoveAll(filepath.Dir(b.binary)))
-	}
+	errs := []error{b.binary.Remove()}
 	for _, d := range b.databases {
 		errs = append(errs, d.counts.Close(), d.Close())
 	}
 	if b.counts != nil {
 		errs = append(errs, b.counts.Close())
 	}
-	if b.broker != nil {
-		errs = append(errs, b.broker.Close())
-	}
-	if b.store != nil {
-		errs = append(errs, b.store.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, b.broker.Close(), b.store.Close())...)
 }

@@ -3,13 +3,11 @@ package bench
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // byHand is a loop with a way of the comparison.
@@ -65,31 +63,48 @@ const (
 
 // ackMultiple is tuned by hand: it acks half a prefetch together, or fewer every 5 ms and with the last message.
 func ackMultiple(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	var mu sync.Mutex
-	var last *amqp.Delivery
-	handled, pending := 0, 0
-	flush := func() (err error) { // with mu locked
-		if pending > 0 {
-			err, pending = last.Ack(true), 0
-		}
+	ch, err := conn.Channel()
+	if err != nil {
 		return err
 	}
-	idle, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		for pause.For(idle, ackIdle) {
-			mu.Lock()
-			_ = flush() // where it fails, the session has ended
-			mu.Unlock()
+	if err := ch.Qos(prefetch, 0, false); err != nil {
+		return err
+	}
+	const tag = "bench"
+	deliveries, err := ch.Consume(t.spec.Queue, tag, false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	idle := time.NewTicker(ackIdle)
+	defer idle.Stop()
+	var last amqp.Delivery
+	for handled, pending := 0, 0; handled < len(t.tally.attempts) || pending > 0; {
+		select {
+		case d, ok := <-deliveries:
+			if !ok {
+				return errEnded
+			}
+			if err := t.tally.handle(&d); err != nil {
+				return err
+			}
+			last, handled, pending = d, handled+1, pending+1
+			if pending < ackRun && handled < len(t.tally.attempts) {
+				continue
+			}
+		case <-idle.C:
+			if pending == 0 {
+				continue
+			}
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}()
-	return byHand(&ways.Way{Work: ways.ByHandToo(nil, func(_ context.Context, _ *ways.Session, d *amqp.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		last, handled, pending = d, handled+1, pending+1
-		if pending < ackRun && handled < len(t.tally.attempts) {
-			return nil
+		if err := last.Ack(true); err != nil {
+			return err
 		}
-		return flush()
-	})})(ctx, t, conn)
+		pending = 0
+	}
+	// as Consumer does: basic.cancel, then close, or a quorum queue loses the last acks
+	return errors.Join(ch.Cancel(tag, false), ch.Close())
 }
+
+var errEnded = errors.New("the deliveries ended before all messages were settled")

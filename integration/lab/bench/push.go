@@ -16,7 +16,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/lab/ways"
 )
 
@@ -66,7 +65,7 @@ func (t *trial) endpoint() http.Handler {
 
 // pushStrikes runs strikes consume --http.
 func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) error {
-	binary, err := t.command(ctx)
+	binary, err := t.binary.Strikes(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 		err = t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead())
 		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), <-ended)
 	case err = <-ended:
-		err = errors.Join(errors.New("it ended before all messages were settled"), err, ctx.Err())
+		err = errors.Join(errEnded, err, ctx.Err())
 	}
 	if err != nil {
 		return fmt.Errorf("strikes consume --http: %w\n%s", err, &stderr)
@@ -124,12 +123,4 @@ func post(ctx context.Context, client *http.Client, url string, body []byte) err
 	}
 	_, broken := io.Copy(io.Discard, response.Body)
 	return errors.Join(err, broken, response.Body.Close())
-}
-
-// command builds strikes, once.
-func (b *bench) command(ctx context.Context) (_ string, err error) {
-	if b.binary == "" {
-		b.binary, err = fleet.BuildStrikes(ctx)
-	}
-	return b.binary, err
 }

@@ -30,7 +30,7 @@ type producer struct {
 	link    *proxy.Proxy
 	backlog int // at which it waits; 0: never
 
-	reached func(ctx context.Context, n int) error // called when n messages are published
+	reached func(n int) error // called when n messages are published
 }
 
 func (p *producer) run(ctx context.Context) error {
@@ -46,7 +46,7 @@ func (p *producer) run(ctx context.Context) error {
 		if err = p.publish(ctx, pub, from, to); err != nil {
 			break
 		}
-		if err = p.reached(ctx, to); err != nil {
+		if err = p.reached(to); err != nil {
 			break
 		}
 		if err = p.waitForRoom(ctx); err != nil {

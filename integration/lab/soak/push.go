@@ -59,13 +59,12 @@ func (p *pusher) close() {
 }
 
 // push makes a seat one of the language http.
-func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) (err error) {
-	if k.binary == "" {
-		if k.binary, err = fleet.BuildStrikes(ctx); err != nil {
-			return err
-		}
+func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
+	binary, err := k.binary.Strikes(ctx)
+	if err != nil {
+		return err
 	}
-	p, err := newPusher(ctx, k.log, k.binary, s.Broker.Addr())
+	p, err := newPusher(ctx, k.log, binary, s.Broker.Addr())
 	if err != nil {
 		return err
 	}

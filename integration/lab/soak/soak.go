@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -106,7 +105,7 @@ type soak struct {
 	fail     func(error)
 
 	pushers []*pusher
-	binary  string // of strikes; empty: no seat pushes
+	binary  fleet.Binary // of strikes, if a seat pushes
 }
 
 func runSoak(ctx context.Context, cfg config, history string) (err error) {
@@ -175,9 +174,9 @@ func (k *soak) work(ctx context.Context) error {
 	in := &faults.Injector{Log: k.log, Fleet: k.fleet, Broker: k.broker, Queues: []string{queue, deadLetters},
 		Store: k.store, Dependency: k.dependency, Producer: k.link, Say: k.say, Rnd: rnd}
 	in.Start(ctx)
-	reach := func(ctx context.Context, n int) error {
+	reach := func(n int) error {
 		for ; len(due) > 0 && due[0].At <= n; due = due[1:] {
-			if err := in.Offer(ctx, due[0]); err != nil {
+			if err := in.Offer(due[0]); err != nil {
 				return err
 			}
 		}
@@ -185,7 +184,7 @@ func (k *soak) work(ctx context.Context) error {
 	}
 	p := &producer{jobs: jobs, broker: k.broker, log: k.log, link: k.link, backlog: k.cfg.backlog, reached: reach}
 	if k.cfg.backlog == 0 {
-		p.reached = func(context.Context, int) error { return nil }
+		p.reached = func(int) error { return nil }
 		err = p.run(ctx)
 	}
 	k.fleet.Start(ctx)
@@ -198,13 +197,13 @@ func (k *soak) work(ctx context.Context) error {
 }
 
 // follow has the faults follow the number of messages that are done, where all were published beforehand.
-func (k *soak) follow(ctx context.Context, reach func(context.Context, int) error) error {
+func (k *soak) follow(ctx context.Context, reach func(int) error) error {
 	return poll.Until(ctx, time.Hour, "the faults", func() error {
 		if err := k.progress.Update(); err != nil {
 			return err
 		}
 		n := len(k.progress.Done)
-		if err := reach(ctx, n); err != nil {
+		if err := reach(n); err != nil {
 			return err
 		}
 		if left := len(k.progress.Confirmed) - n; left > len(k.progress.Confirmed)/(k.cfg.faults+1) {
@@ -325,25 +324,10 @@ func reasonOf(headers amqp.Table) string {
 
 // close ends everything that was started, in the order that leaves nothing behind.
 func (k *soak) close() error {
-	var errs []error
 	k.fleet.Close()
 	for _, p := range k.pushers {
 		p.close()
 	}
-	if k.link != nil {
-		k.link.Close()
-	}
-	if k.broker != nil {
-		errs = append(errs, k.broker.Close())
-	}
-	if k.store != nil {
-		errs = append(errs, k.store.Close())
-	}
-	if k.dependency != nil {
-		errs = append(errs, k.dependency.Close())
-	}
-	if k.binary != "" {
-		errs = append(errs, os.RemoveAll(filepath.Dir(k.binary)))
-	}
-	return errors.Join(append(errs, k.log.Close())...)
+	k.link.Close()
+	return errors.Join(k.broker.Close(), k.store.Close(), k.dependency.Close(), k.binary.Remove(), k.log.Close())
 }
