@@ -4,11 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
+	"github.com/strikesmq/strikes/integration/internal/ledger"
 )
 
 // inGo is the language of runWorker. A worker in any other language does the same. It reads a workerSpec from the
@@ -42,4 +49,78 @@ func programOf(ctx context.Context, language string) ([]string, error) {
 		return nil, fmt.Errorf("a worker in %s: %w", language, err)
 	}
 	return command, nil
+}
+
+// seat gives the fleet a seat for each process, in the languages in turn.
+func (k *soak) seat(ctx context.Context) error {
+	spec := k.spec()
+	treat := k.cfg.treat()
+	for i := range k.cfg.processes {
+		language := k.cfg.languages[i%len(k.cfg.languages)]
+		program, err := programOf(ctx, language)
+		if err != nil {
+			return err
+		}
+		s, err := k.fleet.NewSeat(ctx, k.broker, k.store, treat)
+		if err != nil {
+			return err
+		}
+		s.Exited = func(number int, err error) {
+			k.log.Forward(ledger.Event{Kind: ledger.Exited, Process: number, Err: text(err)})
+		}
+		if language == inHTTP {
+			if err := k.push(ctx, s, spec); err != nil {
+				return err
+			}
+			continue
+		}
+		s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
+			of := spec
+			of.Number, of.AMQP, of.Redis = number, s.AMQP, s.Redis
+			return fleet.Command(of, program...)
+		}
+	}
+	return nil
+}
+
+// spec is the configuration that all processes share.
+func (k *soak) spec() workerSpec {
+	cfg := k.cfg
+	spec := workerSpec{
+		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: cfg.maxRetries,
+		HandlerTimeout: cfg.handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: faults.Heartbeat,
+		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes, Verbose: cfg.verbose,
+	}
+	if cfg.outage > 0 { // all else as by default
+		spec.Breaker, spec.Calls = outageBreaker, k.dependency.URL
+		spec.FirstBackoff, spec.MostBackoff, spec.ConsumerTimeout = 0, 0, 0
+	}
+	if cfg.ordered {
+		spec.FirstBackoff, spec.MostBackoff = time.Millisecond, 5*time.Millisecond
+	}
+	return spec
+}
+
+// possible are the kinds of faults that the servers allow and the flags name.
+func (k *soak) possible() ([]faults.Kind, error) {
+	if k.cfg.outage > 0 {
+		return []faults.Kind{faults.DependencyAway.Lasting(k.cfg.outage)}, nil
+	}
+	all := faults.Possible(k.broker)
+	if k.store.Database != nil {
+		all = append(all, faults.StoreTerminate)
+	}
+	if slices.Contains(k.cfg.languages, inHTTP) {
+		all = append(all, faults.Kind{Name: "endpoint-kill",
+			Do: func(*faults.Injector, context.Context, *fleet.Seat, time.Duration) error {
+				for _, p := range k.pushers {
+					_ = p.endpoint.Seats[0].Signal(syscall.SIGKILL) // it may have just ended
+				}
+				return nil
+			}})
+	}
+	if k.cfg.only == "" {
+		return all, nil
+	}
+	return faults.Named(all, strings.Split(k.cfg.only, ",")...)
 }
