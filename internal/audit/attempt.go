@@ -105,8 +105,6 @@ func (a *attempt) beside() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Code == ReplyRun })
 }
 
-func (a *attempt) askedIsolated() bool { return a.any(opensIsolated) }
-
 func (a *attempt) any(is func(Event) bool) bool {
 	return slices.ContainsFunc(a.steps, is) || slices.ContainsFunc(a.written, is)
 }

@@ -59,7 +59,10 @@ func (m *model) violated(invariant, format string, args ...any) {
 
 // Check decides the invariants from a history.
 func Check(history []Event) *Report {
-	m := newModel(&Report{Violations: map[string]Finding{}})
+	m := &model{
+		report: &Report{Violations: map[string]Finding{}}, messages: map[string]*message{},
+		copies: map[string]*published{}, attempts: map[string]*attempt{}, processes: map[int]*process{},
+	}
 	for _, i := range Invariants {
 		m.report.Violations[i.Name] = Finding{}
 	}

@@ -36,7 +36,7 @@ func before(a, b time.Time) bool { return b.IsZero() || a.Before(b) }
 
 // checkGate checks that a process begins no other attempt that took a START while an isolated one is undecided.
 func (m *model) checkGate(a *attempt) {
-	if !a.askedIsolated() {
+	if !a.any(opensIsolated) {
 		return
 	}
 	for _, s := range m.undecided(a) {

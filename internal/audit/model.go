@@ -19,13 +19,6 @@ type model struct {
 	paused    time.Time   // since when the queue is; zero: it is not
 }
 
-func newModel(r *Report) *model {
-	return &model{
-		report: r, messages: map[string]*message{}, copies: map[string]*published{}, attempts: map[string]*attempt{},
-		processes: map[int]*process{},
-	}
-}
-
 // add takes an event in, and checks the rules that hold for it at that moment.
 func (m *model) add(e Event) {
 	m.now = e.At
@@ -122,7 +115,7 @@ func (m *model) begin(a *attempt, e Event) {
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
 		return x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
-	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
+	a.began, a.until, a.tag, a.first = e.At, e.Until, e.Tag, !e.Redelivered && !again
 	if a.until.IsZero() {
 		a.until = e.At.Add(m.plan.HandlerTimeout)
 	}

@@ -37,21 +37,20 @@ type published struct {
 
 // attempt has the events of one token.
 type attempt struct {
-	token       string
-	id, copy    string
-	process     *process
-	session     *session
-	tag         uint64
-	began       time.Time // the handler; zero: not recorded
-	until       time.Time // its deadline
-	ended       time.Time // zero: not recorded
-	heard       time.Time // its first event
-	outcome     string
-	atMost      int  // failed attempts that its handler allowed, if it said so in time
-	first       bool // neither redelivered nor in place
-	redelivered bool
-	steps       []Event // as its process saw them
-	written     []Event // as the store took them
+	token    string
+	id, copy string
+	process  *process
+	session  *session
+	tag      uint64
+	began    time.Time // the handler; zero: not recorded
+	until    time.Time // its deadline
+	ended    time.Time // zero: not recorded
+	heard    time.Time // its first event
+	outcome  string
+	atMost   int     // failed attempts that its handler allowed, if it said so in time
+	first    bool    // neither redelivered nor in place
+	steps    []Event // as its process saw them
+	written  []Event // as the store took them
 
 	asked     bool // its BEGUN was sent, so its handler is about to be called
 	kind      byte // how it was counted: f, c; 0: it was not, or that was reversed

@@ -61,7 +61,7 @@ func Users(t *testing.T, dir string) (users []string) {
 }
 
 // Within polls f until it returns nil, also while the test cleans up.
-func Within(t *testing.T, limit time.Duration, f func() error) {
+func Within(t testing.TB, limit time.Duration, f func() error) {
 	t.Helper()
 	if err := poll.Until(context.WithoutCancel(t.Context()), limit, "a condition", f); err != nil {
 		t.Fatal(err)
@@ -71,18 +71,13 @@ func Within(t *testing.T, limit time.Duration, f func() error) {
 // Eventually polls cond until it holds, also while the test cleans up.
 func Eventually(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	err := poll.Until(context.WithoutCancel(t.Context()), limit, what, func() error {
+	Within(t, limit, func() error {
 		if !cond() {
-			return errNotYet
+			return errors.New(what)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
-
-var errNotYet = errors.New("it did not hold")
 
 // LoopbackOnly dials port on every address of this machine: where it is bound to 127.0.0.1, not even 127.0.0.2 answers.
 func LoopbackOnly(t *testing.T, port string) {

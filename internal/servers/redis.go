@@ -26,7 +26,6 @@ type RedisOptions struct {
 type Redis struct {
 	server
 	URL     string // redis://127.0.0.1:PORT/0, the same across Start
-	BusPort int    // for the other nodes of a cluster
 	Version string // as the server names it, such as "7.0.15"
 }
 
@@ -42,7 +41,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{server: s, URL: "redis://" + s.addr(0) + "/0", BusPort: s.dir.ports[1]}
+	r := &Redis{server: s, URL: "redis://" + s.addr(0) + "/0"}
 	r.probe, r.args = r.answers, []string{bin}
 	if opts.Config != "" {
 		r.args = append(r.args, s.dir.join("redis.conf"))

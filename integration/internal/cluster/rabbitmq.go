@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -185,36 +185,23 @@ func (l *rabbitLink) close() error {
 // register enters a node in a port mapper, by Erlang's distribution protocol
 // (ALIVE2_REQ). The entry goes when the connection does.
 func register(ctx context.Context, epmdPort int, name, addr string) (_ net.Conn, err error) {
-	_, service, err := net.SplitHostPort(addr)
+	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	port, err := strconv.ParseUint(service, 10, 16)
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", epmdPort))
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", epmdPort))
-	if err != nil {
-		return nil, err
-	}
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	_, err = conn.Write(aliveRequest(name, uint16(port)))
 	var reply [2]byte
-	if err == nil {
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second)) // an error comes again when the connection is used
+	if _, err = conn.Write(aliveRequest(name, at.Port())); err == nil {
 		_, err = io.ReadFull(conn, reply[:])
 	}
 	if err == nil && reply[1] != 0 {
 		err = fmt.Errorf("the port mapper refuses with code %d", reply[1])
 	}
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
-	if err != nil {
+	if err = errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -81,16 +80,8 @@ func EndWithParent(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-const module = "github.com/strikesmq/strikes"
-
-// Repository returns the directory of the project.
-func Repository(ctx context.Context) (string, error) {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the repository: %w", err)
-	}
-	return strings.TrimSpace(string(dir)), nil
-}
+// Module is the library's, whose directory is that of the project.
+const Module = "github.com/strikesmq/strikes"
 
 // Binary is the command strikes, built when it is needed. The zero value is not built.
 type Binary struct{ dir string }
@@ -101,7 +92,7 @@ func (b *Binary) Strikes(ctx context.Context) (path string, err error) {
 		if b.dir, err = os.MkdirTemp("", "strikes-binary-"); err != nil {
 			return "", err
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-o", b.dir, module+"/cmd/strikes") //nolint:gosec // made here
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.dir, Module+"/cmd/strikes") //nolint:gosec // made here
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", errors.Join(fmt.Errorf("building strikes: %w\n%s", err, out), b.Remove())
 		}

@@ -279,27 +279,24 @@ func (r *run) drained() (bool, error) {
 	return ready == 0 && (accounted || time.Since(r.progress.Last) > r.part.idle), err
 }
 
-// take takes everything out of the queues and writes it down. It returns how many messages there were.
-func (r *run) take() (n int, err error) {
-	return n, r.queues.Take(func(d *amqp.Delivery, dead bool) {
-		n++
-		e := ledger.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
-		if dead {
-			e.Kind = ledger.Dead
-		}
-		r.log.Write(e)
-	})
-}
-
-// collect writes down where the messages are. A dead letter, or one in a queue with a TTL, may be on its way.
+// collect takes the messages out of the queues, and writes down where they were. A dead letter, or one in a queue with
+// a TTL, may be on its way.
 func (r *run) collect(ctx context.Context) error {
 	end := time.Now().Add(r.part.idle)
 	for found := len(r.progress.Done); ; {
-		n, err := r.take()
+		before := found
+		err := r.queues.Take(func(d *amqp.Delivery, dead bool) {
+			found++
+			e := ledger.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
+			if dead {
+				e.Kind = ledger.Dead
+			}
+			r.log.Write(e)
+		})
 		if err != nil {
 			return err
 		}
-		if found += n; n == 0 && (found >= len(r.jobs) || time.Now().After(end)) {
+		if found == before && (found >= len(r.jobs) || time.Now().After(end)) {
 			return nil
 		}
 		if !pause.For(ctx, 100*time.Millisecond) {

@@ -93,10 +93,6 @@ func row(out io.Writer, name, kind string, of []column, text func(column) string
 	fmt.Fprintln(out, strings.TrimRight(line, " "))
 }
 
-func notApplicable(out io.Writer, w *ways.Way, kind string) {
-	fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.Name, kind)
-}
-
 // print writes the row of a cell. A column whose parts were not run has none of them in the cell, and is not shown.
 func (c cell) print(out io.Writer, shown []column, w *ways.Way, kind string) {
 	row(out, w.Name, kind, shown, func(of column) string {

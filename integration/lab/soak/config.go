@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -175,15 +174,6 @@ func (c config) validateTogether() error {
 		}
 	}
 	return nil
-}
-
-// treat returns a function for the proxies of the store, which draws the treatment of each request; nil: they pass on
-// bytes.
-func (c config) treat() func(words []string) proxy.Treatment {
-	if c.storeFaults == "" {
-		return nil
-	}
-	return storeFaults[c.storeFaults].treat(c.seed)
 }
 
 func (c config) promise() promise {

@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // inGo is the language of runWorker. A worker in any other language does the same. It reads a workerSpec from the
@@ -23,38 +24,35 @@ import (
 // to the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 
-// programs are the commands of workers in other languages, in the repository.
-var programs = map[string]func(string) ([]string, error){
-	"python": func(root string) ([]string, error) {
-		python, err := exec.LookPath(cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"))
-		return []string{python, filepath.Join(root, "clients/python/tests/soak_worker.py")}, err
-	},
-	"node": func(root string) ([]string, error) {
-		node, err := exec.LookPath("node")
-		return []string{node, filepath.Join(root, "clients/node/test/soak-worker.js")}, err
-	},
-}
-
 // programOf returns the command of a worker in a language; none: this program itself.
 func programOf(ctx context.Context, language string) ([]string, error) {
-	if language == inGo || language == inHTTP {
+	var interpreter, worker string
+	switch language {
+	case "python":
+		interpreter, worker = cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"), "clients/python/tests/soak_worker.py"
+	case "node":
+		interpreter, worker = "node", "clients/node/test/soak-worker.js"
+	default:
 		return nil, nil
 	}
-	root, err := fleet.Repository(ctx)
-	if err != nil {
-		return nil, err
-	}
-	command, err := programs[language](root)
+	path, err := exec.LookPath(interpreter)
 	if err != nil {
 		return nil, fmt.Errorf("a worker in %s: %w", language, err)
 	}
-	return command, nil
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", fleet.Module).Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the repository: %w", err)
+	}
+	return []string{path, filepath.Join(strings.TrimSpace(string(root)), worker)}, nil
 }
 
 // seat gives the fleet a seat for each process, in the languages in turn.
 func (k *soak) seat(ctx context.Context) error {
 	spec := k.spec()
-	treat := k.cfg.treat()
+	var treat func(words []string) proxy.Treatment // of requests to the store; nil: the proxies pass on bytes
+	if f, is := storeFaults[k.cfg.storeFaults]; is {
+		treat = f.treat(k.cfg.seed)
+	}
 	for i := range k.cfg.processes {
 		language := k.cfg.languages[i%len(k.cfg.languages)]
 		program, err := programOf(ctx, language)
