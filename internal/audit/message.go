@@ -9,7 +9,8 @@ import (
 // UnknownTag is the Err of a settlement of a delivery that was settled before.
 const UnknownTag = "unknown delivery tag"
 
-// checkSettlement checks the settlement that reached the broker.
+// checkSettlement checks the settlement that reached the broker: an acked message was handled, and a dead-lettered one
+// was exhausted by the store's reply to an attempt of the delivery.
 func (m *model) checkSettlement(msg *message, e Event) {
 	if e.Decision != Ack && e.Decision != Requeue && e.Decision != DeadLetter {
 		m.violated("settled", "%s was settled with %s", e.Copy, e.Decision)
@@ -21,14 +22,22 @@ func (m *model) checkSettlement(msg *message, e Event) {
 		return
 	}
 	s := m.process(e.Process).session(e.Session)
-	var at []*attempt
+	var at []*attempt // of the delivery
 	for _, a := range msg.attempts {
 		if a.session == s && (a.tag == e.Tag || a.tag == 0) { // 0: it did not run
 			at = append(at, a)
 		}
 	}
-	m.checkSettled(e, at)
-	if e.Decision == DeadLetter {
+	switch e.Decision {
+	case Ack:
+		if !slices.ContainsFunc(at, func(a *attempt) bool { return a.outcome == OK || a.goesOn() }) {
+			m.violated("lost", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
+		}
+	case DeadLetter:
+		excused := msg.id == "" || msg.rejected || msg.mistaken
+		if !excused && !slices.ContainsFunc(at, (*attempt).exhausted) {
+			m.violated("answered", "%s was dead-lettered without an answer: %s", e.ID, m.story(msg))
+		}
 		if !msg.exhausted && msg.id != "" && !msg.rejected && !msg.skipped {
 			m.violated("causes", "%s (%s) was dead-lettered without a tombstone: %s", msg.id, msg.do, m.story(msg))
 		}
@@ -53,23 +62,6 @@ func (a *attempt) goesOn() bool {
 func (m *model) checkFinished(msg *message, a *attempt) {
 	if !msg.finished.IsZero() && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 && !m.plan.Mixed {
 		m.violated("bound", "%s was handled after the success of a copy was recorded: %s", msg.id, m.storyOf(a))
-	}
-}
-
-// checkSettled checks that an acked message was handled, and that a dead-lettered one was exhausted by the store's
-// reply. The attempts are those of the delivery.
-func (m *model) checkSettled(e Event, attempts []*attempt) {
-	msg := m.message(e.ID)
-	switch e.Decision {
-	case Ack:
-		if !slices.ContainsFunc(attempts, func(a *attempt) bool { return a.outcome == OK || a.goesOn() }) {
-			m.violated("lost", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
-		}
-	case DeadLetter:
-		excused := msg.id == "" || msg.rejected || msg.mistaken
-		if !excused && !slices.ContainsFunc(attempts, (*attempt).exhausted) {
-			m.violated("answered", "%s was dead-lettered without an answer: %s", e.ID, m.story(msg))
-		}
 	}
 }
 

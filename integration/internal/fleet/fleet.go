@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,22 +28,21 @@ type Fleet struct {
 	Rest  time.Duration // between a process and the next one in its seat
 	Fail  func(error)   // is told that the processes end by themselves
 
-	mu       sync.Mutex
-	started  int // processes so far
-	stopping bool
+	started  atomic.Int64 // processes so far
+	stopping atomic.Bool
 	keepers  sync.WaitGroup
 }
 
 // Start starts a process in every seat, and another whenever one ends, until Stop.
 func (f *Fleet) Start(ctx context.Context) {
-	f.setStopping(false)
+	f.stopping.Store(false)
 	for _, s := range f.Seats {
 		f.keepers.Go(func() { f.keep(ctx, s) })
 	}
 }
 
 func (f *Fleet) keep(ctx context.Context, s *Seat) {
-	for refusals := 0; f.goesOn(); {
+	for refusals := 0; !f.stopping.Load(); {
 		err := f.run(s)
 		var exit *exec.ExitError
 		switch {
@@ -62,24 +62,9 @@ func (f *Fleet) keep(ctx context.Context, s *Seat) {
 	}
 }
 
-func (f *Fleet) goesOn() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return !f.stopping
-}
-
-func (f *Fleet) setStopping(is bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.stopping = is
-}
-
 // run starts one process, waits for its end, and returns how it ended.
 func (f *Fleet) run(s *Seat) error {
-	f.mu.Lock()
-	f.started++
-	number := f.started
-	f.mu.Unlock()
+	number := int(f.started.Add(1))
 	cmd, stdin, err := s.Command(number)
 	if err != nil {
 		return err
@@ -88,14 +73,7 @@ func (f *Fleet) run(s *Seat) error {
 	if err := s.occupy(cmd); err != nil {
 		return fmt.Errorf("starting a consumer process: %w", err)
 	}
-	if s.Started != nil {
-		over, err := s.Started(cmd.Process)
-		if err != nil {
-			return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
-		}
-		defer over()
-	}
-	if !f.goesOn() {
+	if f.stopping.Load() {
 		_ = s.Signal(syscall.SIGTERM) // it was started while the fleet stops
 	}
 	err = cmd.Wait()
@@ -108,7 +86,7 @@ func (f *Fleet) run(s *Seat) error {
 
 // Stop terminates every process, and kills those that do not end, which it reports.
 func (f *Fleet) Stop() error {
-	f.setStopping(true)
+	f.stopping.Store(true)
 	f.signal(syscall.SIGCONT)
 	f.signal(syscall.SIGTERM)
 	ended := make(chan struct{})
@@ -133,7 +111,7 @@ func (f *Fleet) signal(sig syscall.Signal) {
 
 // Close ends everything.
 func (f *Fleet) Close() {
-	f.setStopping(true)
+	f.stopping.Store(true)
 	f.signal(syscall.SIGKILL)
 	f.keepers.Wait()
 	for _, s := range f.Seats {

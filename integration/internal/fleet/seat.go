@@ -22,8 +22,6 @@ type Seat struct {
 
 	// Command returns a process to start, by its number, and a Closer to close once it has ended.
 	Command func(number int) (*exec.Cmd, io.Closer, error)
-	// Started is called with a process, and over once that has ended. It may be nil.
-	Started func(*os.Process) (over func(), err error)
 	// Told is called before a process gets a signal. It may be nil.
 	Told func(syscall.Signal)
 	// Exited is called with the number of a process, and how it ended. It may be nil.

@@ -99,18 +99,16 @@ func compare(ctx context.Context, c config, out io.Writer) (err error) {
 			return err
 		}
 	}
+	defer func() { err = errors.Join(err, l.broker.Close(), l.store.Close(), l.dependency.Close()) }()
 	if l.broker, err = rig.OpenBroker(ctx, c.broker); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.broker.Close()) }()
 	if l.store, err = rig.OpenStore(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.store.Close()) }()
 	if l.dependency, err = rig.OpenDependency(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.dependency.Close()) }()
 	if l.kinds, err = rotation(l.broker); err != nil {
 		return err
 	}

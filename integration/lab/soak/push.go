@@ -43,20 +43,6 @@ type pusher struct {
 	stopped  time.Time // when this process was told to stop
 }
 
-func newPusher(ctx context.Context, log *ledger.Log, binary, broker string) (_ *pusher, err error) {
-	p := &pusher{log: log, binary: binary}
-	if p.broker, err = proxy.NewWatched(ctx, broker, p.joined); err != nil {
-		return nil, err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		p.broker.Close()
-		return nil, fmt.Errorf("an address for the endpoint: %w", err)
-	}
-	p.address = listener.Addr().String()
-	return p, listener.Close()
-}
-
 func (p *pusher) close() {
 	p.endpoint.Close()
 	p.broker.Close()
@@ -68,8 +54,17 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 	if err != nil {
 		return err
 	}
-	p, err := newPusher(ctx, k.log, binary, s.Broker.Addr())
+	p := &pusher{log: k.log, binary: binary}
+	if p.broker, err = proxy.NewWatched(ctx, s.Broker.Addr(), p.joined); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // a port that is free
 	if err != nil {
+		p.broker.Close()
+		return fmt.Errorf("an address for the endpoint: %w", err)
+	}
+	p.address = listener.Addr().String()
+	if err := listener.Close(); err != nil {
 		return err
 	}
 	p.endpoint = k.endpoint(workerSpec{Endpoint: p.address, HandlerTimeout: k.cfg.handlerTimeout, History: k.history,
@@ -80,18 +75,19 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 		of := spec
 		of.Number = number
-		return p.command(of), io.NopCloser(nil), nil
+		return p.command(of)
 	}
 	exited := s.Exited
-	s.Started, s.Told = guard, p.told
+	s.Told = p.told
 	s.Exited = func(number int, err error) { p.exited(number, err); exited(number, err) }
 	return nil
 }
 
-// command returns the consumer to start, whose number is in the path that it posts to.
-func (p *pusher) command(spec workerSpec) *exec.Cmd {
+// command returns the consumer to start, whose number is in the path that it posts to, and its standard input. The
+// consumer is killed when that is closed, also because this process ends.
+func (p *pusher) command(spec workerSpec) (cmd *exec.Cmd, stdin io.Closer, err error) {
 	url := fmt.Sprintf("http://%s/%d", p.address, spec.Number)
-	cmd := exec.Command(p.binary, "consume", spec.Queue, "--http", url,
+	cmd = exec.Command("sh", "-c", guarded, "sh", p.binary, "consume", spec.Queue, "--http", url,
 		"--json", //nolint:gosec,noctx // built here; the fleet ends it
 		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries",
 		strconv.Itoa(spec.MaxRetries),
@@ -108,27 +104,13 @@ func (p *pusher) command(spec workerSpec) *exec.Cmd {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.number, p.sessions, p.lost, p.stopped = spec.Number, 0, time.Time{}, time.Time{}
-	return cmd
+	stdin, err = cmd.StdinPipe()
+	return cmd, stdin, err
 }
 
-// guard ends a process if this one is gone, which holds the other end of the guard's standard input.
-func guard(process *os.Process) (over func(), err error) {
-	cmd := exec.Command("sh", "-c", `read -r _; kill -9 "$0"`,
-		strconv.Itoa(process.Pid)) //nolint:gosec,noctx // a number; over ends it
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("guarding a consumer process: %w", err)
-	}
-	return func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		_ = stdin.Close()
-	}, nil
-}
+// guarded is a script that runs its arguments, and kills them once its standard input ends: this process holds the
+// other end.
+const guarded = `exec 3<&0; { read -r _; kill -9 $$; } <&3 >/dev/null 2>&1 & exec "$@" </dev/null 3<&-`
 
 // joined records the begin of a session.
 func (p *pusher) joined() (left func()) {
