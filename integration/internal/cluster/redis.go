@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,34 +96,23 @@ func whole(ctx context.Context, node *servers.Redis) error {
 
 // Master returns the node that serves key now, as the other nodes see it.
 func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) {
+	var addrs []string
 	for _, node := range c.Nodes {
-		if !node.Running() {
-			continue
-		}
-		var at string
-		err := do(node, func(rdb *redis.Client) error {
-			slot, err := rdb.ClusterKeySlot(ctx, key).Result()
-			if err != nil {
-				return err
-			}
-			ranges, err := rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // its successor came with Redis 7
-			for _, r := range ranges {
-				if int64(r.Start) <= slot && slot <= int64(r.End) && len(r.Nodes) > 0 {
-					at = r.Nodes[0].Addr
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, master := range c.Nodes {
-			if addr(master) == at {
-				return master, nil
-			}
+		if node.Running() {
+			addrs = append(addrs, addr(node))
 		}
 	}
-	return nil, fmt.Errorf("no master serves %q", key)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	defer rdb.Close()
+	master, err := rdb.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("the master of %q: %w", key, err)
+	}
+	i := slices.IndexFunc(c.Nodes, func(node *servers.Redis) bool { return addr(node) == master.Options().Addr })
+	if i < 0 {
+		return nil, fmt.Errorf("no node is the master of %q, at %s", key, master.Options().Addr)
+	}
+	return c.Nodes[i], nil
 }
 
 // Close kills the processes that still run and removes the directories.

@@ -89,18 +89,12 @@ func (f *Fleet) Stop() error {
 	f.stopping.Store(true)
 	f.signal(syscall.SIGCONT)
 	f.signal(syscall.SIGTERM)
-	ended := make(chan struct{})
-	go func() { f.keepers.Wait(); close(ended) }()
-	patience := time.NewTimer(stopWithin)
-	defer patience.Stop()
-	select {
-	case <-ended:
-		return nil
-	case <-patience.C:
+	patience := time.AfterFunc(stopWithin, func() { f.signal(syscall.SIGKILL) })
+	f.keepers.Wait()
+	if !patience.Stop() {
+		return fmt.Errorf("a consumer process did not stop within %v", stopWithin)
 	}
-	f.signal(syscall.SIGKILL)
-	<-ended
-	return fmt.Errorf("a consumer process did not stop within %v", stopWithin)
+	return nil
 }
 
 func (f *Fleet) signal(sig syscall.Signal) {
