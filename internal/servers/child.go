@@ -48,12 +48,12 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	c := &child{name: name, group: cmd.Process.Pid, log: logPath, done: make(chan struct{})}
-	watched := dir.watch(c.group)
+	watched := dir.watch(c.group, true)
 	go func() {
 		defer close(c.done)
 		c.err = cmd.Wait()
 		// Only a guard that died refuses the news, and then watched says so.
-		_ = dir.unwatch(c.group)
+		_ = dir.watch(c.group, false)
 	}()
 	if watched != nil {
 		return nil, errors.Join(fmt.Errorf("the guard process of %s is gone: %w", name, watched), c.kill())

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,23 +71,16 @@ func (w *workdir) join(elem ...string) string {
 	return filepath.Join(append([]string{w.path}, elem...)...)
 }
 
-func (w *workdir) watch(group int) error {
-	return w.tell(func() { w.live = append(w.live, group) })
-}
-
-func (w *workdir) unwatch(group int) error {
-	return w.tell(func() { w.live = slices.DeleteFunc(w.live, func(g int) bool { return g == group }) })
-}
-
-func (w *workdir) tell(change func()) error {
+// watch tells the guard that a process group lives, or that it has ended.
+func (w *workdir) watch(group int, lives bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	change()
-	groups := make([]string, len(w.live))
-	for i, g := range w.live {
-		groups[i] = strconv.Itoa(g)
+	if lives {
+		w.live = append(w.live, group)
+	} else {
+		w.live = slices.DeleteFunc(w.live, func(g int) bool { return g == group })
 	}
-	_, err := io.WriteString(w.stdin, strings.Join(groups, " ")+"\n")
+	_, err := fmt.Fprintln(w.stdin, strings.Trim(fmt.Sprint(w.live), "[]"))
 	return err
 }
 

@@ -72,19 +72,13 @@ func (d Database) Terminate(ctx context.Context, addr string) error {
 		return err
 	}
 	defer rows.Close()
-	var all []string
-	for rows.Next() {
-		var n int64
+	for n := int64(0); rows.Next(); {
 		if err := rows.Scan(&n); err != nil {
 			return err
 		}
-		all = append(all, fmt.Sprintf(d.end, n))
+		_, _ = db.ExecContext(ctx, fmt.Sprintf(d.end, n)) // it may have ended meanwhile
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	_ = d.Do(ctx, addr, all...) // some have ended meanwhile
-	return nil
+	return rows.Err()
 }
 
 // Dial returns a Counter at the URL of a store of any kind.

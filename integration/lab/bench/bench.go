@@ -48,14 +48,10 @@ type config struct {
 }
 
 func parseFlags(args []string) (config, error) {
-	var names []string
-	for _, c := range contests {
-		names = append(names, c.name)
-	}
 	kinds := []string{string(topology.Classic), string(topology.Quorum)}
-	c := config{only: names[:len(names)-1], types: kinds, failing: []int{0, 1, 10}}
+	c := config{only: contests[:len(contests)-1], types: kinds, failing: []int{0, 1, 10}}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", names...)
+	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", contests...)
 	rig.List(f, &c.types, "type", "of the queues", kinds...)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")

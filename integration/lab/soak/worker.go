@@ -69,12 +69,12 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
 		Queue: w.Queue, Handler: w.handle, Counter: asking{counts, w.log}, MaxRetries: w.MaxRetries,
-		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
+		Concurrency: w.Concurrency, Prefetch: w.Prefetch,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
 		Breaker: w.Breaker,
 	}
-	if w.FirstBackoff == 0 {
-		c.Backoff = nil // the consumer's default
+	if w.FirstBackoff > 0 { // else the consumer's default
+		c.Backoff = func(failures int) time.Duration { return min(w.FirstBackoff<<min(failures, 20), w.MostBackoff) }
 	}
 	if c.Ordered = w.Ordered; w.Lanes > 1 {
 		c.Lane = lane
@@ -100,10 +100,6 @@ func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, er
 func lane(d amqp.Delivery) string {
 	j, _ := work.Read(d.Body) // a body that cannot be read is rejected, in any lane
 	return strconv.Itoa(j.Lane)
-}
-
-func (w *member) backoff(failures int) time.Duration {
-	return min(w.FirstBackoff<<min(failures, 20), w.MostBackoff)
 }
 
 // dial opens the connection of one session, and watches it to its end.
