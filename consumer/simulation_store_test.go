@@ -140,7 +140,7 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	rec := records[0]
 	var tokens strings.Builder
-	for _, t := range rec.Tokens { // their names differ from run to run, and their order does not
+	for _, t := range rec.Tokens { // the names differ between two simulations of a seed, their order does not
 		fmt.Fprintf(&tokens, ";%s=%c", t.Name, t.Kind)
 	}
 	return &audit.Record{

@@ -56,8 +56,8 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 	}
 }
 
-// TestGetFindsRemovedGenerations: a message that was dead-lettered and replayed twice has both tombstones, until
-// Forget. Those that expire leave their set.
+// TestGetFindsRemovedGenerations: Get finds both tombstones of a message that was dead-lettered and replayed twice,
+// until Forget deletes them. An expired tombstone leaves the set.
 func TestGetFindsRemovedGenerations(t *testing.T) {
 	for _, s := range stores(t) {
 		die := func(m Message) {

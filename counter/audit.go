@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// The store keeps so many entries of a queue's audit log, and the log for so long after its last entry.
+// The store keeps at most auditKept entries of a queue's audit log, each for auditTTL.
 const (
 	auditKept = 1000
 	auditTTL  = 90 * 24 * time.Hour

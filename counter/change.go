@@ -348,8 +348,9 @@ type listing struct {
 const moveAgain = time.Second
 
 // place puts a record into the set where it belongs, as save in scripts/record.lua does. The index has the records that
-// an operator may want to see, dead the tombstones whose dead letters were not removed. removed has the others of later
-// generations, which only a search finds. died: the step wrote the tombstone.
+// an operator may want to see, dead the tombstones whose dead letters were not removed. removed, which the scripts do
+// not know, has the other tombstones of later generations, because only a search finds these. died: the step wrote the
+// tombstone.
 func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
 	name, set, every := member(r.ID, r.Generation), "", moveAgain
 	switch {

@@ -114,7 +114,7 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 		pause := docs[0]
 		fields := decodeFields(pause.Data)
 		if control.Paused, control.Note = fields["paused"] == "1", parseNote(fields); control.Paused &&
-			pause.Expires.Before(now.Add(rules.PauseTTL-time.Hour)) { // rarely: a write of one process fails another's
+			pause.Expires.Before(now.Add(rules.PauseTTL-time.Hour)) { // seldom: a write has other processes read again
 			pause.Expires = now.Add(rules.PauseTTL)
 			change.Docs = append(change.Docs, pause)
 		}

@@ -151,12 +151,12 @@ func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
 		need(t, err)
 		need(t, errOf(s.Control(t.Context(), of.VHost, of.Name, Reader{Token: "a"})))
 		if s.counter.isIn(t, of, setConsumers, "0 dead host", time.Now().Add(time.Minute).UnixMilli()) {
-			t.Errorf("%s: a process that has ended was seen in an hour", s.name)
+			t.Errorf("%s: a process that has ended is listed as seen an hour from now", s.name)
 		}
 	}
 }
 
-// TestReadingAPauseSavesNothing: the processes of a paused queue do not fail each other's reads.
+// TestReadingAPauseSavesNothing: a read of a pause writes none, so the reads of other processes need no repetition.
 func TestReadingAPauseSavesNothing(t *testing.T) {
 	c, of := NewMemory(nil), Queue{"/", "orders"}
 	need(t, c.Admin().Pause(t.Context(), of.VHost, of.Name, Note{Why: "why"}))

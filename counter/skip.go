@@ -29,7 +29,7 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	return nil
 }
 
-// announceSkip lets the process that holds the message end its wait. It also removes the oldest announcements.
+// announceSkip lets the process that holds the message end its wait. It also removes announcements that are over.
 func (a *Admin) announceSkip(ctx context.Context, m Message) error {
 	of := Queue{m.VHost, m.Queue}
 	return a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
@@ -40,7 +40,7 @@ func (a *Admin) announceSkip(ctx context.Context, m Message) error {
 	})
 }
 
-// past removes members of a set whose score is a time before now.
+// past returns changes that remove members of a set whose score, a time, is before now: one page at most.
 func (c *client) past(ctx context.Context, of Queue, set string, now time.Time) (gone []Member, err error) {
 	found, err := c.store.Page(ctx, of, set, Entry{Score: now.UnixMilli()}, page)
 	for _, e := range found {

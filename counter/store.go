@@ -148,7 +148,7 @@ const (
 
 	setIndex     = "index"
 	setDead      = "dead"
-	setRemoved   = "removed"
+	setRemoved   = "removed" // tombstones of later generations whose dead letters were replayed or dropped
 	setSkips     = "skips"
 	setConsumers = "consumers"
 	setAudit     = "audit"

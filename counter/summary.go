@@ -18,9 +18,9 @@ const (
 	summaryPage = 1000
 	// summaryMost is how many records of a queue are read: those that were written last.
 	summaryMost = 10_000
-	// summaryBatch is how many queues share a round trip.
+	// summaryBatch is how many queues share a round trip to Redis.
 	summaryBatch = 64
-	// summaryReaders is how many queues are read from a Store at a time, in several round trips each.
+	// summaryReaders is how many queues are read from a Store at the same time. Each takes several round trips.
 	summaryReaders = 8
 )
 
@@ -74,8 +74,9 @@ var summaryLua string
 
 var summary = redis.NewScript(summaryLua)
 
-// Summaries returns a Summary of each queue, in their order. It sends batches of queues, and reads at most the 10,000
-// records of a queue that were written last. Recent is how long a dead letter may be on its way.
+// Summaries returns a Summary of each queue, in their order. On Redis 64 queues share a round trip; on another Store 8
+// queues are read at a time. It reads at most the 10,000 records of a queue that were written last. Recent is how long
+// a dead letter may be on its way.
 func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, recent time.Duration) ([]Summary, error) {
 	if a.refuse != nil {
 		return nil, a.refuse

@@ -140,8 +140,8 @@ func (m *Message) Group() string { return reason.Key(string(m.Kind()), normalise
 // Name returns its ID, or its Fingerprint if it has none.
 func (m *Message) Name() string { return cmp.Or(m.ID, m.Fingerprint) }
 
-// PartitionKey returns the routing key with which it entered its partitioned queue; empty: it was published to a queue
-// without partitions, or to one partition itself.
+// PartitionKey returns the routing key with which the message was published to its partitioned queue. It is empty if
+// the queue has no partitions, or if the message was published to one partition through the default exchange.
 func (m *Message) PartitionKey() string {
 	if m.Origin.Exchange != "" && broker.IsPartition(m.Origin.Queue, m.Queue) {
 		return m.Origin.Key

@@ -157,7 +157,7 @@ func TestDestination(t *testing.T) {
 	}{
 		{nil, dead, Target{Key: "orders"}, true},
 		{nil, partitioned("orders", "k"), Target{"orders", "k"}, true},
-		{nil, partitioned("events", "k"), Target{"orders", "k"}, true}, // which is bound to the exchange orders
+		{nil, partitioned("events", "k"), Target{"orders", "k"}, true}, // it is bound to the exchange orders
 		{nil, partitioned("", "orders.3"), Target{"", "orders.3"}, true},
 		{nil, stray, Target{}, false},
 		{&Target{Exchange: "y"}, dead, Target{"y", "k"}, true},

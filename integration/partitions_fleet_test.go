@@ -143,7 +143,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 	return f
 }
 
-// declarePartitions declares a partitioned queue that is deleted after the tests.
+// declarePartitions declares a partitioned queue that DeleteLater deletes.
 func declarePartitions(t testing.TB, s topology.Spec) {
 	t.Helper()
 	need(t, topology.Declare(t.Context(), dialBroker(t), s))

@@ -51,7 +51,8 @@ func TestRepartition(t *testing.T) {
 	refused(6, "and 1 consumers")
 	stop()
 	classic := topology.Spec{Queue: s.queue, Partitions: 6, Type: topology.Classic}
-	if err := topology.Repartition(t.Context(), conn, classic); err == nil || !strings.Contains(err.Error(), "x-queue-type") {
+	err := topology.Repartition(t.Context(), conn, classic)
+	if err == nil || !strings.Contains(err.Error(), "x-queue-type") {
 		t.Errorf("a change to classic partitions: %v", err)
 	}
 	s.sound()

@@ -66,12 +66,12 @@ func (b topo) must(f func(*amqp.Channel) error) {
 	need(b.t, b.try(f))
 }
 
-// name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are deleted later.
+// name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are left to DeleteLater.
 func (b topo) name() string {
 	return b.named("topology." + uuid.NewString())
 }
 
-// named has a queue or exchange deleted later.
+// named hands the name of a queue or exchange to DeleteLater, and returns it.
 func (b topo) named(name string) string {
 	deleteLater(b.t, name)
 	return name

@@ -94,8 +94,9 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 	return release, nil
 }
 
-// Collect asks broker, store and management API about a queue. After an error nothing is known; a later call may
-// succeed. It returns a *LostError when the connection was lost, and broker.ErrNotFound.
+// Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
+// succeed. If only the store failed, the error says what the broker knows. It returns a *LostError when the connection
+// was lost, and broker.ErrNotFound.
 func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -113,8 +114,8 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		return s, err
 	}
 	if err := q.askStore(ctx, &s); err != nil {
-		return s, fmt.Errorf("store: %w; the broker says: %s ready, %s; %s", err, printable.Plural(s.Ready, "message"),
-			printable.Plural(s.Consumers, "consumer"), s.Dead.Holding())
+		return s, fmt.Errorf("%s ready, %s, dead letters: %s; the store is not known: %w",
+			printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding(), err)
 	}
 	q.askManagement(ctx, &s)
 	s.block(q.Most)

@@ -13,7 +13,7 @@ type State string
 const (
 	Running      State = "running"
 	Retrying     State = "retrying" // it failed, or was stopped, and gets another attempt
-	Cleared      State = "reset"    // by an operator; nothing was counted since
+	WasReset     State = "reset"    // by an operator; no attempt has been counted since
 	Skipped      State = "skipped"  // by an operator: it is dead-lettered at its next step
 	DeadLettered State = "dead-lettered"
 	Done         State = "done" // handled; kept for ten minutes
@@ -40,7 +40,7 @@ func StateOf(r counter.Record) State {
 	case r.OpenToken != "":
 		return Running
 	case r.Counted() == 0 && r.Reset != (counter.Note{}):
-		return Cleared
+		return WasReset
 	}
 	return Retrying
 }

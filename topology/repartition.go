@@ -14,8 +14,9 @@ import (
 // and has no consumer. It asks no store: before you call it, make sure that no lane of a partition is blocked
 // (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.Consumers), as strikes declare
 // --repartition does. Otherwise replays come into another partition, and the consumer goes on with the former number.
-// For a smaller number also make sure that no quorum partition keeps rejected messages for its dead-letter route: they
-// are deleted with it, and AMQP does not count them. The management API does (messages_dlx), up to 10 s late.
+// Before you lower the number, make sure that no quorum partition keeps rejected messages for its dead-letter route:
+// they are deleted with the partition. AMQP does not count them. The management API does (messages_dlx), but up to 10 s
+// late, so wait for 12 s first, as strikes declare does.
 // Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
@@ -57,9 +58,10 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err != nil {
 		return err
 	}
-	// If a queue has other arguments, that is refused while messages still reach the queue.
+	// Declare the queues that stay before the exchange is deleted. The broker refuses one with other arguments, and
+	// messages still reach the partitions then.
 	lasting := deadLetterSteps(s)
-	for _, name := range broker.Partitions(s.Queue, all) {
+	for _, name := range broker.Partitions(s.Queue, min(all, s.Partitions)) {
 		lasting = append(lasting, queueStep(name, s.arguments()))
 	}
 	if err := declare(ctx, conn, lasting); err != nil {

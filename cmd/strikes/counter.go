@@ -213,7 +213,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `The newest change comes first. Every pause, resume, skip, reset, limit, replay
 and drop is written to the audit log, by this command and by the console. A
 replay or a drop has two entries: one when it begins, one with its result. The
-store keeps the last 1,000 entries of a queue, for 90 days after the last one.`,
+store keeps the last 1,000 entries of a queue, each for 90 days.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.audit(cmd.Context(), args[0], most) },
 	}
 	cmd.Flags().IntVar(&most, "limit", 50, "show `N` at most")

@@ -199,7 +199,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 				"whether they have rejected messages: %w", term.Shown(spec.Queue), err)
 		}
 		if spec.Type != topology.Classic {
-			fmt.Fprintf(d.Err, "waiting for %v: the management API may be so late to show rejected messages\n", ops.Arriving)
+			fmt.Fprintf(d.Err, "waiting for %v, because the management API shows rejected messages late\n", ops.Arriving)
 			pause.For(ctx, ops.Arriving)
 		}
 	}

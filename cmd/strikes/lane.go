@@ -338,8 +338,11 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	if reported := c.reportLane(lane, result); err == nil {
 		err = reported
 	}
-	if _, other, lost := q.findLane(ctx, lane); result.Released && other != at && lost == nil {
-		fmt.Fprintf(c.Err, "lane %s of %s is blocked too: run this again\n", term.Shown(lane), term.Shown(other))
+	if result.Released {
+		if _, other, lost := q.findLane(ctx, lane); other != at && lost == nil {
+			fmt.Fprintf(c.Err, "lane %s is still blocked in partition %s: run the same command again\n", term.Shown(lane),
+				term.Shown(other))
+		}
 	}
 	return q.fail(explainLane(err, queue, lane))
 }
@@ -412,7 +415,7 @@ func (c *deadChange) lanesOf(ctx context.Context, q *dlq, f deadletter.Filter) [
 	}
 	all := slices.Concat(others, broker.Partitions(q.dead.Partitioned, q.dead.Partitions), []string{q.queue})
 	slices.Sort(all)
-	return slices.Compact(all) // q.queue may be a partition
+	return slices.Compact(all) // q.queue may itself be one of the partitions
 }
 
 // refuseBlocked refuses to take dead letters out of the order of blocked lanes.

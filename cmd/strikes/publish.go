@@ -123,7 +123,7 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
 		timeout: o.timeout, bar: term.NewProgress(o.Err), routingKey: o.routingKey,
 	}
-	p.partitions = sync.OnceValues(func() (n int, err error) { // on a connection of its own: the first one may be gone
+	p.partitions = sync.OnceValues(func() (n int, err error) { // not on conn, which may be closed by now
 		err = b.With(ctx, func(conn *amqp.Connection) error {
 			n, err = broker.PartitionsOf(ctx, conn, key)
 			return err
@@ -239,8 +239,8 @@ func (p *publishing) address(e entry) (publisher.Message, error) {
 	key := cmp.Or(e.key, p.routingKey)
 	switch {
 	case p.exchange != "" && e.key != "":
-		return publisher.Message{}, cli.Misusef(`"routing_key" is for a queue with partitions; with --exchange the ` +
-			"argument is the key")
+		return publisher.Message{}, cli.Misusef(`"routing_key" is only for a queue with partitions; with --exchange ` +
+			"give the key as the argument")
 	case p.exchange != "" || key == "" && !p.partitioned:
 		return publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}, nil
 	}
@@ -249,7 +249,8 @@ func (p *publishing) address(e entry) (publisher.Message, error) {
 	case err != nil:
 		return publisher.Message{}, err
 	case n == 0:
-		return publisher.Message{}, cli.Misusef("queue %s has no partitions, so it takes no routing key", term.Shown(p.key))
+		return publisher.Message{}, cli.Misusef("queue %s has no partitions, so it takes no routing key; leave out "+
+			`--routing-key and "routing_key"`, term.Shown(p.key))
 	}
 	p.partitioned = true
 	to, err := publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)

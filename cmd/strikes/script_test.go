@@ -259,7 +259,7 @@ func readyIn(url, queue string) (n int, err error) {
 	return n, err
 }
 
-// cleanUp deletes the queue's keys of the store when the test ends, and the queue later.
+// cleanUp deletes the queue's keys of the store when the test ends, and has DeleteLater delete the queue.
 func cleanUp(t testing.TB, queue string) {
 	servertest.DeleteLater(t, queue)
 	t.Cleanup(func() {

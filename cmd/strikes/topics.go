@@ -95,7 +95,7 @@ STATE in counter list. A failure is an attempt that failed, a crash one that
 killed its process.
   retrying       it failed, or was stopped, and gets another attempt
   running        an attempt runs
-  reset          an operator reset it; nothing was counted since
+  reset          an operator reset it; no attempt has been counted since
   skipped        it is dead-lettered at its next step
   dead-lettered  it got all its attempts, or was rejected or skipped
   done           handled; kept for ten minutes

@@ -39,7 +39,7 @@ func TestWordsAreExplained(t *testing.T) {
 	}{
 		{"words", []string{"consume"}, decisions},
 		{"words", []string{"counter list", "counter get"}, []string{string(ops.Running), string(ops.Retrying),
-			string(ops.Skipped), string(ops.DeadLettered), string(ops.Done)}},
+			string(ops.WasReset), string(ops.Skipped), string(ops.DeadLettered), string(ops.Done)}},
 		{"dead-letters", []string{"dead list", "dead show", "dead replay", "dead drop", "lane replay", "status"}, kinds},
 		{"words", []string{"status"}, []string{string(ops.Running), string(ops.Isolated), string(ops.Left),
 			string(ops.Waiting), string(ops.Ready), string(ops.Forgotten)}},

@@ -16,7 +16,7 @@ const MaxOverride = 1000
 const MaxLimit = MaxOverride + 1
 
 // PauseTTL is how long a pause is kept after the last read by a consumer, and the record of a message that holds its
-// queue.
+// queue. On a Store other than Redis, a pause may be kept for up to an hour less.
 const PauseTTL = 30 * 24 * time.Hour
 
 // Queue is the state of a queue in the store, which the steps of its messages read and change.

@@ -114,7 +114,7 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 			return other, err
 		}
 	}
-	if plain, _, err := FindQueue(ctx, conn, queue); plain == Yes || err != nil { // and its exchange is the user's
+	if plain, _, err := FindQueue(ctx, conn, queue); plain == Yes || err != nil { // the exchange is a user's
 		return 0, UnlessRefused(err)
 	}
 	return n, nil

@@ -51,8 +51,8 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 // serverError is how the text of go-sql-driver's errors begins.
 var serverError = regexp.MustCompile(`^Error (\d{1,5})(?: \(\w{5}\))?: `)
 
-// numberOf returns the number of the error of go-sql-driver in err's tree. Its type is found by name, because it has no
-// method that tells the number. The text of another error may quote one.
+// numberOf returns the number of the error of go-sql-driver in err's tree, with four digits at least, such as 0003. Its
+// type is found by name, because it has no method that tells the number. The text of another error may quote one.
 func numberOf(err error) string {
 	if fmt.Sprintf("%T", err) == "*mysql.MySQLError" {
 		if m := serverError.FindStringSubmatch(err.Error()); m != nil {

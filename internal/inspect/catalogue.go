@@ -388,10 +388,11 @@ var catalogue = map[string]text{
 	},
 	"partition-missing": {
 		Error, "the queue {partition} does not exist",
-		"on RabbitMQ 4.3 and later most routing keys move to other partitions and lose their order; before, messages of " +
-			"its keys are returned to their publishers, or lost if these do not ask for that",
-		"stop the publishers, let the consumers empty all partitions, and declare the queue again, with the same number " +
-			"of partitions; or delete its exchanges too, if it is to go",
+		"on RabbitMQ 4.3 and later, many routing keys move to other partitions, and their messages lose their order; on " +
+			"earlier versions, messages of its keys are returned to their publishers, or lost if they were not published as " +
+			"mandatory",
+		"stop the publishers, let the consumers empty all partitions, and declare the queue again with the same number of " +
+			"partitions; if you want to remove the queue instead, delete its exchanges too",
 	},
 	"partition-count": {
 		Error, "{n} partitions are expected, and {partition} exists too",

@@ -20,7 +20,8 @@ import (
 //
 // On RabbitMQ 3.10 and 4.0 a quorum queue that is deleted within moments of its declaration can end all at-least-once
 // dead lettering of its node. Each later declaration of such a queue then fails with 541. So no test deletes its
-// queues when it ends. Hundreds of queues slow each list of the management API, so they are deleted a minute later.
+// queues when it ends. Hundreds of queues slow each list of the management API. So a later test deletes them, once 20
+// are a minute old.
 var leftovers struct {
 	sync.Mutex
 	names  []leftover // in the order in which their tests ended
@@ -32,8 +33,8 @@ type leftover struct {
 	ended time.Time // its test
 }
 
-// DeleteLater has the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events deleted, as far as they
-// exist, from the default virtual host of the shared broker: a minute after the test, or by Run.
+// DeleteLater deletes the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events from the default
+// virtual host of the shared broker, if they exist. A later test does that, a minute after this one at least, or Run.
 func DeleteLater(t testing.TB, names ...string) {
 	t.Cleanup(func() {
 		leftovers.Lock()
@@ -47,8 +48,9 @@ func DeleteLater(t testing.TB, names ...string) {
 		if old >= 20 {
 			if err := deleteNames(BrokerURL(t), leftovers.names[:old]); err != nil {
 				t.Error(err)
+			} else {
+				leftovers.names = leftovers.names[old:]
 			}
-			leftovers.names = leftovers.names[old:]
 		}
 		for _, name := range names {
 			leftovers.names = append(leftovers.names, leftover{name, now})
@@ -104,7 +106,7 @@ func administer(method, at, body string) error {
 	return nil
 }
 
-// deleteLeftovers deletes in the order of creation, so that the youngest queue is as old as may be.
+// deleteLeftovers deletes in the order in which the tests ended, so that the youngest queue is deleted last.
 func deleteLeftovers() error {
 	broker := os.Getenv("AMQP_URL")
 	if broker == "" || len(leftovers.names)+len(leftovers.vhosts) == 0 {

@@ -29,8 +29,8 @@ var faults = []struct {
 	{[]uint16{1045, 1698}, "check the user and the password in the URL", counter.FaultDenied},
 	{[]uint16{1044, 1049}, "create the database and grant it to the user, or correct its name in the URL",
 		counter.FaultDenied},
-	{[]uint16{1142, 1143, 1227}, "run as an administrator: " + fmt.Sprintf(Grants, "<database>", "<user>") +
-		"; to make the tables, run strikes store migrate as a user who may create them", counter.FaultDenied},
+	{[]uint16{1142, 1143, 1227}, "if the tables are missing, run strikes store migrate as a user who may create them; " +
+		"else run as an administrator: " + fmt.Sprintf(Grants, "<database>", "<user>"), counter.FaultDenied},
 	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultDenied},
 	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
 	{[]uint16{1130}, "allow the user to connect from this host", counter.FaultDenied},

@@ -19,8 +19,8 @@ var faults = []struct {
 	fault    counter.StoreFault
 }{
 	{"28", "check the user and the password in the URL", counter.FaultDenied},
-	{"42501", "run as the owner of the tables: " + fmt.Sprintf(Grants, "<user>") + "; to make the tables, run strikes " +
-		"store migrate as a user who may create them", counter.FaultDenied},
+	{"42501", "if the tables are missing, run strikes store migrate as a user who may create them; else run as their " +
+		"owner: " + fmt.Sprintf(Grants, "<user>"), counter.FaultDenied},
 	{"3D000", "create the database, or correct its name in the URL", counter.FaultDenied},
 	{"42P01", "run: strikes store migrate", counter.FaultDenied},
 	{unknownStatement, unnamed, counter.FaultOther},

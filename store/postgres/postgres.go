@@ -149,8 +149,8 @@ const names = "strikes: takes named statements"
 // sessionSQL has the server keep the plan of a named statement, because planning took longer than the Save. The server
 // may have made the plan when the tables were empty, so the plan must use their indexes. It must use them in their
 // order, because a bitmap scan of a page reads and sorts the whole set. A plan for any number of rows looks costly, and
-// compiling it took longer than the statement. A session whose client's host vanished in a Save holds its locks until
-// the keepalives miss an answer, after 20 s instead of two hours.
+// compiling it took longer than the statement. If the client's host vanishes during a Save, its session keeps its
+// locks until the server notices. With these keepalives that takes 20 s instead of two hours.
 const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET jit = off; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2`

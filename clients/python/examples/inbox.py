@@ -16,7 +16,8 @@ from strikes import Counter, Reject
 from strikes.pika import Consumer
 
 queue = sys.argv[1]
-database = ThreadedConnectionPool(0, 100, os.environ["DATABASE_URL"])
+# One connection for each handler that may run, abandoned ones too: an exhausted pool is a failed attempt.
+database = ThreadedConnectionPool(1, 100, os.environ["DATABASE_URL"])
 
 
 def once(work):

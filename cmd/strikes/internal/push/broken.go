@@ -61,8 +61,8 @@ func isReset(err error) bool {
 type progress struct {
 	mu       sync.Mutex
 	sent     bool // the headers, and maybe more
-	reused   bool // other requests had the connection before
-	answered bool // the first byte of the response came, on a connection of its own
+	reused   bool // earlier requests used the connection
+	answered bool // the first byte of a response came, which was no 1xx
 }
 
 // trace follows a request. GetConn is also called where net/http tries again, because nothing was sent.
@@ -73,11 +73,10 @@ func (p *progress) trace() *httptrace.ClientTrace {
 		set()
 	}
 	return &httptrace.ClientTrace{
-		GetConn:      func(string) { locked(func() { p.sent, p.answered = false, false }) },
-		GotConn:      func(c httptrace.GotConnInfo) { locked(func() { p.reused = c.Reused }) },
-		WroteHeaders: func() { locked(func() { p.sent = true }) },
-		// The byte may be a late one of the response before.
-		GotFirstResponseByte: func() { locked(func() { p.answered = !p.reused }) },
+		GetConn:              func(string) { locked(func() { p.sent, p.answered = false, false }) },
+		GotConn:              func(c httptrace.GotConnInfo) { locked(func() { p.reused = c.Reused }) },
+		WroteHeaders:         func() { locked(func() { p.sent = true }) },
+		GotFirstResponseByte: func() { locked(func() { p.answered = true }) },
 		Got1xxResponse: func(int, textproto.MIMEHeader) error {
 			locked(func() { p.answered = false })
 			return nil
@@ -85,9 +84,10 @@ func (p *progress) trace() *httptrace.ClientTrace {
 	}
 }
 
-// now returns whether the headers were sent, and whether a response began.
-func (p *progress) now() (sent, answered bool) {
+// now returns whether the headers were sent, and whether a response began. On a reused connection its first byte may
+// belong to the previous response.
+func (p *progress) now() (sent, answered, reused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sent, p.answered
+	return p.sent, p.answered, p.reused
 }

@@ -92,7 +92,7 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
-	sent, answered := p.now()
+	sent, answered, reused := p.now()
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
@@ -102,8 +102,11 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case e.refusal.possible(err) && e.doubts.more(message):
 		return consumer.NotCounted(e.misconfigured(seen))
-	case answered:
+	case answered && !reused:
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
+	case answered:
+		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
+			e.shown(), seen))
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
 }

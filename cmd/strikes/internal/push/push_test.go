@@ -413,7 +413,8 @@ func TestClosedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestBodyAfterA204: the bytes stand before the response to the next message, which is not counted for them.
+// TestBodyAfterA204: the bytes are read as the start of the next response. The next message becomes a suspect, and
+// nothing is counted.
 func TestBodyAfterA204(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffered, err := w.(http.Hijacker).Hijack()
