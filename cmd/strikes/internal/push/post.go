@@ -61,10 +61,14 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which may stay silent
 		return reply{status: response.StatusCode}.judge(time.Now())
 	}
+	now, err := http.ParseTime(response.Header.Get("Date")) // by the clock that its Retry-After goes by
+	if err != nil {
+		now = time.Now()
+	}
 	return reply{
 		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: drain(response.Body, secrets),
 		location: hide(redirect(response.Header.Get("Location")), secrets),
-	}.judge(time.Now())
+	}.judge(now)
 }
 
 // authorize adds the token or the password of this consumer to a request. It returns them, because the endpoint may

@@ -46,12 +46,17 @@ func TestWaitOf(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: only a reply that is not counted has its wait obeyed.
+// TestRetryAfter: only a reply that is not counted has its wait obeyed. A date goes by the clock of the endpoint.
 func TestRetryAfter(t *testing.T) {
 	for code, want := range map[int]time.Duration{429: 3 * time.Second, 503: 3 * time.Second, 502: 3 * time.Second,
 		500: time.Millisecond} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3")
+			if code == http.StatusServiceUnavailable {
+				ahead := time.Now().UTC().Add(time.Hour)
+				w.Header().Set("Date", ahead.Format(http.TimeFormat))
+				w.Header().Set("Retry-After", ahead.Add(3*time.Second).Format(http.TimeFormat))
+			}
 			w.WriteHeader(code)
 		})
 		got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{}, func(c *consumer.Consumer) {
