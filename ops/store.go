@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -30,6 +31,15 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		return err
 	}
 	s.Time = f.now
+	var reading panics.Group // of the reasons, which take longest
+	more := false            // there are
+	defer func() { _ = reading.Wait() }()
+	if !c.NoReasons {
+		reading.Go(func() (err error) {
+			f.reasons, more, err = c.reasons(ctx)
+			return err
+		})
+	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
 		s.note("%v", err)
 	}}
@@ -72,10 +82,11 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if f.records, err = c.records(ctx, s); err != nil {
 		return err
 	}
-	if !c.NoReasons {
-		if f.reasons, err = c.reasons(ctx, s); err != nil {
-			return err
-		}
+	if err := reading.Wait(); err != nil {
+		return err
+	}
+	if more {
+		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
 	if f.override != nil {
 		limit := queue.LimitOf(*f.override)
@@ -145,22 +156,21 @@ func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.M
 }
 
 // reasons counts the reasons of the newest dead letters.
-func (c *question) reasons(ctx context.Context, s *Status) (tally, error) {
+func (c *question) reasons(ctx context.Context) (counted tally, more bool, _ error) {
 	counted, n := tally{}, 0
 	var names reason.Normaliser
 	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue, reasonsScanned+1) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if n += len(page); n > reasonsScanned {
-			s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
-			page = page[:len(page)-1]
+			page, more = page[:len(page)-1], true
 		}
 		for i := range page {
 			counted[names.Normalise(page[i].Reason)]++
 		}
 	}
-	return counted, nil
+	return counted, more, nil
 }
 
 // renewed is how many old tombstones may be before a recent one: the tombstone of a message that cannot leave its
