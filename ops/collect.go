@@ -114,7 +114,7 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		return s, err
 	}
 	if err := q.askStore(ctx, &s); err != nil {
-		return s, fmt.Errorf("%s ready, %s, dead letters: %s; the store is not known: %w",
+		return s, fmt.Errorf("%s ready, %s, dead letters: %s; the counts of the store are not known: %w",
 			printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding(), err)
 	}
 	q.askManagement(ctx, &s)

@@ -35,8 +35,8 @@ func partitionSteps(s Spec, hash string) []step {
 }
 
 // hashFor returns the type of the exchange that chooses the partition. It is an error if a queue named Queue exists, an
-// exchange of that name with another type, or another number of partitions. An exchange that exists keeps its type through an upgrade of the broker, because the
-// hashes differ.
+// exchange of that name with another type, or another number of partitions. An exchange that exists keeps its type
+// through an upgrade of the broker, because the hashes differ.
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {

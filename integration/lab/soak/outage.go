@@ -67,19 +67,24 @@ func (j *judge) checkOutage() {
 	r := &outageReport{Seconds: seconds(away.to.Sub(away.from))}
 	j.report.Outage = r
 	for _, m := range j.messages {
-		during, counted := 0, 0
+		during, counted, unsure := 0, 0, 0
 		for _, x := range m.runs {
 			if x.began.After(away.from) && x.began.Before(away.to) {
 				during++
 			}
-			if x.outcome == ledger.Failed && !x.uncounted {
+			if x.outcome != ledger.Failed || x.uncounted {
+				continue
+			}
+			if _, lost := x.process.gone[x.session]; lost { // and may have had no time to say that it was not counted
+				unsure++
+			} else {
 				counted++
 			}
 		}
 		r.Attempts += during
 		switch m.do {
 		case ledger.Poison:
-			if r.Poison++; counted != j.limit {
+			if r.Poison++; counted > j.limit || counted+unsure < j.limit {
 				j.report.violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.id, counted, j.limit, m)
 			}
 		case ledger.Succeed:
@@ -146,7 +151,8 @@ func (j *judge) lateSuccesses(away span) (n int) {
 	return n
 }
 
-// checkResumed has every process that ran at the end of the outage handle a message soon.
+// checkResumed has every process that ran at the end of the outage handle a message soon, or soon after it has another
+// session in place of one that was lost.
 func (j *judge) checkResumed(away span, r *outageReport) {
 	var all []time.Duration
 	for number, p := range j.processes {
@@ -160,6 +166,9 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 			}
 		}
 		took := first.Sub(away.to)
+		if p.opened.After(away.to) {
+			took = max(first.Sub(p.opened), 0)
+		}
 		if all = append(all, took); took > resumedWithin {
 			j.report.violated("resumed", "process %d had no success within %v of the end of the outage", number, resumedWithin)
 		}

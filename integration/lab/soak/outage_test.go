@@ -120,6 +120,18 @@ func TestOutageRules(t *testing.T) {
 				}
 			}
 		}},
+		"a process loses its session, and with it the word that an attempt was not counted": {"", func(h *history) {
+			h.run("poison3", 2, ledger.Failed)
+			h.add(ledger.Event{Kind: ledger.Lost, Process: 2, Session: 1})
+		}},
+		"a process goes on soon after another session": {"", func(h *history) {
+			for i := range *h {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+					e.At = e.At.Add(2 * resumedWithin)
+					h.add(ledger.Event{Kind: ledger.Opened, Process: 2, Session: 2, At: e.At.Add(-time.Second)})
+				}
+			}
+		}},
 		"a process never goes on": {"resumed", func(h *history) {
 			for i := range *h {
 				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {

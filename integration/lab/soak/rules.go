@@ -117,6 +117,7 @@ type run struct {
 type process struct {
 	gone     map[int]time.Time // by session: when it was lost
 	sessions int
+	opened   time.Time // the last one
 	exited   time.Time // zero: not
 	killed   bool
 	runs     []*run
@@ -209,7 +210,7 @@ func (j *judge) add(e ledger.Event) {
 		if len(j.deaf) == 0 { // the broker has just started
 			j.deaf = append(j.deaf, span{e.At, e.At.Add(election)})
 		}
-		p.sessions = max(p.sessions, e.Session)
+		p.sessions, p.opened = max(p.sessions, e.Session), e.At
 		for s := 1; s < e.Session; s++ { // it may have had no time to write down that it was lost
 			p.lose(s, e.At)
 		}
