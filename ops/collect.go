@@ -95,8 +95,8 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 }
 
 // Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
-// succeed. If only the store failed, the error says what the broker knows. It returns a *LostError when the connection
-// was lost, and broker.ErrNotFound.
+// succeed. If only the store failed, the error has the broker's figures, such as "3 messages ready". It returns a
+// *LostError when the connection was lost, and broker.ErrNotFound.
 func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()

@@ -165,11 +165,11 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 				first = x.ended
 			}
 		}
-		took := first.Sub(away.to)
-		if p.opened.After(away.to) {
-			took = max(first.Sub(p.opened), 0)
+		since := away.to
+		if p.opened.After(since) {
+			since = p.opened
 		}
-		if all = append(all, took); took > resumedWithin {
+		if all = append(all, first.Sub(away.to)); first.Sub(since) > resumedWithin {
 			j.report.violated("resumed", "process %d had no success within %v of the end of the outage", number, resumedWithin)
 		}
 	}
