@@ -49,7 +49,7 @@ type outageReport struct {
 	Dead     int     `json:"good_dead"`
 	Counted  int     `json:"good_counted"` // failed attempts at good messages that were counted
 	Poison   int     `json:"poison"`       // messages that always fail
-	// from the service's return to the next success: in the first process that has one, and in the last one
+	// from the service's return to the next attempt that goesOn: in the first process that has one, and in the last one
 	ResumedFirst float64 `json:"resumed_first_seconds"`
 	ResumedAll   float64 `json:"resumed_all_seconds"`
 }
@@ -151,8 +151,8 @@ func (j *judge) lateSuccesses(away span) (n int) {
 	return n
 }
 
-// checkResumed has every process that ran at the end of the outage handle a message soon, or soon after it has another
-// session in place of one that was lost.
+// checkResumed has every process that ran at the end of the outage go on soon, or soon after it has another session in
+// place of one that was lost.
 func (j *judge) checkResumed(away span, r *outageReport) {
 	var all []time.Duration
 	for number, p := range j.processes {
@@ -161,7 +161,7 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		}
 		first := never
 		for _, x := range p.runs {
-			if x.outcome == ledger.OK && x.ended.After(away.to) && x.ended.Before(first) {
+			if x.goesOn() && x.ended.After(away.to) && x.ended.Before(first) {
 				first = x.ended
 			}
 		}
@@ -169,8 +169,13 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		if p.opened.After(since) {
 			since = p.opened
 		}
-		if all = append(all, first.Sub(away.to)); first.Sub(since) > resumedWithin {
-			j.report.violated("resumed", "process %d had no success within %v of the end of the outage", number, resumedWithin)
+		all = append(all, first.Sub(away.to))
+		switch late := first.Sub(since); {
+		case first.Equal(never):
+			j.report.violated("resumed", "process %d did not go on after the outage", number)
+		case late > resumedWithin:
+			j.report.violated("resumed", "process %d went on %.1f s after the outage, not within %v", number, seconds(late),
+				resumedWithin)
 		}
 	}
 	if len(all) == 0 {
@@ -178,6 +183,13 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		return
 	}
 	r.ResumedFirst, r.ResumedAll = seconds(slices.Min(all)), seconds(slices.Max(all))
+}
+
+// goesOn reports whether an attempt shows that its process goes on: it succeeded, or its failure was counted. A process
+// that has prefetched messages that always fail ends those first.
+func (r *run) goesOn() bool {
+	_, lost := r.process.gone[r.session] // then nobody may have said that it was not counted
+	return r.outcome == ledger.OK || r.outcome == ledger.Failed && !r.uncounted && !lost
 }
 
 func seconds(d time.Duration) float64 { return d.Round(time.Second / 10).Seconds() }

@@ -120,6 +120,16 @@ func TestOutageRules(t *testing.T) {
 				}
 			}
 		}},
+		"a process goes on with a message that always fails": {"", func(h *history) {
+			for i := range *h {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+					e.At = e.At.Add(resumedWithin)
+				}
+				if e := &(*h)[i]; e.ID == "poison2" && e.Kind != ledger.Dead {
+					e.Process = 2
+				}
+			}
+		}},
 		"a process loses its session, and with it the word that an attempt was not counted": {"", func(h *history) {
 			h.run("poison3", 2, ledger.Failed)
 			h.add(ledger.Event{Kind: ledger.Lost, Process: 2, Session: 1})

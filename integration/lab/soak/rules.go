@@ -21,7 +21,7 @@ var rules = []struct{ name, text string }{
 	{"drained", "the queue was drained in time"},
 	{"counted", "in an outage, few failed attempts at messages that only need the service were counted"},
 	{"exact", "with an outage, a message that always fails was dead-lettered after its limit of counted attempts"},
-	{"resumed", "soon after an outage, a message succeeded in every process"},
+	{"resumed", "soon after an outage, an attempt succeeded or was counted in every process"},
 }
 
 // promise has the settings of a soak on which the rules depend.
