@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	outageSchedules = flag.Int("outage.n", 2, "random schedules of TestOutageSchedules; 40 in .ci/run")
-	outageSeconds   = flag.Int("outage.seconds", 20, "of TestPoisonOpensNothing; 120 in .ci/run")
+	outageSchedules = flag.Int("outage.n", 2, "random schedules of TestOutageSchedules; 40 in .ci/run long")
+	outageSeconds   = flag.Int("outage.seconds", 20, "of TestPoisonOpensNothing; 120 in .ci/run long")
 )
 
 // TestOutageOfHalfAnHour: the service that the handlers need is away for 30 minutes. Meanwhile 1,000 messages wait, and

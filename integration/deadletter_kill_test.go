@@ -20,7 +20,7 @@ import (
 
 // The full run: go test ./integration -run TestReplayKilled -dead.letters 10000 -dead.kills 100 -timeout 20m
 var (
-	killLetters = flag.Int("dead.letters", 300, "dead letters of TestReplayKilled and TestReplayRate; .ci/run has 600")
+	killLetters = flag.Int("dead.letters", 300, "dead letters of TestReplayKilled and TestReplayRate; 600 in .ci/run long")
 	killKills   = flag.Int("dead.kills", 4, "kills of TestReplayKilled")
 )
 

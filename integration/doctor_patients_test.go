@@ -223,6 +223,7 @@ func ended() []patient {
 		end("dead-letter queue that forgets", "warning dead-letter-queue-ttl", "x-message-ttl", 86400000),
 		end("dead-letter queue that goes", "warning dead-letter-queue-temporary", "x-expires", 86400000),
 		end("dead-letter queue that bears few looks", "warning dead-letter-queue-delivery-limit", argLimit, 20),
+		end("stream of dead letters", "warning dead-letter-queue-stream", "x-queue-type", "stream", argLimit, nil),
 		end("classic dead-letter queue", "warning dead-letter-queue-classic", "x-queue-type", "classic", argLimit, nil),
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	orderMessages = flag.Int("order.messages", 600, "messages of each case of TestOrder; .ci/run has 1500")
+	orderMessages = flag.Int("order.messages", 600, "messages of each case of TestOrder; 1,500 in .ci/run long")
 	orderCuts     = flag.Int("order.cuts", 4, "connections that are cut in each case of TestOrder")
 )
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -257,41 +258,42 @@ type verb struct {
 	instead, does string // the verb of lane that keeps the order of blocked lanes, and its effect on a lane
 }
 
-// agreed asks whether to go on. With --dry-run it only says how many dead letters it would be, and returns false. It
-// refuses blocked lanes, also those that were blocked while it asked.
-func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
+// agreed asks whether to go on, and returns how many dead letters at most were agreed to; 0: all. More may have died
+// while it asked. With --dry-run it only says how many it would be, and returns false. It refuses blocked lanes, also
+// those that were blocked while it asked.
+func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok bool, err error) {
 	lanes := c.lanesOf(ctx, q, v.filter)
 	if err := c.refuseBlocked(ctx, q, lanes, v); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	dry, yes := c.dryRun, c.yes
 	if yes && !dry {
-		return true, nil
+		return v.max, true, nil
 	}
 	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
-		return false, c.Confirm(ctx, false, true, "") // which refuses
+		return 0, false, c.Confirm(ctx, false, true, "") // which refuses
 	}
 	want := seek(v.filter)
 	n, err := c.count(ctx, q, v, want)
 	if err != nil {
-		return false, q.fail(err)
+		return 0, false, q.fail(err)
 	}
 	if n == 0 {
-		return false, q.nothing(want)
+		return 0, false, q.nothing(want)
 	}
 	if dry {
 		fmt.Fprintf(c.Err, "%d would be %s%s\n", n, v.done, v.where)
 		if reached(v.max, n) {
-			return false, nil
+			return 0, false, nil
 		}
-		return false, want.missing(q.dead.Name)
+		return 0, false, want.missing(q.dead.Name)
 	}
 	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(),
 		v.where)
 	if err := c.Confirm(ctx, false, true, question); err != nil {
-		return false, err
+		return 0, false, err
 	}
-	return true, c.refuseBlocked(ctx, q, lanes, v)
+	return n, true, c.refuseBlocked(ctx, q, lanes, v)
 }
 
 // count counts the dead letters that are meant, and lists them with --dry-run.
@@ -364,9 +366,16 @@ func (q *dlq) auditAs(ctx context.Context, stderr io.Writer, why counter.Note, v
 	}
 }
 
-// filterText says which dead letters a filter means, as the flags do.
+// filterText says which dead letters a filter means, as the flags do. An id that reads as a filter of the console, such
+// as all, is quoted.
 func filterText(f deadletter.Filter, most int) string {
 	var words []string
+	for _, id := range f.IDs {
+		if id == "all" || strings.Contains(id, "=") {
+			id = strconv.Quote(id)
+		}
+		words = append(words, id)
+	}
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, flag+" "+value)
@@ -388,5 +397,5 @@ func filterText(f deadletter.Filter, most int) string {
 	if most > 0 {
 		add("--max", fmt.Sprint(most))
 	}
-	return cmp.Or(strings.Join(append(f.IDs, words...), " "), "--all")
+	return cmp.Or(strings.Join(words, " "), "--all")
 }

@@ -75,7 +75,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	defer q.close()
 	v := verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.most, "release",
 		"drops the first message of"}
-	ok, err := c.agreed(ctx, q, v)
+	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
 	want := seek(f)
-	result, err := q.dead.Drop(ctx, f, c.most, func(messages []*deadletter.Message) error {
+	result, err := q.dead.Drop(ctx, f, most, func(messages []*deadletter.Message) error {
 		begin()
 		for _, m := range messages {
 			want.saw(m)

@@ -22,7 +22,7 @@ import (
 )
 
 // The full run: go test ./cmd/strikes -run TestDeadOfMany -v -dead.letters 100000
-var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; .ci/run has 3000")
+var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; 3,000 in .ci/run long")
 
 // TestDeadOfMany prints the time and memory of the commands on a long dead-letter queue. Memory, and the time of
 // commands that need a part of the queue, must not grow with it.

@@ -86,10 +86,11 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		q.warnIdle(ctx, c.Err, r.Target.Key)
 	}
 	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
-	ok, err := c.agreed(ctx, q, v)
+	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
+	r.Max = most
 	begin, end := c.audit(ctx, q, v)
 	r.OnBegin = func() error { begin(); return nil }
 	p := term.NewProgress(c.Err)
@@ -122,7 +123,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if len(result.FailedAgain) > 0 {
 		err = cmp.Or(err, fmt.Errorf("%w; repair the cause, then replay them", deadletter.ErrFailingAgain))
 	}
-	if reached(r.Max, result.Done+result.Left) {
+	if reached(c.most, result.Done+result.Left) {
 		return err
 	}
 	return t.want.also(err, q.dead.Name)

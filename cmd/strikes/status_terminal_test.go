@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,5 +140,35 @@ func TestQuestionInterrupted(t *testing.T) {
 	tt.awaits(t, "\nstrikes: interrupted: nothing is done: context canceled\r\n")
 	if code := tt.cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestAgreedTo: a change takes as many dead letters as its question named, also if more have come meanwhile.
+func TestAgreedTo(t *testing.T) {
+	t.Parallel()
+	for done, args := range map[string][]string{
+		"1 dropped":  {"drop", "--all", "--to", filepath.Join(t.TempDir(), "kept")},
+		"1 replayed": {"replay", "--all", "--key", "QUEUE", "--watch", "0"},
+	} {
+		queue := declaredQueue(t)
+		add := func() {
+			publish := strikesOn(t, queue, "publish", queue+".dlq")
+			publish.Stdin = strings.NewReader("a stray\n")
+			mustOutput(t, publish)
+		}
+		add()
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "QUEUE", queue)
+		}
+		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 200}, strikesOn(t, queue, append(append([]string{"dead"}, args...),
+			"--force", queue)...))
+		tt.awaits(t, " 1 dead letters of queue ")
+		add()
+		tt.press(t, "y\n")
+		tt.awaits(t, done)
+		_ = tt.cmd.Wait()
+		if n, err := readyIn(brokerURL(t), queue+".dlq"); n != 1 || err != nil {
+			t.Errorf("%s: %d dead letters are left, %v, want 1", done, n, err)
+		}
 	}
 }

@@ -182,11 +182,15 @@ func (c *API) Curl(r Request) string {
 }
 
 // escape joins path segments that may hold anything, "/" included. A plus sign is escaped because some versions read it
-// as a space.
+// as a space, and dots because a segment of one or two of them alone is a step in a path.
 func escape(segments []string) string {
 	var b strings.Builder
 	for _, s := range segments {
-		b.WriteString("/" + strings.ReplaceAll(url.PathEscape(s), "+", "%2B"))
+		s = strings.ReplaceAll(url.PathEscape(s), "+", "%2B")
+		if s == "." || s == ".." {
+			s = strings.ReplaceAll(s, ".", "%2E")
+		}
+		b.WriteString("/" + s)
 	}
 	return b.String()
 }

@@ -310,6 +310,11 @@ var catalogue = map[string]text{
 		"a killed broker can lose thousands of dead letters: a classic queue keeps them in memory",
 		"drain and delete it, then declare it again with x-queue-type=quorum and x-delivery-limit={limit}",
 	},
+	"dead-letter-queue-stream": {
+		Warning, "the dead-letter queue {queue} is a stream",
+		"nothing can be replayed or dropped from it, and a lane that a dead letter blocks stays blocked",
+		"bind a quorum queue to the dead-letter exchange, instead of the stream or beside it",
+	},
 	"dead-letter-queue-ttl": {
 		Warning, "dead letters expire after {ms} ms in the queue {queue}",
 		"they are lost, or dead-lettered on, maybe back to be retried",

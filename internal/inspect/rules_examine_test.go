@@ -134,7 +134,8 @@ func TestJudgeClosely(t *testing.T) {
 		{"end classic", changes(end(func(t *broker.Queue) {
 			t.Type, t.Args = "classic", nil
 		})), plain, "warning dead-letter-queue-classic"},
-		{"end stream", changes(end(func(t *broker.Queue) { t.Type, t.Args = "stream", nil })), plain, ""},
+		{"end stream", changes(end(func(t *broker.Queue) { t.Type, t.Args = "stream", nil })), plain,
+			"warning dead-letter-queue-stream"},
 		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain,
 			"error dead-letter-queue-limited"},
 		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain,

@@ -17,6 +17,8 @@ func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
 		switch why := Temporary(q); {
 		case len(why) > 0:
 			about(Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why[0]}))
+		case q.Type == broker.Stream && !f.keptElsewhere(q):
+			about(Say("dead-letter-queue-stream", Vars{"queue": quoted(q.Name)}))
 		case q.Type == broker.Classic:
 			about(Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": broker.DeadLetterLimit}))
 		}
