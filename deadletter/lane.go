@@ -172,7 +172,7 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	if err != nil {
 		return err
 	}
-	defer closeSoon(ctx, pub)
+	defer func() { _ = pub.CloseWithin(0) }() // each message has waited for its confirm
 	r.noted = q.replayNote(ctx, r.vhost)
 	clean := r.noted.cut.IsZero() // no dead letter may be published and in the queue
 	for len(work) > 0 {

@@ -74,7 +74,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer closeSoon(ctx, pub)
+	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
 		watch: q.watch(r), known: map[string]bool{}}
 	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
@@ -295,15 +295,6 @@ const (
 	// lastConfirms is how long an interrupted replay waits for the confirms of the messages that it sent.
 	lastConfirms = 2 * time.Second
 )
-
-// closeSoon closes the publisher of a replay. An interrupted one has waited for its confirms.
-func closeSoon(ctx context.Context, pub *publisher.Publisher) {
-	if ctx.Err() != nil {
-		_ = pub.CloseWithin(0)
-		return
-	}
-	_ = pub.Close()
-}
 
 // fate is the end of an attempt to publish a message.
 type fate int
