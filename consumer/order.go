@@ -96,3 +96,14 @@ func (f *fifo) pop() *delivery {
 	d.next = nil
 	return d
 }
+
+// remove takes d out of f, in which it is.
+func (f *fifo) remove(d *delivery) {
+	var rest fifo
+	for other := f.pop(); other != nil; other = f.pop() {
+		if other != d {
+			rest.push(other)
+		}
+	}
+	*f = rest
+}

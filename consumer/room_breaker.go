@@ -82,10 +82,15 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 	if *probes == 0 && d.past.uncounted == 0 {
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
 	}
-	switch r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes, First: d.isFirst(),
+	switch r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes, First: d.isFirst() && !d.again(),
 		Failures: d.reply.Counted() + d.past.uncounted}) {
 	case breaker.TooLong:
-		return r.s.giveBack(ctx, d), nil
+		next := r.s.giveBack(ctx, d)
+		if errors.Is(d.result.err, errOverdue) { // none before it is the cause
+			d.result.err = fmt.Errorf("consumer: queue %q: a delivery was held for half the consumer timeout: %w", r.s.Queue,
+				errNoSuccess)
+		}
+		return next, nil
 	case breaker.Permit:
 		*probes++
 	default:
@@ -161,6 +166,9 @@ func (r *breakerRoom) beside(ctx context.Context) {
 // works with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after
 // the cancel. amqp091-go drops it, and the gap in the tags of those that follow shows it.
 func (r *breakerRoom) fresh(ctx context.Context) error {
+	if r.s.arrived.careful { // it prefetches one, because an undecodable message would return all others
+		return nil
+	}
 	taken := make(chan amqp.Delivery)
 	select {
 	case r.s.more <- taken:

@@ -46,6 +46,7 @@ type outageMessage struct {
 type outageStore struct {
 	*counter.Memory
 	down    atomic.Bool
+	silent  atomic.Bool  // about the breaker
 	loses   atomic.Int64 // every nth reply; 0: none
 	stalls  atomic.Int64 // every nth request is taken 8 s late; 0: none
 	n       atomic.Int64
@@ -108,7 +109,7 @@ func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error
 
 func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState,
 	error) {
-	if s.down.Load() {
+	if s.down.Load() || s.silent.Load() {
 		return counter.BreakerState{}, errDown
 	}
 	s.late(&a.Progress)

@@ -168,6 +168,33 @@ func TestSlotsFull(t *testing.T) {
 	}
 }
 
+// TestBlindGate: the store replies to steps, but tells nothing of the open breaker. A first delivery begins after a
+// while, and only once.
+func TestBlindGate(t *testing.T) {
+	inOutage(t, 8, Consumer{Breaker: 8}, func(o *outage) {
+		o.setAway(true)
+		o.publish(numbered("good", 0, 400)...)
+		time.Sleep(time.Minute)
+		o.store.silent.Store(true)
+		time.Sleep(time.Minute)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for id, n := range o.runs {
+			if n > 30 {
+				t.Errorf("%s was attempted %d times", id, n)
+			}
+		}
+	})
+}
+
+// TestCarefulSessionFetchesNothing: it prefetches one message, because an undecodable one would return the others.
+func TestCarefulSessionFetchesNothing(t *testing.T) {
+	b := newBench()
+	s := b.session(Consumer{Breaker: 8, Handler: ok})
+	s.beCareful()
+	need(t, find[*breakerRoom](s.rooms).fresh(t.Context())) // else it waits for serve to take them
+}
+
 // lateWire replies to basic.consume later than a session waits.
 type lateWire struct{ wire }
 

@@ -120,11 +120,9 @@ func (s *session) mayStart(ctx context.Context, d *delivery) step {
 // mayIsolate returns stepIsolate once no other isolated attempt of the process is undecided, and d has a worker and the
 // whole isolation lock.
 func (s *session) mayIsolate(ctx context.Context, d *delivery) step {
-	if s.beUndecided(ctx, &d.grip, s.heldUntil(d)) {
-		s.workers.wait(d)
-		if s.acquire(ctx, &d.grip, everything, s.heldUntil(d)) {
-			return stepIsolate
-		}
+	if s.beUndecided(ctx, &d.grip, s.heldUntil(d)) && s.workers.wait(ctx, d) &&
+		s.acquire(ctx, &d.grip, everything, s.heldUntil(d)) {
+		return stepIsolate
 	}
 	return s.giveBack(ctx, d)
 }
@@ -133,8 +131,7 @@ func (s *session) mayIsolate(ctx context.Context, d *delivery) step {
 // waits for the gate, with neither, so that they serve first deliveries.
 func (s *session) mayRun(ctx context.Context, d *delivery) step {
 	for {
-		s.workers.wait(d)
-		if !s.acquire(ctx, &d.grip, 1, s.heldUntil(d)) {
+		if !s.workers.wait(ctx, d) || !s.acquire(ctx, &d.grip, 1, s.heldUntil(d)) {
 			return s.giveBack(ctx, d)
 		}
 		if !d.open || s.isolation.gate.opened() == nil {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -38,21 +39,34 @@ func (w *workers) enter(d *delivery) bool {
 	return false
 }
 
-// wait returns when d has a worker. It needs no context: each delivery gives its worker back in bounded time.
-func (w *workers) wait(d *delivery) {
+// wait returns true when d has a worker, or false once ctx is done: a handler of another partition may have the worker
+// for long.
+func (w *workers) wait(ctx context.Context, d *delivery) bool {
 	if w.asked != nil {
 		w.asked()
 	}
 	w.mu.Lock()
 	if d.grip.worker || w.take(d) {
 		w.mu.Unlock()
-		return
+		return true
 	}
 	turn := make(chan struct{})
 	d.turn = turn
 	w.ready.push(d)
 	w.mu.Unlock()
-	<-turn
+	select {
+	case <-turn:
+		return true
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d.turn == nil { // it has got one meanwhile
+		return true
+	}
+	d.turn = nil
+	w.ready.remove(d)
+	return false
 }
 
 func (w *workers) take(d *delivery) bool {

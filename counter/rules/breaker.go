@@ -160,9 +160,9 @@ func (b *Breaker) close(now time.Time) {
 }
 
 // bound moves times that are in the future, because the clock was set back, to now. It reports whether a doubt, an
-// opening or a wait for a permit would have lasted longer.
+// opening, a wait for a permit, or the time before the closing would have lasted longer.
 func (b *Breaker) bound(now time.Time) (moved bool) {
-	moved = b.Doubt.After(now) || b.Open.After(now) || b.Next.After(now.Add(LaterPermits))
+	moved = b.Doubt.After(now) || b.Open.After(now) || b.Closed.After(now) || b.Next.After(now.Add(LaterPermits))
 	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
 	b.Streak = slices.Clone(b.Streak)
 	for i := range b.Streak {

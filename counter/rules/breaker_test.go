@@ -220,6 +220,32 @@ func TestBreaker(t *testing.T) {
 			f.ask(0, 0)
 			f.is("closed 0")
 		},
+		"the clock is set back after the closing": func(f *fleet) {
+			f.fail("a b c")
+			f.later(2 * time.Second)
+			f.ask(never, never)
+			f.later(time.Second)
+			f.ask(0, 0)
+			f.is("closed 0")
+			f.later(-time.Hour)
+			f.p.Attempt = f.now.Add(-time.Second) // perhaps before the closing
+			f.want(f.fail("d"), "UNCOUNTED0")
+			f.later(time.Minute)
+			f.p.Attempt = f.now.Add(-time.Second)
+			f.want(f.fail("d"), "REQUEUE1")
+		},
+		"messages that wait for a success may fill the prefetch": func(f *fleet) {
+			f.p.Patience = time.Hour
+			f.fail("a b")
+			f.later(time.Second)
+			f.ask(500*time.Millisecond, 0)
+			f.fail("a a b b c")
+			f.is("closed 1")
+			f.want(f.fail("a a"), "UNCOUNTED3 UNCOUNTED3")
+			f.is("closed 2")
+			f.want(f.fail("b"), "UNCOUNTED3")
+			f.is("in doubt 3")
+		},
 		"an outage makes no message too old": func(f *fleet) {
 			aged := func(id string) string {
 				r, a := f.attempt(id)

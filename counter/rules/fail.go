@@ -98,8 +98,11 @@ func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 		return false
 	}
 	b, changed := s.breaker()
-	uncounted = fresh && (b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && s.impatient(b))
-	if fresh && (!uncounted || f.cause() == CauseNotCounted) && f.cause() != CauseRejected && s.Counted() == 0 {
+	impatient := s.impatient(b)
+	uncounted = fresh && (b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && impatient)
+	first := s.Counted() == 0 && (!uncounted || f.cause() == CauseNotCounted)
+	// messages that wait for a success may fill the prefetch, so that no other can fail for the first time
+	if fresh && (first || impatient) && f.cause() != CauseRejected {
 		changed = b.lengthen(s.Message, f.Reason, p, s.now) || changed
 	}
 	if changed {

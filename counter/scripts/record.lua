@@ -368,7 +368,7 @@ local function rarely()
       b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike = 0, 0, 0, 0, 0, 0, 0, 0, 0
       b.streak, b.reason = '', ''
     end
-    b.changed = b.doubt + 0 > now or b.open + 0 > now or b.next + 0 > now + 3000
+    b.changed = b.doubt + 0 > now or b.open + 0 > now or b.closed + 0 > now or b.next + 0 > now + 3000
     for _, past in ipairs({ 'success', 'doubt', 'open', 'closed' }) do b[past] = math.min(b[past] + 0, now) end
     b.next, b.permits, b.alike = math.min(b.next + 0, now + 3000), b.permits + 0, b.alike + 0
     b.count, b.awaited = b.count + 0, b.awaited + 0
@@ -421,8 +421,9 @@ local function rarely()
     local uncounted = fresh and cause ~= 'rejected' and
       (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
     local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
-    if fresh and cause ~= 'rejected' and (not uncounted or cause == 'not-counted') and
-      r.failures + r.crashes == 0 and not troubled and b.count <= q.now and
+    local first = r.failures + r.crashes == 0 and (not uncounted or cause == 'not-counted')
+    -- messages that wait for a success may fill the prefetch, so that no other can fail for the first time
+    if fresh and cause ~= 'rejected' and (first or b.impatient) and not troubled and b.count <= q.now and
       not string.find(b.streak, message, 1, true) then
       reason = string.sub(string.match(reason, '[^\r\n]+') or '', 1, LINE)
       local same = b.failed > 0 and string.gsub(b.reason, '%d+', '0') == string.gsub(reason, '%d+', '0')

@@ -22,6 +22,8 @@ const (
 	idle    = 5 * time.Second        // without a success of others, after which a process is not alone in failing
 	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
 	arrive  = time.Second            // the same, if the fresh ones are only fetched now
+	turn    = 20 * time.Millisecond  // see lag
+	turns   = 10
 )
 
 // Store keeps the breaker of a queue.
@@ -87,6 +89,7 @@ type Gate struct {
 	permits  int       // the permits that are left
 	until    time.Time // when the permits expire
 	others   time.Time // when another process was known to have succeeded meanwhile
+	won      int       // the number of the last permit of the store, of those since the opening; 0: none
 	stopped  time.Time // since when the process has stopped alone; zero: it has not
 	next     time.Time // its next permit
 	fetching bool
@@ -257,9 +260,22 @@ func (g *Gate) pause() time.Duration {
 		due = soon
 	}
 	if len(g.waiting) > 0 && !g.state.Open.IsZero() && !g.missed {
-		due = g.state.Next.Sub(g.state.Now) - time.Since(g.heard)
+		due = time.Until(g.due())
 	}
 	return min(max(due, time.Millisecond), every)
+}
+
+// due is when this process asks for the next permit.
+func (g *Gate) due() time.Time { return g.heard.Add(g.state.Next.Sub(g.state.Now) + g.lag()) }
+
+// lag is for how long this process leaves the next permit to others: longest if it had the last one. Without it the
+// process nearest to the store would get all permits.
+func (g *Gate) lag() time.Duration {
+	since := g.state.Permits - g.won
+	if g.won == 0 || since < 0 || since > turns { // no permit since this opening, or long ago
+		return 0
+	}
+	return time.Duration(turns-since) * turn
 }
 
 // wake makes Run read the breaker now.
@@ -272,7 +288,8 @@ func (g *Gate) wake() {
 
 func (g *Gate) ask(ctx context.Context) {
 	g.mu.Lock()
-	a := counter.Ask{Progress: g.progress(time.Time{}), Wants: len(g.waiting) > 0, Seen: g.state.Breaker}
+	wants := len(g.waiting) > 0 && !time.Now().Before(g.due())
+	a := counter.Ask{Progress: g.progress(time.Time{}), Wants: wants, Seen: g.state.Breaker}
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -295,12 +312,13 @@ func (g *Gate) ask(ctx context.Context) {
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
 		g.Logger.Warn("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
-		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+		g.failed, g.alone, g.stopped, g.won = 0, time.Time{}, time.Time{}, 0
 	case state.Success.After(before.Success):
 		g.others = g.heard
 	}
 	g.update()
 	if state.Permitted {
+		g.won = state.Permits
 		g.permit()
 	}
 }

@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +229,45 @@ func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 			if took := time.Since(began); took != want {
 				t.Errorf("a failed message took its permit after %v, want %v", took, want)
 			}
+		}
+	})
+}
+
+// farStore is a store to which a request takes a while, and from which a reply does.
+type farStore struct {
+	*memoryStore
+	away time.Duration
+}
+
+func (s farStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error) {
+	time.Sleep(s.away)
+	defer time.Sleep(s.away)
+	return s.memoryStore.AskBreaker(ctx, vhost, queue, a)
+}
+
+// TestPermitsGoAround: the process nearest to the store does not get all permits.
+func TestPermitsGoAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		store := &memoryStore{b: rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}}
+		ctx, stop := context.WithCancel(t.Context())
+		var probes [3]int
+		var waiting sync.WaitGroup
+		for i, away := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
+			g := New(Options{Store: farStore{store, away}, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			waiting.Go(func() { g.Run(ctx) })
+			waiting.Go(func() {
+				time.Sleep(every / 2) // it is shut then
+				for g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}) == Permit {
+					probes[i]++
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		stop()
+		waiting.Wait()
+		if slices.Min(probes[:]) < 4*rules.Probes {
+			t.Errorf("probes of the three processes: %v", probes)
 		}
 	})
 }
