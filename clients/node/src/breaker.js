@@ -21,6 +21,8 @@ const BLINDLY = 5000 // without a reply of the store, after which first deliveri
 const IDLE = 5000 // without a success of others, after which a process is not alone in failing
 const SETTLE = 300 // a failed message waits so long for a fresh one to take its probe
 const ARRIVE = 1000 // the same, if the fresh ones are only fetched now
+const TURN = 20 // ms, see lag
+const TURNS = 10
 const DOUBT_LASTS = 2000
 const FIRST_PERMIT = 1000
 const LATER_PERMITS = 3000
@@ -87,6 +89,7 @@ export class Breaker {
     this.stopped = undefined // since when the process has stopped alone
     this.others = -Infinity // when another process was known to have succeeded meanwhile
     this.next = 0 // its next permit
+    this.won = 0 // the number of the last permit of the store, of those since the opening; 0: none
     this.permits = 0 // attempts left of a permit
     this.until = 0 // when that expires
     this.over = false
@@ -236,8 +239,23 @@ export class Breaker {
     let due = EVERY
     if (state.failed > 0 && state.open === 0 && !this.missed) due = SOON
     if (this.waiting.length > 0 && state.open > 0 && !this.missed)
-      due = state.next - state.now - (performance.now() - this.heard)
+      due = this.due() - performance.now()
     return Math.min(Math.max(due, 1), EVERY)
+  }
+
+  /** When this process asks for the next permit. */
+  due() {
+    return this.heard + this.state.next - this.state.now + this.lag()
+  }
+
+  /**
+   * For how long this process leaves the next permit to others: longest if it had the last one. Without it the process
+   * nearest to the store would get all permits.
+   */
+  lag() {
+    const since = permitsOf(this.state) - this.won
+    if (this.won === 0 || since < 0 || since > TURNS) return 0 // no permit since this opening, or long ago
+    return (TURNS - since) * TURN
   }
 
   async ask() {
@@ -245,7 +263,8 @@ export class Breaker {
     const progress = this.progress(undefined)
     let state
     try {
-      state = await this.counter.askBreaker(this.vhost, queue, progress, this.waiting.length > 0, this.state.text)
+      const wants = this.waiting.length > 0 && performance.now() >= this.due()
+      state = await this.counter.askBreaker(this.vhost, queue, progress, wants, this.state.text)
     } catch {
       this.missed = true
       this.blind = performance.now() - this.heard >= BLINDLY
@@ -262,13 +281,16 @@ export class Breaker {
       })
     } else if (before.open > 0 && state.open === 0) {
       this.logger.warn('attempts begin again', { queue, after: state.now - before.open })
-      this.failures = 0
+      this.failures = this.won = 0
       this.alone = this.stopped = undefined
     } else if (state.success > before.success) {
       this.others = this.heard
     }
     this.update()
-    if (state.permitted) this.permit()
+    if (state.permitted) {
+      this.won = permitsOf(state)
+      this.permit()
+    }
   }
 
   /** Stops this process, in which every message fails while others succeed, and gives it its own permits. */
@@ -363,4 +385,12 @@ export class Breaker {
       }
     }
   }
+}
+
+/**
+ * How many permits were given since the opening.
+ * @param {BreakerState} state
+ */
+function permitsOf({ text }) {
+  return Number(text?.toString().split(' ')[5] ?? 0)
 }

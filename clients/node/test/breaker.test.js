@@ -47,6 +47,15 @@ for (const [why, end] of /** @type {[string, (b: Breaker) => void][]} */ ([
   })
 }
 
+test('permits go around: a process that had one of the last leaves the next to others', () => {
+  const b = new Breaker({ breaker: 2, patience: 0 }, { queue: 'orders', vhost: '/', counter: {}, logger: console })
+  for (const [won, lag] of [[0, 0], [12, 200], [11, 180], [2, 0], [13, 0]]) {
+    b.state = { ...b.state, open: 1, text: Buffer.from('0 1 1 0 1 12 0 0 0 .\nrefused') }
+    b.won = won
+    assert.equal(b.lag(), lag, `it had permit ${won} of 12`)
+  }
+})
+
 for (const type of ['classic', 'quorum']) {
   test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {
     const f = await fixture(t, { type })

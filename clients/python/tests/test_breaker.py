@@ -51,6 +51,14 @@ def test_the_end_of_a_stop_of_one_process_is_a_warning(caplog, why, counts, late
     assert lines[1:] == [("WARNING", f"{why}, queue orders")], lines
 
 
+@pytest.mark.parametrize(("won", "lag"), [(0, 0), (12, 0.2), (11, 0.18), (2, 0), (13, 0)])
+def test_permits_go_around(won, lag):
+    """A process that had one of the last permits leaves the next to others."""
+    breaker = Breaker(2, 0, Settings("orders"), Options())
+    breaker._state, breaker._won = State(open=1, text=b"0 1 1 0 1 12 0 0 0 .\nrefused"), won
+    assert breaker._lag() == pytest.approx(lag)
+
+
 @pytest.mark.parametrize(("adapter", "queue"), [("pika", "classic"), ("aio-pika", "quorum")], indirect=["queue"])
 def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
     """Poison fills the prefetch of two consumers, and the dependency is away.

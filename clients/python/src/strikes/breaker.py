@@ -32,6 +32,7 @@ BLINDLY = 5.0  # without a reply of the store, after which first deliveries begi
 IDLE = 5.0  # without a success of others, after which a process is not alone in failing
 SETTLE = 0.3  # a failed message waits so long for a fresh one to take its probe
 ARRIVE = 1.0  # the same, if the fresh ones are only fetched now
+TURN, TURNS = 0.02, 10  # see _lag
 DOUBT_LASTS, FIRST_PERMIT, LATER_PERMITS, PROBES = 2.0, 1.0, 3.0, 3
 
 
@@ -81,6 +82,7 @@ class Breaker:
         self._stopped: float | None = None  # since when the process has stopped alone
         self._others = float("-inf")  # when another process was known to have succeeded meanwhile
         self._next = 0.0  # its next permit
+        self._won = 0  # the number of the last permit of the store, of those since the opening; 0: none
         self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
         self._settles: list[float] = []  # when failed messages get the rest of each permit
         self._fetching = False
@@ -193,7 +195,7 @@ class Breaker:
 
     def _ask(self) -> Steps:
         with self._lock:
-            self._again, wants = Signal(), bool(self._waiting)
+            self._again, wants = Signal(), bool(self._waiting) and self.now() >= self._due()
         s = self.settings
         progress, successes = self.progress(None)
         call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
@@ -229,8 +231,22 @@ class Breaker:
         if state.failed and not state.open and not self._missed:
             due = SOON
         if self._waiting and state.open and not self._missed:
-            due = (state.next - state.now) / 1000 - (self.now() - self._heard)
+            due = self._due() - self.now()
         return min(max(due, 0.001), EVERY)
+
+    def _due(self) -> float:
+        """Return when this process asks for the next permit."""
+        return self._heard + (self._state.next - self._state.now) / 1000 + self._lag()
+
+    def _lag(self) -> float:
+        """Return for how long this process leaves the next permit to others: longest if it had the last one.
+
+        Without it the process nearest to the store would get all permits.
+        """
+        since = self._state.permits - self._won
+        if self._won == 0 or not 0 <= since <= TURNS:  # no permit since this opening, or long ago
+            return 0
+        return (TURNS - since) * TURN
 
     def _take(self, reply: object, successes: Successes) -> None:
         """Take a reply of the store to the report of these successes, or an error."""
@@ -256,11 +272,12 @@ class Breaker:
                 self.settings.logger.warning(
                     "attempts begin again, queue %s, after %d s", queue, (state.now - before.open) // 1000
                 )
-                self._failed, self._alone, self._stopped = 0, None, None
+                self._failed, self._alone, self._stopped, self._won = 0, None, None, 0
             elif state.success > before.success:
                 self._others = self._heard
             self._update()
             if state.permitted:
+                self._won = state.permits
                 self._permit()
 
     def _stop_alone(self) -> None:

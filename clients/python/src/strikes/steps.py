@@ -250,6 +250,11 @@ class State:
     reason: str = ""  # of the last of them
     text: bytes = b""  # the whole breaker as it is stored, if it is open
 
+    @property
+    def permits(self) -> int:
+        """How many permits were given since the opening."""
+        return int(self.text.split()[5]) if self.text else 0
+
 
 def ask(
     vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b""
