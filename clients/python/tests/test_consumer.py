@@ -103,6 +103,30 @@ def test_fails_exactly_n_times_and_is_dead_lettered(start, queue, record):
     assert kept.reason.startswith(b"ValueError: no stock\nat test_consumer.py:")
 
 
+def test_a_replayed_message_that_fails(start, queue, strikes, amqp_url, redis_url, prefix):
+    queue.publish(b"", "17")
+    first = start(queue.name, Calls(failures=1), max_retries=0)
+    until(lambda: "dead-letter" in first.outcomes())
+    first.stop()
+    servers = ["--amqp-url", amqp_url, "--store-url", redis_url, "--prefix", prefix]
+    subprocess.run(
+        [strikes, "dead", "replay", queue.name, "17", "--yes", "--watch", "0s", "--dlq", queue.dead, *servers],
+        check=True, stderr=subprocess.DEVNULL,
+    )
+    fences = []
+
+    def handler(delivery):
+        fences.append(delivery.attempt.fence)
+        if len(fences) == 1:
+            raise ValueError("no stock")
+
+    again = start(queue.name, handler, max_retries=1)
+    until(lambda: again.outcomes()[-1:] == ["ack"])
+    again.stop()
+    assert again.outcomes() == ["retry", "requeue", "ack"]
+    assert 0 < fences[0] < fences[1] and {type(fence) for fence in fences} == {int}
+
+
 def test_succeeds_after_failures(start, queue, record):
     calls = Calls(failures=2)
     queue.publish(b"", "17")

@@ -1,6 +1,7 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from pika.compat import long
 
 from strikes.generation import FOR_HEADER, GENERATION_HEADER, Headers, integer, name_for, text_of
 
@@ -81,3 +82,10 @@ def test_foreign_headers_count_as_absent():
 def test_integer():
     values = (1, -1, 2**64 - 7, 2**53, None, 1.5, 4.0, "1", False, 2.0**64 + 4096, 2**64 + 4096, -(2**64) + 7)
     assert [integer(v) for v in values] == [1, -1, -7, 0, 0, 0, 4, 0, 0, 0, 0, 0]
+
+
+def test_integers_of_pika_are_sent_as_numbers():
+    """pika reads an integer of 64 bits as a `long`, whose repr is "5L". redis-py sends the repr of an integer."""
+    values = (long(5), long(-5), long(2**64 - 7), long(2**53))
+    assert [repr(integer(v)) for v in values] == ["5", "-5", "-7", "0"]
+    assert repr(read({"x-strikes-fence": long(1795825664789115)}).fence) == "1795825664789115"

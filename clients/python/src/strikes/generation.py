@@ -66,7 +66,8 @@ def text_of(value: Any) -> bytes | None:
 def integer(value: Any) -> int:
     """Return a header's integer, up to 2^53 - 1 either way; 0 if it is none. A float without a fraction is one.
 
-    pika reads negative integers of 64 bits as unsigned. It reads a float as an int without its fraction.
+    pika reads negative integers of 64 bits as unsigned. It reads a float as an int without its fraction. Its ints of 64
+    bits are of a subclass whose repr is "5L", and redis-py would send that.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -74,7 +75,7 @@ def integer(value: Any) -> int:
         return 0
     if 2**63 <= value < 2**64:
         value -= 2**64
-    return value if abs(value) < 2**53 else 0
+    return int(value) if abs(value) < 2**53 else 0
 
 
 def deaths(headers: Mapping[Any, Any] | None) -> list[Death]:
