@@ -13,13 +13,14 @@ import pytest
 
 import simulated
 from conftest import PATIENCE
-from strikes import Delivery, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
+from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
 from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
 from strikes.steps import Cause, Options, Reply, ReplyCode
+from strikes.text import MAX_MILLIS
 
 REPLIES = {
     "start": Reply(ReplyCode.RUN), "begun": Reply(ReplyCode.BEGUN),
@@ -131,12 +132,29 @@ def test_a_reason_that_is_no_text(handle, new, delivery):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "millis"), [("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000)]
+    ("seconds", "millis"),
+    [
+        ("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000), (float("nan"), 5000),
+        (float("inf"), MAX_MILLIS),
+    ],
 )
 def test_a_wait_that_is_no_number(handle, seconds, millis):
     stub = suspect()
     assert handle(stub, SUSPECT, failing(RetryAfter(seconds)), backoff=lambda n: 5) is Outcome.REQUEUE
     assert stub.args("fail")[0] == millis
+
+
+def test_a_wait_that_would_not_end(handle):
+    """Neither the handler's nor the backoff's is waited for without end."""
+    events, waits = [], [float("nan"), None]
+
+    def handler(delivery):
+        if waits:
+            raise NotCounted("away", after=waits.pop(0))
+
+    backoffs = [5 / 64, float("nan")]
+    outcome = handle(Stub(), Delivery(b"", "1"), handler, backoff=lambda n: backoffs.pop(0), observer=events.append)
+    assert outcome is Outcome.ACK and [e.wait for e in events] == [0.1, 0.1, 0.0]
 
 
 @pytest.mark.parametrize(

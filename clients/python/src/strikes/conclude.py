@@ -6,6 +6,7 @@ from . import decide, steps
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
 from .errors import StrikesError
+from .handler import number
 from .isolation import EVERYTHING
 from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep, Steps
 from .steps import Cause, Failure
@@ -244,7 +245,7 @@ def _backoff_of(s: Session, d: Progress, failed: int) -> float:
     assert d.failed
     seconds = d.failed.wait
     if seconds is None:
-        asked = s.guard("backoff", lambda: float(s.settings.backoff(failed)))
+        asked = s.guard("backoff", lambda: number(s.settings.backoff(failed)))
         seconds = 0.1 if asked is None else asked
     return max(seconds, 0.0)
 

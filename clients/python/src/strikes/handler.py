@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -133,9 +134,17 @@ def wait_of(error: BaseException) -> float | None:
         return None
     try:
         seconds: Any = error.seconds if isinstance(error, RetryAfter) else error.after
-        return None if seconds is None else float(seconds)
+        return None if seconds is None else number(seconds)
     except Exception:  # whatever the user's code gave
         return None
+
+
+def number(seconds: Any) -> float:
+    """Return a wait that the user's code gave. It raises an error if that is no number."""
+    wait = float(seconds)
+    if math.isnan(wait):
+        raise ValueError("the seconds to wait must be a number, got NaN")
+    return wait
 
 
 def at_most_of(error: BaseException) -> int:
