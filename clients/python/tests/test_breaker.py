@@ -213,7 +213,7 @@ def test_run_ends_once_the_store_knows_the_last_success(adapter, amqp_url, redis
 
     replaced = connection if adapter == "pika" else connection_async
     monkeypatch.setattr(module.Consumer, "_connection", replaced)
-    running = Running(adapter, "orders", None, amqp_url, redis_url, prefix, breaker=8)
+    running = Running(adapter, "orders", print, amqp_url, redis_url, prefix, breaker=8)
     until(lambda: running.ended, "it ends")
     (breaker,) = seen
     assert running.error is None and breaker.ended.fired and breaker.progress(None)[1] == (None, None)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 import simulated
 from conftest import PATIENCE
-from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
+from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio_pika, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
@@ -165,6 +166,69 @@ def test_retries_that_are_no_number(handle, retries, at_most):
     stub = suspect()
     assert handle(stub, SUSPECT, failing(RetryAtMost(retries, after=2))) is Outcome.REQUEUE
     assert stub.args("fail")[0] == 2000 and stub.args("fail")[5] == at_most
+
+
+async def coroutine(delivery):
+    pass
+
+
+def generator(delivery):
+    yield
+
+
+async def async_generator(delivery):
+    yield
+
+
+class Called:
+    async def __call__(self, delivery):
+        pass
+
+
+CONSUMERS = [
+    (pika.Consumer, Stub, [coroutine, generator, async_generator, partial(coroutine), Called(), None]),
+    (aio_pika.Consumer, AsyncStub, [async_generator, None]),
+]
+
+
+@pytest.mark.parametrize(
+    ("consumer", "stub", "handler"), [(consumer, stub, h) for consumer, stub, refused in CONSUMERS for h in refused]
+)
+def test_a_handler_whose_calls_would_do_nothing_is_refused(consumer, stub, handler):
+    with pytest.raises(SettingError, match="^handler must be a (plain|coroutine) function without yield"):
+        consumer("orders", handler, amqp="amqp://127.0.0.1:1", counter=stub())
+    if consumer is pika.Consumer:
+        with pytest.raises(SettingError, match="^handler must be a plain function"):
+            Settler("orders", stub()).handle(Delivery(b"", "1"), handler, lambda outcome: None)
+    else:
+        with pytest.raises(SettingError, match="^handler must be a coroutine function"):
+            asyncio.run(AsyncSettler("orders", stub()).handle(Delivery(b"", "1"), handler, lambda outcome: None))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("returns", [coroutine, generator, async_generator])
+def test_work_that_a_handler_returns_undone_is_a_failure(returns):
+    stub = Stub()
+    assert with_threads(stub, Delivery(b"", "1"), lambda delivery: returns(delivery)) is Outcome.REQUEUE
+    reason = stub.args("fail")[2]
+    assert reason.startswith(b"TypeError: the handler returned ") and b"strikes.aio_pika awaits" in reason
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    ("returns", "says"),
+    [
+        (lambda delivery: None, b"NoneType, which cannot be awaited"),
+        (lambda delivery: generator(delivery), b"generator, which cannot be awaited"),
+        (lambda delivery: async_generator(delivery), b"async_generator, which cannot be awaited"),
+        (lambda delivery: asyncio.to_thread(coroutine, delivery), b"coroutine, and its work is not done"),
+    ],
+)
+def test_what_cannot_be_awaited_is_a_failure(returns, says):
+    stub = AsyncStub()
+    handled = AsyncSettler("orders", stub).handle(Delivery(b"", "1"), returns, lambda outcome: None)
+    assert asyncio.run(handled) is Outcome.REQUEUE
+    assert says in stub.args("fail")[2]
 
 
 @pytest.mark.parametrize(

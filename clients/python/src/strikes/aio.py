@@ -12,7 +12,7 @@ from . import control
 from .control import CONTROL_EVERY
 from .counter import AsyncCounter
 from .errors import Fault, StoreError, StrikesError
-from .handler import Abandoned, Delivery, Failed, failure_of
+from .handler import Abandoned, Delivery, Failed, awaited, failure_of
 from .isolation import PROCESS
 from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
 from .steps import Call, Cause
@@ -165,7 +165,7 @@ class AsyncDriver:
 
     async def _call(self, delivery: Delivery) -> BaseException | None:
         try:
-            await self._handler(delivery)
+            await awaited(self._handler(delivery))
         except (Exception, SystemExit, GeneratorExit) as raised:  # asyncio ends its loop with a SystemExit of a task
             return raised
         return None

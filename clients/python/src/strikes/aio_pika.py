@@ -33,7 +33,7 @@ from .consuming import (
 from .counter import AsyncCounter
 from .decide import Step
 from .errors import StoreError, StrikesError
-from .handler import Delivery
+from .handler import Delivery, check
 from .late import Late
 from .queue import MOST_PROBES, PROBE, Declared
 from .session import Event, Outcome, Progress, Session, Settings
@@ -108,6 +108,7 @@ class Consumer:
         settings.setdefault("vhost", vhost)
         self._settings = Settings.of(queue, settings, FLOW)
         self._settings.check_ttl(counter.options)
+        check(handler, awaits=True)
         self._handler, self._counter, self._consuming = handler, counter, consuming
         self._stopping = False
 

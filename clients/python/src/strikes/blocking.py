@@ -12,7 +12,7 @@ from typing import Any
 from .control import CONTROL_EVERY, read, read_lanes
 from .counter import Counter
 from .errors import StoreError
-from .handler import Abandoned, Delivery, Failed, failure_of
+from .handler import Abandoned, Delivery, Failed, failure_of, refuse_unfinished
 from .isolation import PROCESS
 from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
 from .steps import Cause
@@ -143,7 +143,7 @@ class Driver:
         self._runs[run] = None
         error: BaseException | None = None
         try:
-            self._handler(delivery)
+            refuse_unfinished(self._handler(delivery))
         except BaseException as raised:
             error = raised
         now = time.monotonic()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import StrikesError
+from .errors import SettingError, StrikesError
 from .steps import Cause
 
 
@@ -61,6 +62,36 @@ class NotCounted(Exception):
     def __init__(self, *args: object, after: float | None = None) -> None:
         super().__init__(*args)
         self.after = after
+
+
+def check(handler: Any, awaits: bool) -> None:
+    """Refuse a handler whose calls would do nothing. `awaits` says that the caller awaits what it returns."""
+    kinds: list[Callable[[Any], bool]] = [inspect.isasyncgenfunction]
+    want = "a coroutine function without yield"
+    if not awaits:
+        kinds += [inspect.iscoroutinefunction, inspect.isgeneratorfunction]
+        want = "a plain function without yield (strikes.aio_pika and AsyncSettler take coroutine functions)"
+    if not callable(handler) or any(kind(f) for kind in kinds for f in (handler, handler.__call__)):
+        raise SettingError("handler", handler, want)
+
+
+def refuse_unfinished(result: object) -> None:
+    """Raise an error if a handler returned work that nobody does, so that its message is not acked."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(
+            f"the handler returned an object of type {type(result).__name__}, and its work is not done: "
+            "do the work before returning (strikes.aio_pika awaits a coroutine function)"
+        )
+
+
+async def awaited(result: Any) -> None:
+    """Await what a handler returned. Raise an error if that is not possible, or leaves work that nobody does."""
+    if not inspect.isawaitable(result):
+        raise TypeError(
+            f"the handler returned an object of type {type(result).__name__}, which cannot be awaited: "
+            "declare it with async def, without yield, or use strikes.pika with a plain function"
+        )
+    refuse_unfinished(await result)
 
 
 class Abandoned(StrikesError):

@@ -28,7 +28,7 @@ from .consuming import (
 from .counter import Counter
 from .decide import Step
 from .errors import StoreError, StrikesError
-from .handler import Delivery
+from .handler import Delivery, check
 from .late import Late
 from .session import Event, Outcome, Progress, Session, Settings
 from .signals import Signal
@@ -56,6 +56,7 @@ class Consumer:
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
         self._settings = Settings.of(queue, {"vhost": self._parameters.virtual_host, **settings}, FLOW)
         self._settings.check_ttl(counter.options)
+        check(handler, awaits=False)
         self._handler, self._counter, self._consuming = handler, counter, consuming
         self._stopping = False
 

@@ -16,7 +16,7 @@ from .blocking import THREADS, Driver, Handler, drive_late
 from .conclude import carry, settled
 from .counter import AsyncCounter, Counter
 from .decide import Step
-from .handler import Delivery
+from .handler import Delivery, check
 from .late import Late
 from .session import Outcome, Progress, Session, Settings
 from .signals import Signal
@@ -82,6 +82,7 @@ class Settler:
         unless the handler was abandoned. LEAVE means that the delivery was not settled: close its channel, which
         returns it. It raises the reason, unless that was `stop`.
         """
+        check(handler, awaits=False)
         over = threading.Event()
         port = _One(settle, over.set)
         session = _session(self._settings, self._counter, port, self._late, self._stop)
@@ -123,6 +124,7 @@ class AsyncSettler:
 
         If the caller is cancelled, the handler is cancelled and nothing is counted, as at a stop.
         """
+        check(handler, awaits=True)
         over = asyncio.Event()
         port = _One(settle, over.set)
         session = _session(self._settings, self._counter, port, self._late, self._stop)
