@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import pytest
 
 import simulated
 from conftest import PATIENCE
-from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio_pika, pika
+from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio, aio_pika, blocking, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
@@ -308,6 +309,39 @@ def test_a_cancelled_caller():
 
 def test_a_caller_that_is_cancelled_twice():
     cancelled(again=True)
+
+
+def test_a_handler_is_cancelled_before_it_is_abandoned(monkeypatch):
+    """The event loop stalls beyond the deadline, for longer than a handler has to return."""
+    monkeypatch.setattr(aio, "ABANDON_AFTER", 0.3)
+    stub, abandoned = AsyncStub(), []
+
+    async def handler(delivery):
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            abandoned.append(PROCESS.isolation.abandoned)
+
+    async def main():
+        settler = AsyncSettler("orders", stub, handler_timeout=0.05)
+        handled = asyncio.ensure_future(settler.handle(Delivery(b"", "1"), handler, lambda outcome: None))
+        await asyncio.sleep(0.01)
+        time.sleep(0.5)
+        return await asyncio.wait_for(handled, PATIENCE)
+
+    assert asyncio.run(main()) is Outcome.REQUEUE and abandoned == [0]
+    assert stub.args("fail")[1:3] == ["timed-out", b"TimeoutError: the handler was cancelled at its deadline"]
+
+
+def test_a_thread_has_time_to_return_after_its_process_stalled(monkeypatch):
+    stalled = [0]
+    monkeypatch.setattr(blocking, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + stalled[0]))
+
+    def handler(delivery):
+        stalled[0] = 10
+        time.sleep(0.5)
+
+    assert with_threads(Stub(), Delivery(b"", "1"), handler, handler_timeout=1) is Outcome.ACK
 
 
 def receiving(cls):

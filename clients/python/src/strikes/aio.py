@@ -86,7 +86,8 @@ class _Run:
     """One call of a handler, as the watchdog knows it."""
 
     def __init__(self, task: asyncio.Task[BaseException | None], began: float) -> None:
-        self.task, self.began, self.cancelled = task, began, False
+        self.task, self.began = task, began
+        self.cancelled: float | None = None  # when it was
         self.over = asyncio.Event()
         task.add_done_callback(lambda _: self.over.set())
 
@@ -159,7 +160,7 @@ class AsyncDriver:
         error = asyncio.CancelledError() if task.cancelled() else task.result()
         if error is None:
             return None
-        if run.cancelled and isinstance(error, asyncio.CancelledError):
+        if run.cancelled is not None and isinstance(error, asyncio.CancelledError):
             error = TimeoutError("the handler was cancelled at its deadline")
         return failure_of(error, self._late(began, now))
 
@@ -179,11 +180,11 @@ class AsyncDriver:
             await asyncio.sleep(0.1)
             now = time.monotonic()
             for run in list(self._runs):
-                if self._due(run, now - ABANDON_AFTER):
-                    run.over.set()
-                elif not run.cancelled and self._due(run, now):
-                    run.cancelled = True
+                if run.cancelled is None and self._due(run, now):
+                    run.cancelled = now
                     run.task.cancel()
+                elif run.cancelled is not None and now >= run.cancelled + ABANDON_AFTER:
+                    run.over.set()
 
     def _due(self, run: _Run, now: float) -> bool:
         return (

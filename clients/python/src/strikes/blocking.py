@@ -83,10 +83,11 @@ def sleep(effect: Sleep) -> None:
 class _Run:
     """One call of a handler, as the watchdog knows it."""
 
-    __slots__ = ("began", "progress", "steps")
+    __slots__ = ("began", "cancelled", "progress", "steps")
 
     def __init__(self, progress: Progress, steps: Steps, began: float) -> None:
         self.progress, self.steps, self.began = progress, steps, began
+        self.cancelled: float | None = None  # since when the watchdog knows that it should end
 
 
 class Driver:
@@ -161,13 +162,16 @@ class Driver:
         while not self._over.wait(0.1) or self._runs:
             now = time.monotonic()
             for run in list(self._runs):
-                if self._due(run, now) and self._runs.pop(run, run) is None:
-                    self._abandon(run, now)
+                if run.cancelled is None and self._due(run, now):
+                    run.cancelled = now  # a process that stalls passes deadlines before a handler can ask
+                elif run.cancelled is not None and now >= run.cancelled + ABANDON_AFTER:
+                    if self._runs.pop(run, run) is None:
+                        self._abandon(run, now)
 
     def _due(self, run: _Run, now: float) -> bool:
-        if self._late(run.began, now - ABANDON_AFTER):
-            return True
-        return self._cancelled_at is not None and now >= max(run.began, self._cancelled_at) + ABANDON_AFTER
+        return (
+            self._late(run.began, now) or self._cancelled_at is not None and now >= max(run.began, self._cancelled_at)
+        )
 
     def _abandon(self, run: _Run, now: float) -> None:
         self._session.isolation.abandon(1)
