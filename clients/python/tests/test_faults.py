@@ -6,22 +6,26 @@ They need no servers.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import redis.exceptions as rx
 
 import simulated
 from conftest import PATIENCE
-from strikes import Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio, aio_pika, blocking, pika
-from strikes.errors import StrikesError
+from strikes import (
+    AsyncCounter, Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio, aio_pika, blocking, pika,
+)
+from strikes.errors import StoreError, StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
 from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
-from strikes.steps import Cause, Options, Reply, ReplyCode
+from strikes.steps import Cause, Options, Reply, ReplyCode, lanes
 from strikes.text import MAX_MILLIS
 
 REPLIES = {
@@ -342,6 +346,25 @@ def test_a_thread_has_time_to_return_after_its_process_stalled(monkeypatch):
         time.sleep(0.5)
 
     assert with_threads(Stub(), Delivery(b"", "1"), handler, handler_timeout=1) is Outcome.ACK
+
+
+def test_the_late_error_of_a_step_is_not_reported_as_lost():
+    """The store answers with an error after the step was given up."""
+    reported = []
+
+    async def answer(*words):
+        await asyncio.sleep(0.05)
+        raise rx.TimeoutError("Timeout reading")
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+        counter = AsyncCounter(SimpleNamespace(execute_command=answer))
+        assert isinstance(await aio.run(counter, lanes("/", "orders", Options()), 0.01), StoreError)
+        await asyncio.sleep(0.1)
+        gc.collect()
+
+    asyncio.run(main())
+    assert reported == []
 
 
 def receiving(cls):

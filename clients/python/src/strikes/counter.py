@@ -217,7 +217,9 @@ class AsyncCounter(_Base):
 
     async def run(self, call: Call) -> Any:
         """Send one call and return its reply: a Reply for a step. It raises a StoreError."""
-        return self._result(call, await asyncio.shield(asyncio.ensure_future(self._send(call))))
+        sending = asyncio.ensure_future(self._send(call))
+        sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())  # the caller may be gone
+        return self._result(call, await asyncio.shield(sending))
 
     async def _send(self, call: Call) -> Any:
         try:
