@@ -18,7 +18,7 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
-from strikes import Reject, RetryAfter, RetryAtMost, keys as k
+from strikes import Reject, RetryAfter, RetryAtMost, SettingError, keys as k
 from strikes.consuming import Refused
 from strikes.errors import Fault, StoreError
 from strikes.keys import Message
@@ -539,6 +539,22 @@ def test_refused_queues(start, amqp_url, classic):
         assert isinstance(plain.error, QueueRefused) and "x-dead-letter-exchange" in str(plain.error)
         plain.error = None
         start(name, Calls(), allow_drop=True).stop()
+    finally:
+        classic.channel.queue_delete(name)
+
+
+def test_a_queue_of_any_name(start, classic):
+    name = classic.name + " w/é"
+    classic.channel.queue_declare(name, durable=True)
+    try:
+        classic.channel.basic_publish("", name, b"", pika.BasicProperties(message_id="17"), mandatory=True)
+        if start.adapter == "aio-pika":
+            with pytest.raises(SettingError, match="queue must be a name that aio-pika can send, .*strikes.pika"):
+                start(name, Calls(), allow_drop=True)
+        else:
+            consumer = start(name, Calls(failures=1), allow_drop=True)
+            until(lambda: consumer.outcomes()[-1:] == ["ack"])
+            consumer.stop()
     finally:
         classic.channel.queue_delete(name)
 

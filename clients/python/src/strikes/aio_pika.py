@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import aiormq
 import aiormq.exceptions as ax
+import pamqp.commands
 import pamqp.decode
 import pamqp.exceptions
 import pamqp.frame
@@ -32,7 +33,7 @@ from .consuming import (
 )
 from .counter import AsyncCounter
 from .decide import Step
-from .errors import StoreError, StrikesError
+from .errors import SettingError, StoreError, StrikesError
 from .handler import Delivery, check
 from .late import Late
 from .queue import MOST_PROBES, PROBE, Declared
@@ -109,6 +110,14 @@ class Consumer:
         self._settings = Settings.of(queue, settings, FLOW)
         self._settings.check_ttl(counter.options)
         check(handler, awaits=True)
+        try:
+            pamqp.commands.Queue.Declare(queue=queue)
+        except ValueError:
+            want = (
+                "a name that aio-pika can send, such as one of ASCII letters, digits and -_.:@#,/ "
+                "(the Consumer of strikes.pika takes any name)"
+            )
+            raise SettingError("queue", queue, want) from None
         self._handler, self._counter, self._consuming = handler, counter, consuming
         self._stopping = False
 
