@@ -6,6 +6,7 @@ import { holdControl, releaseControl } from './control.js'
 import {
   FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError
 } from './errors.js'
+import { needHandler } from './invoke.js'
 import { ofProcess } from './isolation.js'
 import { Late } from './late.js'
 import { keepRaw } from './properties.js'
@@ -72,7 +73,7 @@ export class Consumer {
     }
     checkBreaker(this.own.breaker, this.own.patience)
     const { handler, prefetch, drainTimeout, check, consuming } = this.own
-    need('handler', handler, typeof handler === 'function', 'a function that handles a message')
+    needHandler(handler)
     need(
       'concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535,
       '1 to 65535'

@@ -1,6 +1,8 @@
+import { types } from 'node:util'
 import { textOf } from './errors.js'
 import { hashGeneration } from './key.js'
 import { counted } from './reply.js'
+import { need } from './settings.js'
 import { steering } from './steer.js'
 import { newToken } from './token.js'
 
@@ -152,15 +154,44 @@ function call(s, d, attempt) {
     const { handlerTimeout } = s.settings
     if (handlerTimeout < 2 ** 31) timer = setTimeout(() => cancel(deadline), handlerTimeout)
     const off = s.live.on(() => cancel(s.live.reason))
+    const threw = (/** @type {unknown} */ thrown) => finish({ ok: false, thrown })
+    const returned = (/** @type {unknown} */ result) => {
+      try {
+        refuseUnfinished(result)
+      } catch (thrown) {
+        threw(thrown)
+        return
+      }
+      finish({ ok: true })
+    }
     try {
       const result = /** @type {any} */ (s.handler(d.message, attempt))
-      if (typeof result?.then === 'function') {
-        result.then(() => finish({ ok: true }), (/** @type {unknown} */ thrown) => finish({ ok: false, thrown }))
-      } else {
-        finish({ ok: true })
-      }
+      if (typeof result?.then === 'function') result.then(returned, threw)
+      else returned(result)
     } catch (thrown) {
-      finish({ ok: false, thrown })
+      threw(thrown)
     }
   })
+}
+
+/**
+ * Refuses a handler whose calls would do nothing.
+ * @param {unknown} handler
+ */
+export function needHandler(handler) {
+  const ok = typeof handler === 'function' && !types.isGeneratorFunction(handler)
+  need('handler', handler, ok, 'a function that handles a message, not a generator function')
+}
+
+/**
+ * Throws if a handler returned work that nobody does, so that its message is not acked.
+ * @param {any} result
+ */
+function refuseUnfinished(result) {
+  const generator = typeof result?.next === 'function'
+  if (!generator && typeof result?.subscribe !== 'function') return
+  throw new TypeError(
+    `the handler returned ${generator ? 'a generator' : 'an Observable'}, and its work is not done: ` +
+    'return nothing or a promise, such as lastValueFrom(observable) of RxJS'
+  )
 }

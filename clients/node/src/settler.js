@@ -1,8 +1,9 @@
 import { Deliveries } from './deliveries.js'
 import { Delivery } from './delivery.js'
-import { need, settingsOf } from './settings.js'
+import { needHandler } from './invoke.js'
 import { ofProcess } from './isolation.js'
 import { ownerless } from './late.js'
+import { settingsOf } from './settings.js'
 
 /**
  * Counts and settles one delivery at a time, for programs with their own loop over the deliveries of a channel.
@@ -29,7 +30,7 @@ export class Settler {
    *   be sent
    */
   async handle(channel, message, handler, { signal } = {}) {
-    need('handler', handler, typeof handler === 'function', 'a function that handles a message')
+    needHandler(handler)
     const deliveries = new Deliveries(this.settings, handler, { isolation: ofProcess(), late: ownerless })
     const off = deliveries.live.follow(signal)
     try {

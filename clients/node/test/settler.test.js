@@ -229,3 +229,31 @@ test('the logger gets each dead letter as a warning and each retry at debug, wit
   await handle(fakeStore(reply('REQUEUE', { failures: 1, limit: 4, wait: 5 })), message(), fail, { logger: quiet })
   assert.deepEqual(lines, [])
 })
+
+const observable = { subscribe() {} }
+for (const [name, returned, says] of [
+  ['a generator', () => (function* () {})(), 'a generator'],
+  ['an async generator', () => (async function* () {})(), 'a generator'],
+  ['an Observable', () => observable, 'an Observable'],
+  ['a promise of an Observable', () => Promise.resolve(observable), 'an Observable'],
+]) {
+  test(`${name} that a handler returns is a failure: its work is not done`, async () => {
+    const store = fakeStore(reply('REQUEUE', { failures: 1 }))
+    const { settled } = await handle(store, message(), returned)
+    assert.deepEqual(settled, ['requeue'])
+    const text = new RegExp(`^FAIL 4 failed TypeError: the handler returned ${says}, and its work is not done: `)
+    assert.match(store.named()[0], text)
+  })
+}
+
+test('what a handler returns may be anything else', async () => {
+  for (const returned of ['text', 0, null, { next: 1 }, Object.create(null), Promise.resolve({ subscribe: true })]) {
+    const { settled } = await handle(fakeStore(), message(), () => returned)
+    assert.deepEqual(settled, ['ack'])
+  }
+  const bad = Object.defineProperty({}, 'next', { get() { throw new Error('a getter') } })
+  for (const returned of [bad, Promise.resolve(bad)]) {
+    const { settled } = await handle(fakeStore(reply('REQUEUE')), message(), () => returned)
+    assert.deepEqual(settled, ['requeue'])
+  }
+})
