@@ -8,7 +8,7 @@ import { invoke } from './invoke.js'
 import { awaitRoute } from './route.js'
 import { Semaphore } from './semaphore.js'
 import { begin, close, decided, endLater, failLater, unlock } from './start.js'
-import { Stop } from './wait.js'
+import { Stop, turn } from './wait.js'
 
 /** @typedef {import('./decide.js').Step} Step */
 /** @typedef {import('./settings.js').Outcome} Outcome */
@@ -172,12 +172,14 @@ export class Deliveries {
   }
 
   /**
-   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time.
+   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time. A worker is handed on
+   * without a turn of the event loop.
    * @param {Delivery} d
    */
   async takeWorker(d) {
     if (!d.worker && !this.workers.tryAcquire(1)) await this.workers.acquire(1)
     d.worker = true
+    await turn()
   }
 
   /**

@@ -121,13 +121,17 @@ export class Store {
     const received = stream?.bytesRead
     /** @type {NodeJS.Timeout | undefined} */
     let timer
+    /** @type {NodeJS.Immediate | undefined} */
+    let read
     /** @type {Promise<never>} */
     const late = new Promise((_, reject) => {
-      timer = setTimeout(() => {
+      const over = () => {
         reject(new StoreError('slow', 'no reply in time; the step may or may not have been taken'))
         // A connection that is silent may be dead; the steps behind this one would wait for it, too.
         if (this.redis.stream === stream && stream?.bytesRead === received) stream?.destroy()
-      }, Math.max(until - performance.now(), 1))
+      }
+      // After a handler that blocked the event loop, timers end before the replies that have arrived are read.
+      timer = setTimeout(() => { read = setImmediate(over) }, Math.max(until - performance.now(), 1))
     })
     try {
       const [name, ...args] = words
@@ -136,6 +140,7 @@ export class Store {
       throw storeError(err)
     } finally {
       clearTimeout(timer)
+      clearImmediate(read)
     }
   }
 

@@ -49,6 +49,28 @@ export class Stop {
   }
 }
 
+// How long handlers may follow each other, in ms, before the event loop reads what the store and the broker sent.
+const TURN = 50
+
+let turned = 0
+/** @type {Promise<void> | undefined} */
+let turning
+
+/** Lets the event loop turn, unless it has just done so: handlers that never wait would keep it from it. */
+export async function turn() {
+  while (performance.now() - turned >= TURN) {
+    turning ??= new Promise((resolve) => {
+      // The first comes before the loop reads, if data that it has read led here.
+      setImmediate(() => setImmediate(() => {
+        turning = undefined
+        turned = performance.now()
+        resolve()
+      }))
+    })
+    await turning
+  }
+}
+
 const LONGEST = 2 ** 31 - 1 // of a timer
 
 /**

@@ -208,6 +208,20 @@ test('a deadline is counted, and a handler that does not return is abandoned', a
   await new Promise((resolve) => setTimeout(resolve, 700))
 })
 
+test('handlers that block the event loop hide no reply of the store', async (t) => {
+  const f = await fixture(t)
+  for (let n = 0; n < 10; n++) await f.publish(`m${n}`)
+  let connections = 0
+  f.counter.redis.on('connect', () => { connections++ })
+  const { events } = f.consume(() => {
+    for (const until = performance.now() + 300; performance.now() < until;);
+    throw new Error('boom')
+  }, { maxRetries: 0, concurrency: 2 })
+  await f.dead(10)
+  assert.deepEqual(events.map((e) => e.outcome), Array(10).fill('dead-letter'))
+  assert.ok(connections <= 1, `${connections} connections`)
+})
+
 test('a stop lets handlers end, counts nothing and leaves the rest', async (t) => {
   const f = await fixture(t)
   let running = 0
@@ -270,6 +284,8 @@ test('a refused queue, and refused settings', async (t) => {
   await f.channel.deleteQueue(`${f.queue}.bare`)
   await f.channel.deleteExchange(`${f.queue}.dlx`)
   await assert.rejects(f.consume(() => {}).running, /dead-letter exchange .* does not exist/)
+  for (const handler of [function* () {}, async function* () {}, undefined])
+    assert.throws(() => f.consume(handler), /^FieldError: handler must be a function .*, not a generator function/)
   assert.throws(() => f.consume(() => {}, { maxRetries: -1 }), /maxRetries must be 0 to 1000, got -1/)
   assert.throws(() => f.consume(() => {}, { handlerTimeout: 3e6 }), /half the consumerTimeout/)
   assert.throws(() => f.consume(() => {}, { url: 'http://x' }), /url must be/)

@@ -23,6 +23,9 @@ function fakeModel() {
   return Object.assign(new EventEmitter(), { channel, createChannel: async () => channel, close: async () => {} })
 }
 
+const message = (n) =>
+  ({ fields: { deliveryTag: n }, properties: { messageId: `m${n}` }, content: Buffer.alloc(0) })
+
 const consumerOn = (model, options) =>
   new Consumer({
     connect: async () => model, queue: 'orders', counter: { start() {}, begun() {}, fail() {}, end() {} },
@@ -36,20 +39,39 @@ for (const [what, event, why, says] of [
   test(`a stop before a session has ended is unclean: ${what}`, async () => {
     const model = fakeModel()
     const controller = new AbortController()
-    const deaf = () => new Promise(() => {}) // it is abandoned after 2 s
+    const deaf = () => { // it is abandoned after 2 s
+      setImmediate(() => model.emit(event, why))
+      return new Promise(() => {})
+    }
     const running = consumerOn(model, {
       handler: deaf,
       consuming: (yes) => {
         if (!yes) return setTimeout(() => controller.abort(), 100)
-        setTimeout(() => {
-          model.channel.take({ fields: { deliveryTag: 1 }, properties: { messageId: 'm' }, content: Buffer.alloc(0) })
-          model.emit(event, why)
-        }, 10)
+        setTimeout(() => model.channel.take(message(1)), 10)
       }
     }).run(controller.signal)
     await assert.rejects(running, says)
   })
 }
+
+test('a stop comes between handlers that never wait', async () => {
+  const model = fakeModel()
+  const controller = new AbortController()
+  let runs = 0
+  await consumerOn(model, {
+    handler: () => {
+      if (++runs === 2) setTimeout(() => controller.abort(), 1)
+      for (const until = performance.now() + 60; performance.now() < until;);
+    },
+    consuming: (yes) => {
+      if (!yes) return
+      setImmediate(() => {
+        for (let n = 1; n <= 20; n++) model.channel.take(message(n))
+      })
+    }
+  }).run(controller.signal)
+  assert.ok(runs <= 4, `${runs} handlers ran`)
+})
 
 test('a permit during a stop fetches no messages', async () => {
   const model = fakeModel()

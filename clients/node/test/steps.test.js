@@ -155,3 +155,16 @@ test('credentials that are refused', async () => {
     denied.close()
   }
 })
+
+test('a reply that came while the event loop was blocked is in time', async (t) => {
+  const own = dial(redisURL)
+  t.after(() => own.close())
+  const a = attempt({ first: true })
+  await own.fail(a, { limit: 2 })
+  const { stream } = own.redis
+  const failing = own.fail({ ...a, token: newToken() }, { limit: 2 }, { timeout: 100 })
+  for (const until = performance.now() + 300; performance.now() < until;);
+  assert.equal((await failing).code, 'EXHAUSTED')
+  assert.equal(own.redis.stream, stream)
+  assert.ok(stream.writable, 'the connection is kept')
+})
