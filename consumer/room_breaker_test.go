@@ -168,6 +168,27 @@ func TestSlotsFull(t *testing.T) {
 	}
 }
 
+// TestPatienceBlocksNoQueue: messages that always fail fill all that is prefetched, and each waits there for a success
+// before its last attempt. The good ones behind them succeed.
+func TestPatienceBlocksNoQueue(t *testing.T) {
+	for seed := range uint64(5) {
+		inOutage(t, seed, Consumer{Breaker: 8, Patience: 2 * time.Hour}, func(o *outage) {
+			good, rng := 0, rand.New(rand.NewPCG(seed, 3))
+			for i := range 600 {
+				if i < 200 && rng.IntN(10) < 6 {
+					o.publish(numbered("poison", i, 1)...)
+				} else {
+					o.publish(numbered("good", i, 1)...)
+					good++
+				}
+			}
+			if !o.until(10*time.Minute, func() bool { return len(o.done) == good }) {
+				t.Errorf("seed %d: %d of %d good messages were handled", seed, len(o.done), good)
+			}
+		})
+	}
+}
+
 // TestBlindGate: the store replies to steps, but tells nothing of the open breaker. A first delivery begins after a
 // while, and only once.
 func TestBlindGate(t *testing.T) {

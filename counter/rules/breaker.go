@@ -44,7 +44,7 @@ type Ask struct {
 
 // Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
 type Breaker struct {
-	Streak  []FirstFailure // first failures of messages; a success that began after one removes it
+	Streak  []FirstFailure // failures of messages, each once; a success that began after one removes it
 	Doubt   time.Time      // since when the queue is in doubt; zero: it is not
 	Open    time.Time      // since when no attempt begins without a permit; zero: it is closed
 	Closed  time.Time      // when it was last closed
@@ -57,7 +57,7 @@ type Breaker struct {
 	Alike   int            // how many of the streak, up to the last, have this reason apart from numbers
 }
 
-// FirstFailure is one message of a streak.
+// FirstFailure is one message of a streak. It failed for the first time, or before a last attempt that awaits a success.
 type FirstFailure struct {
 	At      time.Time
 	Message string // the first 16 digits of the hash of its id

@@ -81,8 +81,8 @@
 --                 count    until when an operator wants all failures counted
 --                 awaited  until when a message waits for a success
 --                 alike    so many of the streak, up to the last, have its reason apart from numbers
---                 streak   ".", then ";time=hash" for each message that failed for the first time since the last
---                          success that began after that: the first 16 digits of its <id hash>
+--                 streak   ".", then ";time=hash" for each message that has failed, with no success that began after
+--                          that: the first 16 digits of its <id hash>
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
