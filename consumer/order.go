@@ -97,7 +97,7 @@ func (f *fifo) pop() *delivery {
 	return d
 }
 
-// remove takes d out of f, in which it is.
+// remove removes d, which must be in f.
 func (f *fifo) remove(d *delivery) {
 	var rest fifo
 	for other := f.pop(); other != nil; other = f.pop() {

@@ -86,9 +86,9 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 		Failures: d.reply.Counted() + d.past.uncounted}) {
 	case breaker.TooLong:
 		next := r.s.giveBack(ctx, d)
-		if errors.Is(d.result.err, errOverdue) { // none before it is the cause
-			d.result.err = fmt.Errorf("consumer: queue %q: a delivery was held for half the consumer timeout: %w", r.s.Queue,
-				errNoSuccess)
+		if errors.Is(d.result.err, errOverdue) { // it waited for the breaker, not for deliveries before it
+			d.result.err = fmt.Errorf("consumer: queue %q: a delivery waited half the consumer timeout for the breaker, and "+
+				"returns to the queue: no message succeeds; see strikes status", r.s.Queue)
 		}
 		return next, nil
 	case breaker.Permit:
@@ -166,7 +166,7 @@ func (r *breakerRoom) beside(ctx context.Context) {
 // works with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after
 // the cancel. amqp091-go drops it, and the gap in the tags of those that follow shows it.
 func (r *breakerRoom) fresh(ctx context.Context) error {
-	if r.s.arrived.careful { // it prefetches one, because an undecodable message would return all others
+	if r.s.arrived.careful { // an undecodable message returns all others, so such a session prefetches one
 		return nil
 	}
 	taken := make(chan amqp.Delivery)

@@ -39,7 +39,7 @@ func (w *workers) enter(d *delivery) bool {
 	return false
 }
 
-// wait returns true when d has a worker, or false once ctx is done: a handler of another partition may have the worker
+// wait returns true once d has a worker, or false if ctx ends first. A handler of another partition may keep the worker
 // for long.
 func (w *workers) wait(ctx context.Context, d *delivery) bool {
 	if w.asked != nil {
@@ -61,7 +61,7 @@ func (w *workers) wait(ctx context.Context, d *delivery) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if d.turn == nil { // it has got one meanwhile
+	if d.turn == nil { // pass gave it a worker meanwhile
 		return true
 	}
 	d.turn = nil

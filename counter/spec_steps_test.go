@@ -60,7 +60,7 @@ func (s specBreaker) at(begin int64) rules.Breaker {
 	}
 	for _, f := range s.Streak {
 		hash, _, _ := strings.Cut(member(string(f.ID), ""), ":")
-		b.Streak = append(b.Streak, rules.FirstFailure{At: time.UnixMilli(f.At + begin).UTC(), Message: hash[:16]})
+		b.Streak = append(b.Streak, rules.StreakFailure{At: time.UnixMilli(f.At + begin).UTC(), Message: hash[:16]})
 	}
 	return b
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/reason"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -258,9 +259,9 @@ type verb struct {
 	instead, does string // the verb of lane that keeps the order of blocked lanes, and its effect on a lane
 }
 
-// agreed asks whether to go on, and returns how many dead letters at most were agreed to; 0: all. More may have died
-// while it asked. With --dry-run it only says how many it would be, and returns false. It refuses blocked lanes, also
-// those that were blocked while it asked.
+// agreed asks whether to go on. It returns the most dead letters that the change may take, or 0 for all: others may
+// have come while it asked. With --dry-run it only says how many it would be, and returns false. It refuses blocked
+// lanes, also those that were blocked while it asked.
 func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok bool, err error) {
 	lanes := c.lanesOf(ctx, q, v.filter)
 	if err := c.refuseBlocked(ctx, q, lanes, v); err != nil {
@@ -288,8 +289,8 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 		}
 		return 0, false, want.missing(q.dead.Name)
 	}
-	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(),
-		v.where)
+	question := fmt.Sprintf("%s %s of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:],
+		printable.Plural(n, "dead letter"), q.where(), v.where)
 	if err := c.Confirm(ctx, false, true, question); err != nil {
 		return 0, false, err
 	}
@@ -366,8 +367,8 @@ func (q *dlq) auditAs(ctx context.Context, stderr io.Writer, why counter.Note, v
 	}
 }
 
-// filterText says which dead letters a filter means, as the flags do. An id that reads as a filter of the console, such
-// as all, is quoted.
+// filterText says which dead letters a filter means, as the flags do. An id that the console would read as a filter,
+// such as all or group=x, is quoted.
 func filterText(f deadletter.Filter, most int) string {
 	var words []string
 	for _, id := range f.IDs {

@@ -152,8 +152,8 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		var reply *amqp.Error
 		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
 			"for queue '"+queue+"'") && repairable(reply.Reason) {
-			return fmt.Errorf("%w\na policy may set them already; to see, and else to set one, run: strikes doctor --fix %s", err,
-				shell.Operands(queue))
+			return fmt.Errorf("%w\na policy may set the argument instead; to see whether one does, or to set one, run: "+
+				"strikes doctor --fix %s", err, shell.Operands(queue))
 		}
 		return err
 	}

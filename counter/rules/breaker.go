@@ -44,21 +44,22 @@ type Ask struct {
 
 // Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
 type Breaker struct {
-	Streak  []FirstFailure // failures of messages, each once; a success that began after one removes it
-	Doubt   time.Time      // since when the queue is in doubt; zero: it is not
-	Open    time.Time      // since when no attempt begins without a permit; zero: it is closed
-	Closed  time.Time      // when it was last closed
-	Next    time.Time      // if open: when the next permit may be given
-	Permits int            // given since the opening
-	Count   time.Time      // until when an operator wants every failure counted
-	Success time.Time      // the latest known begin of a success; it alone is written only if awaited, or with Patience
-	Awaited time.Time      // until when a message waits for a Success
-	Reason  string         // of the last message of the streak: the first line, cut to 120 bytes
-	Alike   int            // how many of the streak, up to the last, have this reason apart from numbers
+	Streak  []StreakFailure // one failure of each message; a success that began after it removes it
+	Doubt   time.Time       // since when the queue is in doubt; zero: it is not
+	Open    time.Time       // since when no attempt begins without a permit; zero: it is closed
+	Closed  time.Time       // when it was last closed
+	Next    time.Time       // if open: when the next permit may be given
+	Permits int             // given since the opening
+	Count   time.Time       // until when an operator wants every failure counted
+	Success time.Time       // the latest known begin of a success; it alone is written only if awaited, or with Patience
+	Awaited time.Time       // until when a message waits for a Success
+	Reason  string          // of the last message of the streak: the first line, cut to 120 bytes
+	Alike   int             // how many of the streak, up to the last, have this reason apart from numbers
 }
 
-// FirstFailure is one message of a streak. It failed for the first time, or before a last attempt that awaits a success.
-type FirstFailure struct {
+// StreakFailure is the failure of one message of a streak: its first one, or, with Patience, that of a last allowed
+// attempt that is not counted.
+type StreakFailure struct {
 	At      time.Time
 	Message string // the first 16 digits of the hash of its id
 }
@@ -89,7 +90,7 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 		return true
 	}
 	failed := len(b.Streak)
-	b.Streak = slices.DeleteFunc(b.Streak, func(f FirstFailure) bool { return b.Success.After(f.At) })
+	b.Streak = slices.DeleteFunc(b.Streak, func(f StreakFailure) bool { return b.Success.After(f.At) })
 	switch {
 	case len(b.Streak) < failed:
 		b.Doubt, changed = time.Time{}, true
@@ -160,7 +161,7 @@ func (b *Breaker) close(now time.Time) {
 }
 
 // bound moves times that are in the future, because the clock was set back, to now. It reports whether a doubt, an
-// opening, a wait for a permit, or the time before the closing would have lasted longer.
+// opening or a wait for a permit would have lasted longer, or attempts have seemed to begin before the closing.
 func (b *Breaker) bound(now time.Time) (moved bool) {
 	moved = b.Doubt.After(now) || b.Open.After(now) || b.Closed.After(now) || b.Next.After(now.Add(LaterPermits))
 	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
@@ -194,9 +195,9 @@ func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
 
 // lengthen adds a message to the streak, and reports whether it did. With the last one the queue is in doubt.
 func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) bool {
-	failed := FirstFailure{At: now, Message: hashOf(m)}
+	failed := StreakFailure{At: now, Message: hashOf(m)}
 	if p.Failing || b.Stops() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
-		slices.ContainsFunc(b.Streak, func(f FirstFailure) bool { return f.Message == failed.Message }) {
+		slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
 		return false
 	}
 	reason, _, _ = strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
@@ -303,7 +304,7 @@ func DecodeBreaker(text string) (b Breaker, ok bool) {
 		Permits: int(number(w[5])), Count: millis(w[6]), Awaited: millis(w[7]), Alike: int(number(w[8])), Reason: reason}
 	for entry := range strings.SplitSeq(w[9], ";") {
 		if at, message, is := strings.Cut(entry, "="); is {
-			b.Streak = append(b.Streak, FirstFailure{At: millis(at), Message: message})
+			b.Streak = append(b.Streak, StreakFailure{At: millis(at), Message: message})
 		}
 	}
 	return b, true

@@ -316,7 +316,7 @@ func TestPatience(t *testing.T) {
 
 func TestBreakersTextIsReadAgain(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_000).UTC()
-	for _, b := range []rules.Breaker{{}, {Streak: []rules.FirstFailure{{At: at, Message: "00ff00ff00ff00ff"}}, Doubt: at,
+	for _, b := range []rules.Breaker{{}, {Streak: []rules.StreakFailure{{At: at, Message: "00ff00ff00ff00ff"}}, Doubt: at,
 		Open: at, Closed: at, Next: at, Permits: 3, Count: at, Success: at, Awaited: at, Reason: "a\x00\xff b", Alike: 1}} {
 		got, ok := rules.DecodeBreaker(rules.EncodeBreaker(b))
 		if diff := cmp.Diff(b, got, cmpopts.EquateEmpty()); diff != "" || !ok {

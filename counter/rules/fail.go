@@ -101,7 +101,8 @@ func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 	impatient := s.impatient(b)
 	uncounted = fresh && (b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && impatient)
 	first := s.Counted() == 0 && (!uncounted || f.cause() == CauseNotCounted)
-	// messages that wait for a success may fill the prefetch, so that no other can fail for the first time
+	// If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the breaker
+	// then, so that others are fetched.
 	if fresh && (first || impatient) && f.cause() != CauseRejected {
 		changed = b.lengthen(s.Message, f.Reason, p, s.now) || changed
 	}

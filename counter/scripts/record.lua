@@ -81,8 +81,9 @@
 --                 count    until when an operator wants all failures counted
 --                 awaited  until when a message waits for a success
 --                 alike    so many of the streak, up to the last, have its reason apart from numbers
---                 streak   ".", then ";time=hash" for each message that has failed, with no success that began after
---                          that: the first 16 digits of its <id hash>
+--                 streak   ".", then ";time=hash" for each message that failed for the first time, or in a last
+--                          attempt that awaits a success, until a success that began later: the first 16 digits of
+--                          its <id hash>
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
@@ -422,7 +423,8 @@ local function rarely()
       (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
     local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
     local first = r.failures + r.crashes == 0 and (not uncounted or cause == 'not-counted')
-    -- messages that wait for a success may fill the prefetch, so that no other can fail for the first time
+    -- If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
+    -- breaker then, so that others are fetched.
     if fresh and cause ~= 'rejected' and (first or b.impatient) and not troubled and b.count <= q.now and
       not string.find(b.streak, message, 1, true) then
       reason = string.sub(string.match(reason, '[^\r\n]+') or '', 1, LINE)

@@ -182,7 +182,7 @@ func (c *API) Curl(r Request) string {
 }
 
 // escape joins path segments that may hold anything, "/" included. A plus sign is escaped because some versions read it
-// as a space, and dots because a segment of one or two of them alone is a step in a path.
+// as a space. A segment . or .. is escaped too, because clients and proxies would take it for a step in the path.
 func escape(segments []string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -152,3 +152,10 @@ func FuzzManagementURL(f *testing.F) {
 type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, http.ErrServerClosed }
+
+// TestDotsAreNoSteps: a queue may be named like a step in a path.
+func TestDotsAreNoSteps(t *testing.T) {
+	if got, want := escape([]string{"queues", "/", "..", "a.b+c"}), "/queues/%2F/%2E%2E/a.b%2Bc"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

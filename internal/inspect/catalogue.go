@@ -313,7 +313,7 @@ var catalogue = map[string]text{
 	"dead-letter-queue-stream": {
 		Warning, "the dead-letter queue {queue} is a stream",
 		"nothing can be replayed or dropped from it, and a lane that a dead letter blocks stays blocked",
-		"bind a quorum queue to the dead-letter exchange, instead of the stream or beside it",
+		"bind a quorum queue to the dead-letter exchange; the stream may stay",
 	},
 	"dead-letter-queue-ttl": {
 		Warning, "dead letters expire after {ms} ms in the queue {queue}",

@@ -89,7 +89,7 @@ export class Breaker {
     this.stopped = undefined // since when the process has stopped alone
     this.others = -Infinity // when another process was known to have succeeded meanwhile
     this.next = 0 // its next permit
-    this.won = 0 // the number of the last permit of the store, of those since the opening; 0: none
+    this.won = 0 // the last permit that the store gave this process since the opening, by number; 0: none
     this.permits = 0 // attempts left of a permit
     this.until = 0 // when that expires
     this.over = false
@@ -272,6 +272,7 @@ export class Breaker {
     }
     this.reported(progress)
     const before = this.state
+    if (state.open !== before.open) this.won = 0
     this.state = state
     this.heard = performance.now()
     this.missed = this.blind = false
@@ -281,7 +282,7 @@ export class Breaker {
       })
     } else if (before.open > 0 && state.open === 0) {
       this.logger.warn('attempts begin again', { queue, after: state.now - before.open })
-      this.failures = this.won = 0
+      this.failures = 0
       this.alone = this.stopped = undefined
     } else if (state.success > before.success) {
       this.others = this.heard

@@ -172,8 +172,8 @@ export class Deliveries {
   }
 
   /**
-   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time. A worker is handed on
-   * without a turn of the event loop.
+   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time. Then it lets the event
+   * loop turn, because workers pass from handler to handler without it.
    * @param {Delivery} d
    */
   async takeWorker(d) {

@@ -11,7 +11,8 @@ import { newToken } from './token.js'
 
 /**
  * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a
- * failed attempt; reject, retryAfter, retryAtMost and notCounted steer that. The handler does not settle the message.
+ * failed attempt; reject, retryAfter, retryAtMost and notCounted steer that. So is a returned generator or Observable,
+ * because nobody does its work. The handler does not settle the message.
  * @callback Handler
  * @param {import('amqplib').ConsumeMessage} message
  * @param {Attempt} attempt
@@ -184,14 +185,14 @@ export function needHandler(handler) {
 }
 
 /**
- * Throws if a handler returned work that nobody does, so that its message is not acked.
+ * Throws if a handler returned a generator or an Observable: nobody would do its work, and the message would be acked.
  * @param {any} result
  */
 function refuseUnfinished(result) {
-  const generator = typeof result?.next === 'function'
-  if (!generator && typeof result?.subscribe !== 'function') return
+  const observable = typeof result?.subscribe === 'function' && typeof result.pipe === 'function'
+  if (!observable && !types.isGeneratorObject(result)) return
   throw new TypeError(
-    `the handler returned ${generator ? 'a generator' : 'an Observable'}, and its work is not done: ` +
+    `the handler returned ${observable ? 'an Observable' : 'a generator'}, and its work is not done: ` +
     'return nothing or a promise, such as lastValueFrom(observable) of RxJS'
   )
 }

@@ -184,7 +184,8 @@ export class Session {
    */
   async takeFresh(channel) {
     const calm = this.options.breaker?.calm
-    if (!calm || this.ended.done || this.deliveries.stop.done) return
+    // A careful session prefetches one message, because an undecodable one returns all others.
+    if (!calm || this.options.careful || this.ended.done || this.deliveries.stop.done) return
     this.fetched = true
     const tag = `strikes-${newToken()}`
     try {

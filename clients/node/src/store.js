@@ -130,7 +130,7 @@ export class Store {
         // A connection that is silent may be dead; the steps behind this one would wait for it, too.
         if (this.redis.stream === stream && stream?.bytesRead === received) stream?.destroy()
       }
-      // After a handler that blocked the event loop, timers end before the replies that have arrived are read.
+      // After a handler that blocked the event loop, timers fire before it reads the replies that have arrived.
       timer = setTimeout(() => { read = setImmediate(over) }, Math.max(until - performance.now(), 1))
     })
     try {

@@ -50,17 +50,20 @@ export class Stop {
 }
 
 // How long handlers may follow each other, in ms, before the event loop reads what the store and the broker sent.
-const TURN = 50
+const READ_EVERY = 50
 
 let turned = 0
 /** @type {Promise<void> | undefined} */
 let turning
 
-/** Lets the event loop turn, unless it has just done so: handlers that never wait would keep it from it. */
+/**
+ * Lets the event loop read what has arrived, if its last turn here was 50 ms ago or more. Handlers that never await
+ * would keep it from reading.
+ */
 export async function turn() {
-  while (performance.now() - turned >= TURN) {
+  while (performance.now() - turned >= READ_EVERY) {
     turning ??= new Promise((resolve) => {
-      // The first comes before the loop reads, if data that it has read led here.
+      // The first one runs before the next read if a read led here, so a second one follows.
       setImmediate(() => setImmediate(() => {
         turning = undefined
         turned = performance.now()

@@ -230,7 +230,7 @@ test('the logger gets each dead letter as a warning and each retry at debug, wit
   assert.deepEqual(lines, [])
 })
 
-const observable = { subscribe() {} }
+const observable = { subscribe() {}, pipe() {} }
 for (const [name, returned, says] of [
   ['a generator', () => (function* () {})(), 'a generator'],
   ['an async generator', () => (async function* () {})(), 'a generator'],
@@ -246,12 +246,14 @@ for (const [name, returned, says] of [
   })
 }
 
-test('what a handler returns may be anything else', async () => {
-  for (const returned of ['text', 0, null, { next: 1 }, Object.create(null), Promise.resolve({ subscribe: true })]) {
+test('what a handler returns may be anything else, such as an iterator or a client', async () => {
+  for (const returned of [
+    'text', 0, null, { next() {} }, { subscribe() {} }, Object.create(null), Promise.resolve({ subscribe: true })
+  ]) {
     const { settled } = await handle(fakeStore(), message(), () => returned)
     assert.deepEqual(settled, ['ack'])
   }
-  const bad = Object.defineProperty({}, 'next', { get() { throw new Error('a getter') } })
+  const bad = Object.defineProperty({}, 'subscribe', { get() { throw new Error('a getter') } })
   for (const returned of [bad, Promise.resolve(bad)]) {
     const { settled } = await handle(fakeStore(reply('REQUEUE')), message(), () => returned)
     assert.deepEqual(settled, ['requeue'])

@@ -192,7 +192,7 @@ class Called:
 
 CONSUMERS = [
     (pika.Consumer, Stub, [coroutine, generator, async_generator, partial(coroutine), Called(), None]),
-    (aio_pika.Consumer, AsyncStub, [async_generator, None]),
+    (aio_pika.Consumer, AsyncStub, [generator, async_generator, None]),
 ]
 
 

@@ -23,7 +23,7 @@ const (
 	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
 	arrive  = time.Second            // the same, if the fresh ones are only fetched now
 	turn    = 20 * time.Millisecond  // see lag
-	turns   = 10
+	turns   = 10                     // for so many permits after its own a process asks later
 )
 
 // Store keeps the breaker of a queue.
@@ -89,7 +89,7 @@ type Gate struct {
 	permits  int       // the permits that are left
 	until    time.Time // when the permits expire
 	others   time.Time // when another process was known to have succeeded meanwhile
-	won      int       // the number of the last permit of the store, of those since the opening; 0: none
+	won      int       // the last permit that the store gave this process since the opening, by number; 0: none
 	stopped  time.Time // since when the process has stopped alone; zero: it has not
 	next     time.Time // its next permit
 	fetching bool
@@ -268,8 +268,8 @@ func (g *Gate) pause() time.Duration {
 // due is when this process asks for the next permit.
 func (g *Gate) due() time.Time { return g.heard.Add(g.state.Next.Sub(g.state.Now) + g.lag()) }
 
-// lag is for how long this process leaves the next permit to others: longest if it had the last one. Without it the
-// process nearest to the store would get all permits.
+// lag is how much later this process asks for the next permit: 200 ms if it had the last one, 20 ms less for each
+// permit since. Without it the process nearest to the store would get all permits.
 func (g *Gate) lag() time.Duration {
 	since := g.state.Permits - g.won
 	if g.won == 0 || since < 0 || since > turns { // no permit since this opening, or long ago
@@ -305,6 +305,9 @@ func (g *Gate) ask(ctx context.Context) {
 		return
 	}
 	before := g.state
+	if !state.Open.Equal(before.Open) {
+		g.won = 0
+	}
 	g.state, g.heard, g.missed, g.blind = state, time.Now(), false, false
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
@@ -312,7 +315,7 @@ func (g *Gate) ask(ctx context.Context) {
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
 		g.Logger.Warn("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
-		g.failed, g.alone, g.stopped, g.won = 0, time.Time{}, time.Time{}, 0
+		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
 	case state.Success.After(before.Success):
 		g.others = g.heard
 	}

@@ -143,7 +143,7 @@ func TestLastSuccessIsReported(t *testing.T) {
 		go g.Run(ctx)
 		time.Sleep(every / 2)
 		// another process, since the last read:
-		store.set(rules.Breaker{Streak: []rules.FirstFailure{{At: time.Now()}}, Doubt: time.Now()})
+		store.set(rules.Breaker{Streak: []rules.StreakFailure{{At: time.Now()}}, Doubt: time.Now()})
 		time.Sleep(time.Millisecond)
 		g.Succeeded(time.Now(), time.Now())
 		stop()
@@ -233,7 +233,7 @@ func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 	})
 }
 
-// farStore is a store to which a request takes a while, and from which a reply does.
+// farStore delays each request and each reply by away.
 type farStore struct {
 	*memoryStore
 	away time.Duration

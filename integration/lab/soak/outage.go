@@ -49,7 +49,7 @@ type outageReport struct {
 	Dead     int     `json:"good_dead"`
 	Counted  int     `json:"good_counted"` // failed attempts at good messages that were counted
 	Poison   int     `json:"poison"`       // messages that always fail
-	// from the service's return to the next attempt that goesOn: in the first process that has one, and in the last one
+	// from the service's return to the next attempt that succeeded or was counted: in the first process, and in the last
 	ResumedFirst float64 `json:"resumed_first_seconds"`
 	ResumedAll   float64 `json:"resumed_all_seconds"`
 }
@@ -174,8 +174,8 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		case first.Equal(never):
 			j.report.violated("resumed", "process %d did not go on after the outage", number)
 		case late > resumedWithin:
-			j.report.violated("resumed", "process %d went on %.1f s after the outage, not within %v", number, seconds(late),
-				resumedWithin)
+			j.report.violated("resumed", "process %d went on %.1f s after the outage or its next session, not within %v",
+				number, seconds(late), resumedWithin)
 		}
 	}
 	if len(all) == 0 {
@@ -188,7 +188,7 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 // goesOn reports whether an attempt shows that its process goes on: it succeeded, or its failure was counted. A process
 // that has prefetched messages that always fail ends those first.
 func (r *run) goesOn() bool {
-	_, lost := r.process.gone[r.session] // then nobody may have said that it was not counted
+	_, lost := r.process.gone[r.session] // then the report that it was not counted may be lost
 	return r.outcome == ledger.OK || r.outcome == ledger.Failed && !r.uncounted && !lost
 }
 

@@ -87,7 +87,7 @@ class _Run:
 
     def __init__(self, task: asyncio.Task[BaseException | None], began: float) -> None:
         self.task, self.began = task, began
-        self.cancelled: float | None = None  # when it was
+        self.cancelled: float | None = None  # when it was cancelled; None: it was not
         self.over = asyncio.Event()
         task.add_done_callback(lambda _: self.over.set())
 

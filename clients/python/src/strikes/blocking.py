@@ -87,7 +87,7 @@ class _Run:
 
     def __init__(self, progress: Progress, steps: Steps, began: float) -> None:
         self.progress, self.steps, self.began = progress, steps, began
-        self.cancelled: float | None = None  # since when the watchdog knows that it should end
+        self.cancelled: float | None = None  # when the watchdog saw that it should end
 
 
 class Driver:
@@ -163,7 +163,7 @@ class Driver:
             now = time.monotonic()
             for run in list(self._runs):
                 if run.cancelled is None and self._due(run, now):
-                    run.cancelled = now  # a process that stalls passes deadlines before a handler can ask
+                    run.cancelled = now  # after a stall of the process it still has ABANDON_AFTER
                 elif run.cancelled is not None and now >= run.cancelled + ABANDON_AFTER:
                     if self._runs.pop(run, run) is None:
                         self._abandon(run, now)

@@ -82,7 +82,7 @@ class Breaker:
         self._stopped: float | None = None  # since when the process has stopped alone
         self._others = float("-inf")  # when another process was known to have succeeded meanwhile
         self._next = 0.0  # its next permit
-        self._won = 0  # the number of the last permit of the store, of those since the opening; 0: none
+        self._won = 0  # the last permit that the store gave this process since the opening, by number; 0: none
         self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
         self._settles: list[float] = []  # when failed messages get the rest of each permit
         self._fetching = False
@@ -261,6 +261,8 @@ class Breaker:
                 return
             self.reported(successes)
             before, queue = self._state, self.settings.queue
+            if state.open != before.open:
+                self._won = 0
             self._state, self._heard, self._missed, self._blind = state, self.now(), False, False
             if state.open and not before.open:
                 text = (
@@ -272,7 +274,7 @@ class Breaker:
                 self.settings.logger.warning(
                     "attempts begin again, queue %s, after %d s", queue, (state.now - before.open) // 1000
                 )
-                self._failed, self._alone, self._stopped, self._won = 0, None, None, 0
+                self._failed, self._alone, self._stopped = 0, None, None
             elif state.success > before.success:
                 self._others = self._heard
             self._update()

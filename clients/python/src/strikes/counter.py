@@ -218,7 +218,8 @@ class AsyncCounter(_Base):
     async def run(self, call: Call) -> Any:
         """Send one call and return its reply: a Reply for a step. It raises a StoreError."""
         sending = asyncio.ensure_future(self._send(call))
-        sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())  # the caller may be gone
+        # Asyncio would report the error if the caller is gone.
+        sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
         return self._result(call, await asyncio.shield(sending))
 
     async def _send(self, call: Call) -> Any:

@@ -66,7 +66,7 @@ class NotCounted(Exception):
 
 def check(handler: Any, awaits: bool) -> None:
     """Refuse a handler whose calls would do nothing. `awaits` says that the caller awaits what it returns."""
-    kinds: list[Callable[[Any], bool]] = [inspect.isasyncgenfunction]
+    kinds: list[Callable[[Any], bool]] = [inspect.isasyncgenfunction, _is_generator_function]
     want = "a coroutine function without yield"
     if not awaits:
         kinds += [inspect.iscoroutinefunction, inspect.isgeneratorfunction]
@@ -75,8 +75,17 @@ def check(handler: Any, awaits: bool) -> None:
         raise SettingError("handler", handler, want)
 
 
+def _is_generator_function(f: Any) -> bool:
+    """Whether f is a generator function whose generators cannot be awaited, as those of types.coroutine can."""
+    code = getattr(f, "__code__", None)
+    return inspect.isgeneratorfunction(f) and not (code and code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+
+
 def refuse_unfinished(result: object) -> None:
-    """Raise an error if a handler returned work that nobody does, so that its message is not acked."""
+    """Raise a TypeError if a handler returned a coroutine or a generator.
+
+    Nobody would do its work, and the message would be acked.
+    """
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(
             f"the handler returned an object of type {type(result).__name__}, and its work is not done: "

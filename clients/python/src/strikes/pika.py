@@ -304,7 +304,7 @@ class _Session:
         """Take messages beyond the prefetch, with a second consumer on the channel, until the breaker is calm."""
         assert self.breaker
         calm = self.breaker.calm
-        if calm is None:
+        if calm is None or self.careful:  # a careful session prefetches one: an undecodable message returns all others
             return
         self.acks.apart = self.fetched = True
         tag: list[str] = []
