@@ -45,6 +45,10 @@ func TestIdle(t *testing.T) {
 		{"a message that cannot be decoded", func(i *idle, _ *atomic.Bool) {
 			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeUndecodable})
 		}, 6 * time.Second},
+		{"a session that begins late", func(i *idle, _ *atomic.Bool) {
+			time.Sleep(3 * time.Second)
+			i.consuming()
+		}, 9 * time.Second},
 		{"messages that no consumer gets", func(_ *idle, filled *atomic.Bool) {
 			filled.Store(true)
 			time.Sleep(13 * time.Second)

@@ -47,6 +47,13 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	defer idling.Wait()
 	defer stop(nil)
 	if w.idle.patience > 0 {
+		told := w.consumer.Consuming
+		w.consumer.Consuming = func(yes bool) {
+			w.idle.consuming()
+			if told != nil {
+				told(yes)
+			}
+		}
 		idling.Go(func() {
 			if w.idle.wait(ctx, w.empty) {
 				stop(nil)
@@ -242,6 +249,14 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 			i.next = at
 		}
 	}
+	i.extend()
+}
+
+// consuming counts the begin of a session as something to do: its first message is on its way, and neither ready in the
+// queue nor received.
+func (i *idle) consuming() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	i.extend()
 }
 
