@@ -49,7 +49,9 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	if w.idle.patience > 0 {
 		told := w.consumer.Consuming
 		w.consumer.Consuming = func(yes bool) {
-			w.idle.consuming()
+			if yes {
+				w.idle.consuming()
+			}
 			if told != nil {
 				told(yes)
 			}
