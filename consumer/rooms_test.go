@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,24 +29,24 @@ var roomFiles = map[string][]string{
 
 // TestRoomsCanBeTakenOut: without the files of the rooms and their lines in features.go, the rest compiles and passes
 // its tests.
-func TestRoomsCanBeTakenOut(t *testing.T) { withoutRoom(t, "all of them", "test") }
+func TestRoomsCanBeTakenOut(t *testing.T) { withoutRoom(t, "all of them") }
 
 // TestEachRoomTakenOut: without one room, the rest compiles and passes its tests.
 func TestEachRoomTakenOut(t *testing.T) {
 	servertest.Long(t)
 	for room := range roomFiles {
-		t.Run(room, func(t *testing.T) { withoutRoom(t, room, "test") })
+		t.Run(room, func(t *testing.T) { withoutRoom(t, room) })
 	}
 }
 
-// withoutRoom runs a go command on the package without a room.
-func withoutRoom(t *testing.T, room string, args ...string) {
+// withoutRoom runs the tests of the package without a room.
+func withoutRoom(t *testing.T, room string) {
 	t.Helper()
 	if os.Getenv("STRIKES_ROOM_TAKEN_OUT") != "" {
 		t.Skip("this is such a run")
 	}
 	overlay := takeOut(t, room, append(roomFiles[room], withRooms...))
-	cmd := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, ".")...)
+	cmd := servertest.Go(t.Context(), "test", "-overlay", overlay, ".")
 	cmd.Env = append(os.Environ(), "STRIKES_ROOM_TAKEN_OUT=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -26,7 +26,7 @@ import (
 // TestLostReplies loses the replies of a database to COMMITs that it has made, and cuts connections at any moment. A
 // step whose reply was lost is repeated, as consumers do, and each failure counts once.
 func TestLostReplies(t *testing.T) {
-	eachOtherStore(t, func(t *testing.T, _, rawURL string) {
+	eachOtherStore(t, func(t *testing.T, rawURL string) {
 		at, err := url.Parse(rawURL)
 		need(t, err)
 		link, err := proxy.New(context.WithoutCancel(t.Context()), at.Host)

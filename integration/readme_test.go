@@ -41,14 +41,14 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 	})
 
 	t.Run("test", func(t *testing.T) {
-		cmd := exec.CommandContext(t.Context(), "go", "test", ".")
+		cmd := servertest.Go(t.Context(), "test", ".")
 		cmd.Dir, cmd.Env = dir, userEnv()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 	t.Run("run", func(t *testing.T) {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", "orders", ".")
+		build := servertest.Go(t.Context(), "build", "-o", "orders", ".")
 		build.Dir, build.Env = dir, userEnv()
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -154,8 +154,8 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 			"fragment.go"): file}})
 		need(t, err)
 		write(t, overlay, string(replace))
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay,
-			"./fragment").CombinedOutput(); err != nil {
+		build := servertest.Go(t.Context(), "build", "-overlay", overlay, "./fragment")
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Errorf("docs/%s.md: %v\n%s", document, err, out)
 		}
 	}

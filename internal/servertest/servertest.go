@@ -88,8 +88,13 @@ var programs struct {
 }
 
 // Program builds a program of the project, such as cmd/strikes, once for all tests of a package, and returns its path.
-// It has the race detector if the test has it: then it is made of packages that are built already.
 func Program(t testing.TB, name string) (path string) {
+	t.Helper()
+	return Build(t, filepath.Base(name), "build", "github.com/strikesmq/strikes/"+name)
+}
+
+// Build has go build, or go test -c, make a program, once for all tests of a package, and returns its path.
+func Build(t testing.TB, name, command string, args ...string) (path string) {
 	t.Helper()
 	programs.Lock()
 	defer programs.Unlock()
@@ -100,20 +105,24 @@ func Program(t testing.TB, name string) (path string) {
 		}
 		programs.dir = dir
 	}
-	path = filepath.Join(programs.dir, filepath.Base(name))
+	path = filepath.Join(programs.dir, name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	args := []string{"build", "-ldflags=-s -w", "-o", path, "github.com/strikesmq/strikes/" + name}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
-		Value: "true"}) {
-		args = slices.Insert(args, 1, "-race")
-	}
-	build := exec.CommandContext(context.Background(), "go", args...) //nolint:gosec // of ours
+	build := Go(context.Background(), command, append([]string{"-ldflags=-s -w", "-o", path}, args...)...)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v: %s", name, err, out)
 	}
 	return path
+}
+
+// Go returns go build or go test with the race detector if the test has it: then the packages are built already.
+func Go(ctx context.Context, command string, args ...string) *exec.Cmd {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
+		Value: "true"}) {
+		args = slices.Insert(args, 0, "-race")
+	}
+	return exec.CommandContext(ctx, "go", slices.Insert(args, 0, command)...) //nolint:gosec // of ours
 }
 
 // Need fails the test unless err is nil. If err says that a server is not installed, it says what to do.
