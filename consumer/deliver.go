@@ -18,6 +18,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
 	d := &delivery{Delivery: from, received: time.Now()}
 	d.ours = broker.ReadHeaders(from.Headers, s.source, from.MessageId, from.Body)
+	d.Exchange, d.RoutingKey = d.ours.Route(from.Exchange, from.RoutingKey)
 	d.message = counter.Message{VHost: s.vhost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
 	d.fence = carriedFence(d.ours)
 	if s.Key != nil {

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"maps"
 	"math"
 	"time"
 
@@ -117,10 +118,10 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// shown returns the delivery as a handler gets it: it cannot be settled.
+// shown returns the delivery as a handler gets it: it cannot be settled, and its headers can be changed.
 func (d *delivery) shown() amqp.Delivery {
 	out := d.Delivery
-	out.Acknowledger = refusing{}
+	out.Acknowledger, out.Headers = refusing{}, maps.Clone(d.Headers)
 	return out
 }
 

@@ -366,3 +366,44 @@ func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 		close(release)
 	})
 }
+
+// slow has each START and BEGUN reply late.
+type slow struct {
+	*store
+	by time.Duration
+}
+
+func (l slow) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	reply, err := l.store.Start(ctx, a, mode, limit)
+	return reply, errors.Join(err, l.reply(ctx))
+}
+
+func (l slow) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	reply, err := l.store.Begun(ctx, a)
+	return reply, errors.Join(err, l.reply(ctx))
+}
+
+func (l slow) reply(ctx context.Context) error {
+	select {
+	case <-time.After(l.by):
+		return nil
+	case <-ctx.Done():
+		return errDown
+	}
+}
+
+// TestSuspectOnASlowStore: a store that takes almost a second for a reply is no reason not to attempt a suspect.
+func TestSuspectOnASlowStore(t *testing.T) {
+	for _, by := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			b.isolation, b.Counter = newIsolation(), slow{b.store, by}
+			b.store.suspect(t, "m1")
+			began := time.Now()
+			outcome, err := b.Handle(t.Context(), b.delivery(true), ok)
+			if took := time.Since(began); outcome != OutcomeAck || err != nil || took > 6*time.Second {
+				t.Errorf("%v: %v, %v after %v", by, outcome, err, took)
+			}
+		})
+	}
+}

@@ -44,6 +44,25 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 	}
 }
 
+// TestCopyKeepsItsRoute: a copy says with which exchange and routing key its message was published, however often it is
+// copied. The message of each row came so.
+func TestCopyKeepsItsRoute(t *testing.T) {
+	for _, route := range [][2]string{{"", "orders"}, {"events", "order.paid"}, {"events", ""}, {"events", "orders"}} {
+		d := amqp.Delivery{MessageId: "m1", Exchange: route[0], RoutingKey: route[1], Headers: amqp.Table{
+			broker.CopyExchangeHeader: "of another message", broker.CopyKeyHeader: "x"}}
+		for range 3 {
+			ours := broker.ReadHeaders(d.Headers, "orders", "m1", nil)
+			exchange, key := ours.Route(d.Exchange, d.RoutingKey)
+			if got := [2]string{exchange, key}; got != route {
+				t.Errorf("%q: %q", route, got)
+			}
+			d.Exchange, d.RoutingKey = exchange, key
+			copied := delay.Copy(&d, ours, delay.Fields{Queue: "orders", CopyNumber: ours.CopyNumber() + 1})
+			d = amqp.Delivery{MessageId: "m1", Exchange: broker.DelayExchange, RoutingKey: "orders", Headers: copied.Headers}
+		}
+	}
+}
+
 // TestAMoveThatIsRepeatedIsOneFailure: the process's own streak of failures, which a breaker has, counts a message
 // once, however often its copy is refused.
 func TestAMoveThatIsRepeatedIsOneFailure(t *testing.T) {

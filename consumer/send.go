@@ -12,8 +12,8 @@ import (
 const (
 	stepTimeout = time.Second // for one step on the store
 
-	// Under the isolation lock a step is sent again after lockedTimeout, and given up after lockedPatience: the lock keeps
-	// every other handler of the process waiting.
+	// Under the isolation lock a step is sent again after lockedTimeout, then after twice as long each time, and given up
+	// after lockedPatience: the lock keeps every other handler of the process waiting.
 	lockedTimeout  = 250 * time.Millisecond
 	lockedPatience = 2 * time.Second
 )
@@ -24,9 +24,10 @@ func (s *session) send(ctx context.Context, d *delivery, step func(context.Conte
 	if !d.grip.isolated() {
 		return bound.Step(ctx, stepTimeout, step)
 	}
-	for until := time.Now().Add(lockedPatience); ; {
-		again := time.NewTimer(lockedTimeout)
-		err := bound.Step(ctx, lockedTimeout, step)
+	until := time.Now().Add(lockedPatience)
+	for wait := lockedTimeout; ; wait = min(2*wait, max(time.Until(until), lockedTimeout)) {
+		again := time.NewTimer(wait)
+		err := bound.Step(ctx, wait, step)
 		if err == nil || notTaken(err) || !time.Now().Before(until) || ctx.Err() != nil {
 			again.Stop()
 			return err

@@ -17,9 +17,9 @@ import (
 //
 // The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered
 // again, to any consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom
-// returns the number of the attempt. The delivery's Ack, Nack and Reject return ErrSettled. Its Headers and Body are
-// shared with the next attempt in place, and must not be changed. Several goroutines may call a Handler at the same
-// time.
+// returns the number of the attempt. The delivery's Ack, Nack and Reject return ErrSettled. Its Headers are a copy, and
+// may be changed. Tables inside them, and its Body, are shared with the next attempt, and must not be. Several
+// goroutines may call a Handler at the same time.
 type Handler func(ctx context.Context, d amqp.Delivery) error
 
 // Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.

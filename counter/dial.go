@@ -163,6 +163,10 @@ func refuseClient(rdb redis.UniversalClient) error {
 		if c == nil {
 			return fmt.Errorf("%w: it is a nil *redis.ClusterClient", ErrUnsafeClient)
 		}
+		if o := c.Options(); o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+			return fmt.Errorf("%w: ReadOnly, RouteByLatency or RouteRandomly is true, and replicas are behind their master; "+
+				"set all three to false", ErrUnsafeClient)
+		}
 		return refuseSettings(c.Options().MaxRetries, c.Options().ContextTimeoutEnabled)
 	case *redis.Ring:
 		return fmt.Errorf("%w: a Ring moves keys to another server while theirs is down, and their counts start again; use "+

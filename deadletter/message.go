@@ -105,7 +105,9 @@ func (m *Message) ours() broker.Headers {
 func originOf(d *amqp.Delivery, deadLetterQueue string) (Death, broker.Headers) {
 	died := deathOf(d.Headers, deadLetterQueue)
 	if died.Queue != "" {
-		return died, broker.ReadHeaders(d.Headers, died.Queue, d.MessageId, d.Body)
+		headers := broker.ReadHeaders(d.Headers, died.Queue, d.MessageId, d.Body)
+		died.Exchange, died.Key = headers.Route(died.Exchange, died.Key)
+		return died, headers
 	}
 	claimed := replayedFrom(broker.ReadKnownHeaders(d.Headers, "", false)).Queue // if its headers were written for it
 	headers := broker.ReadHeaders(d.Headers, claimed, d.MessageId, d.Body)

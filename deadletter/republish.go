@@ -79,11 +79,7 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 
 // isDropped reports whether a replay leaves a header out.
 func isDropped(header string) bool {
-	switch header {
-	case broker.CopyHeader, broker.CopyGenerationHeader, PositionHeader:
-		return true
-	}
-	return broker.OfTheBroker(header)
+	return header == PositionHeader || broker.OfACopy(header) || broker.OfTheBroker(header)
 }
 
 func lineage(m *Message, from string, replays int64) amqp.Table {

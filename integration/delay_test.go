@@ -67,6 +67,7 @@ type seen struct {
 	mu       sync.Mutex
 	attempts []string
 	headers  []amqp.Table
+	keys     []string // the exchange and the routing key of each
 	bodies   []string // of those that succeeded
 	outcomes []consumer.Outcome
 	changed  chan struct{}
@@ -99,7 +100,7 @@ func (q *delayQueue) run(above time.Duration, delay func(number int) time.Durati
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.attempts = append(s.attempts, fmt.Sprintf("%s %d", d.MessageId, a.Number))
-			s.headers = append(s.headers, d.Headers)
+			s.headers, s.keys = append(s.headers, d.Headers), append(s.keys, d.Exchange+" "+d.RoutingKey)
 			if wait := delay(a.Number); wait != 0 {
 				return consumer.RetryAfter(errors.New("not yet"), wait)
 			}
@@ -145,8 +146,8 @@ func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count, and a message that is due
-// far off is moved again.
+// TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count and the routing key, and a
+// message that is due far off is moved again.
 func TestDelayMoves(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
@@ -166,7 +167,8 @@ func TestDelayMoves(t *testing.T) {
 	died := amqp.Table{"queue": q.name, "reason": "rejected", "count": int64(1), "time": time.Unix(1700000000, 0)}
 	headers := amqp.Table{"x-strikes-generation": "g", "x-death": []any{died}, "mine": "kept"}
 	broker.WriteFor(headers, q.name, id, nil)
-	q.send(id, headers, 7)
+	q.bind(q.name, "order.*", "amq.topic")
+	q.sendTo("amq.topic", "order.paid", amqp.Publishing{MessageId: id, Headers: headers, Priority: 7, DeliveryMode: 2})
 	s.wait(t, "moved twice", func() bool {
 		return slices.Contains(s.outcomes, consumer.OutcomeMove) && countOf(s.outcomes, consumer.OutcomeMove) >= 2
 	})
@@ -186,6 +188,9 @@ func TestDelayMoves(t *testing.T) {
 	if last["mine"] != "kept" || last["x-strikes-copy"] == nil || last["x-strikes-copy-generation"] == nil {
 		t.Errorf("headers of the copy: %v", last)
 	}
+	if slices.ContainsFunc(s.keys, func(key string) bool { return key != "amq.topic order.paid" }) {
+		t.Errorf("the attempts saw %q", s.keys)
+	}
 	q.wantEmpty()
 }
 
@@ -200,12 +205,17 @@ func countOf[T comparable](all []T, one T) (n int) {
 
 func (q *delayQueue) send(id string, headers amqp.Table, priority uint8) {
 	q.t.Helper()
+	q.sendTo("", q.name, amqp.Publishing{MessageId: id, Headers: headers, Priority: priority, DeliveryMode: 2,
+		Body: []byte(id)})
+}
+
+func (q *delayQueue) sendTo(exchange, key string, msg amqp.Publishing) {
+	q.t.Helper()
 	q.must(func(ch *amqp.Channel) error {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{MessageId: id, Headers: headers,
-			Priority: priority, DeliveryMode: 2, Body: []byte(id)})
+		c, err := ch.PublishWithDeferredConfirm(exchange, key, true, false, msg)
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ const (
 	CopyHeader = "x-strikes-copy"
 	// CopyGenerationHeader is the generation of a copy, if its other headers do not tell it. A string.
 	CopyGenerationHeader = "x-strikes-copy-generation"
+	// CopyExchangeHeader and CopyKeyHeader are the exchange and the routing key of a copy's message. Without them it was
+	// published to the queue by the default exchange. Strings.
+	CopyExchangeHeader, CopyKeyHeader = "x-strikes-copy-exchange", "x-strikes-copy-key"
 	// LineageHeader says where a replayed message comes from. A table.
 	LineageHeader = "x-strikes-replay"
 	// ForHeader names the message that the others were written for: see WriteFor.
@@ -143,6 +146,23 @@ func (h Headers) CopyNumber() int64 {
 	return 0
 }
 
+// Route returns the exchange and the routing key with which a message was published, from those of its delivery: a copy
+// has other ones.
+func (h Headers) Route(exchange, key string) (publishedTo, with string) {
+	if h.CopyNumber() == 0 {
+		return exchange, key
+	}
+	published, ok := h.table[CopyExchangeHeader].(string)
+	if !ok {
+		return "", h.queue
+	}
+	with, _ = h.table[CopyKeyHeader].(string)
+	return published, with
+}
+
+// OfACopy reports whether a header describes a copy.
+func OfACopy(header string) bool { return strings.HasPrefix(header, CopyHeader) }
+
 // Position is the text of the message's position in its lane, or empty without one.
 func (h Headers) Position() string {
 	if h.tie != tiedToQueue {
@@ -185,7 +205,7 @@ func (h Headers) counts(name string) bool {
 	switch {
 	case !strings.HasPrefix(name, ours):
 		return true
-	case name == PositionHeader || name == CopyHeader || name == CopyGenerationHeader:
+	case name == PositionHeader || OfACopy(name):
 		return h.tie == tiedToQueue
 	}
 	return h.own()

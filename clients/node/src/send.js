@@ -3,8 +3,8 @@ import { pause, Stop } from './wait.js'
 
 const STEP_TIMEOUT = 1000
 
-// Under the isolation lock a step is sent again after 250 ms, and given up after 2 s:
-// the lock keeps every other handler of the process waiting.
+// Under the isolation lock a step is sent again after 250 ms, then after twice as long each time, and given up after
+// 2 s: the lock keeps every other handler of the process waiting.
 const LOCKED_TIMEOUT = 250
 const LOCKED_PATIENCE = 2000
 
@@ -23,14 +23,15 @@ const never = new Stop()
 export async function send(s, d, step, starting = false) {
   if (!d.isolated) return step({ timeout: STEP_TIMEOUT })
   const until = performance.now() + LOCKED_PATIENCE
-  for (;;) {
+  for (let timeout = LOCKED_TIMEOUT; ;) {
     const began = performance.now()
     try {
-      return await step({ timeout: LOCKED_TIMEOUT })
+      return await step({ timeout })
     } catch (err) {
       if (notTaken(err) || performance.now() >= until || starting && s.stop.done) throw err
-      const rest = LOCKED_TIMEOUT - (performance.now() - began)
+      const rest = timeout - (performance.now() - began)
       if (rest > 0) await pause(rest, never)
+      timeout = Math.min(2 * timeout, Math.max(until - performance.now(), LOCKED_TIMEOUT))
     }
   }
 }

@@ -121,6 +121,13 @@ func (g *Gate) Shut() bool { return g.shut.Load() }
 // messages here have failed.
 func (g *Gate) Fetch() <-chan struct{} { return g.fetches }
 
+// FetchNone keeps the gate from asking for fresh messages, because the broker refuses to deliver them.
+func (g *Gate) FetchNone() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Fresh = false
+}
+
 // Calm returns a channel that is closed once no fresh messages are needed.
 func (g *Gate) Calm() <-chan struct{} {
 	g.mu.Lock()

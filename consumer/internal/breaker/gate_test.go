@@ -209,6 +209,28 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 	})
 }
 
+// TestFetchNone: once the broker has refused to deliver fresh messages, permits go to failed ones without a wait.
+func TestFetchNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Queue: "orders", Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g.FetchNone()
+		g.shut.Store(true)
+		began := time.Now()
+		go func() {
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.permit()
+		}()
+		if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit || time.Since(began) > 0 {
+			t.Errorf("the wait ended with %v after %v", p, time.Since(began))
+		}
+		if len(g.fetches) > 0 {
+			t.Error("it asks for fresh messages")
+		}
+	})
+}
+
 // TestFetchedMessagesTakeTheirTime: the permit that begins the fetch of fresh messages waits a second for them before
 // it goes to failed ones. A later permit waits 300 ms.
 func TestFetchedMessagesTakeTheirTime(t *testing.T) {

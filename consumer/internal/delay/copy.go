@@ -43,6 +43,11 @@ func Copy(d *amqp.Delivery, ours broker.Headers, f Fields) amqp.Publishing {
 	if broker.ReadKnownHeaders(headers, f.Queue, false).Generation() != f.Generation {
 		headers[broker.CopyGenerationHeader] = f.Generation
 	}
+	delete(headers, broker.CopyExchangeHeader)
+	delete(headers, broker.CopyKeyHeader)
+	if d.Exchange != "" || d.RoutingKey != f.Queue {
+		headers[broker.CopyExchangeHeader], headers[broker.CopyKeyHeader] = d.Exchange, d.RoutingKey
+	}
 	if f.Fence > 0 {
 		headers[broker.FenceHeader] = f.Fence
 	}

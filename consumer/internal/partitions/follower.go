@@ -14,8 +14,8 @@ import (
 const (
 	// every is the time between two reads of the deal.
 	every = time.Second
-	// timeout bounds a read.
-	timeout = 500 * time.Millisecond
+	// timeout bounds a read, which takes two requests if the deal changes, and several to a database.
+	timeout = time.Second
 	// alone is the time after its last read at which a process consumes all partitions, because the others may be gone.
 	alone = 30 * time.Second
 )

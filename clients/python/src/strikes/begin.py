@@ -143,13 +143,14 @@ def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:
 
     A stop does not interrupt it: to wait is faster than to clear up.
 
-    Under the isolation lock it is sent again for LOCKED_PATIENCE; but a START or BEGUN is not once the session stops.
+    Under the isolation lock it is sent again for LOCKED_PATIENCE, each time after twice as long; but a START or BEGUN
+    is not once the session stops.
     """
     locked = d.lock == EVERYTHING
-    until = s.now() + LOCKED_PATIENCE
+    until, timeout = s.now() + LOCKED_PATIENCE, LOCKED_TIMEOUT if locked else STEP_TIMEOUT
     while True:
         began = s.now()
-        reply = yield Send(call(), LOCKED_TIMEOUT if locked else STEP_TIMEOUT)
+        reply = yield Send(call(), timeout)
         if isinstance(reply, Reply) and not known(reply.code):
             reply = ReplyError(f"the step does not have the reply {reply.code.value}")
         if not isinstance(reply, StoreError):
@@ -157,9 +158,10 @@ def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:
         d.doubt = d.doubt or starting and not reply.not_taken
         if not locked or reply.not_taken or s.now() >= until or starting and s.stop.fired:
             return reply
-        rest = began + LOCKED_TIMEOUT - s.now()
+        rest = began + timeout - s.now()
         if rest > 0:
             yield Sleep(rest)
+        timeout = min(2 * timeout, max(until - s.now(), LOCKED_TIMEOUT))
 
 
 def enter(s: Session, d: Progress) -> Steps:
