@@ -21,6 +21,14 @@ func (c *client) load(ctx context.Context, of Queue, names ...string) (time.Time
 	return c.store.Load(ctx, of, names...)
 }
 
+// count is Count of the store.
+func (c *client) count(ctx context.Context, of Queue, set string, from int64) (int, error) {
+	if c.refuse != nil {
+		return 0, c.refuse
+	}
+	return c.store.Count(ctx, of, set, from)
+}
+
 // text loads one document.
 func (c *client) text(ctx context.Context, of Queue, name string) (now time.Time, text string, err error) {
 	now, docs, err := c.load(ctx, of, name)

@@ -111,7 +111,7 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	if err != nil {
 		return OwnedLanes{}, failed("own lanes", queue, err)
 	}
-	blocked, err := c.blockedLanes(ctx, vhost, queue)
+	blocked, err := c.BlockedLanes(ctx, vhost, queue)
 	return OwnedLanes{now, blocked}, err
 }
 
@@ -163,15 +163,12 @@ func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (Blocke
 
 // BlockedLanes returns how many lanes of a queue are blocked. It costs the same however many they are.
 func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	return c.blockedLanes(ctx, vhost, queue)
+	n, err := c.blockedLanes(ctx, Queue{vhost, queue})
+	return n, failed("lanes", queue, err)
 }
 
-func (c *client) blockedLanes(ctx context.Context, vhost, queue string) (int, error) {
-	if c.refuse != nil {
-		return 0, c.refuse
-	}
-	n, err := c.store.Count(ctx, Queue{vhost, queue}, setLanes, math.MinInt64)
-	return n, failed("lanes", queue, err)
+func (c *client) blockedLanes(ctx context.Context, of Queue) (int, error) {
+	return c.count(ctx, of, setLanes, math.MinInt64)
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.

@@ -34,9 +34,9 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, 
 // lanes.
 func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, all int,
 	err error) {
-	n, err := a.blockedLanes(ctx, vhost, queue)
+	n, err := a.blockedLanes(ctx, Queue{vhost, queue})
 	if err != nil || skip < 0 || most < 1 || skip >= n {
-		return nil, n, err
+		return nil, n, failed("lanes", queue, err)
 	}
 	lanes, err = a.someLanes(ctx, vhost, queue, skip, most)
 	return lanes, n, err

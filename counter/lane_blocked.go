@@ -15,16 +15,19 @@ type Blocked struct {
 
 // Blocked counts the dead letters of a queue that are behind others in blocked lanes. It costs the same however many
 // they are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
-func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (b Blocked, err error) {
-	of := Queue{vhost, queue}
-	var now time.Time
-	var counts string
-	lanes, err := a.blockedLanes(ctx, vhost, queue)
-	if lanes > 0 && err == nil {
-		now, counts, err = a.text(ctx, of, docLanesBlocked)
-	}
+func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error) {
+	b, err := a.blocked(ctx, Queue{vhost, queue}, recent)
+	return b, failed("in blocked lanes", queue, err)
+}
+
+func (a *Admin) blocked(ctx context.Context, of Queue, recent time.Duration) (b Blocked, err error) {
+	lanes, err := a.blockedLanes(ctx, of)
 	if err != nil || lanes == 0 {
-		return Blocked{}, failed("in blocked lanes", queue, err)
+		return Blocked{}, err
+	}
+	now, counts, err := a.text(ctx, of, docLanesBlocked)
+	if err != nil {
+		return Blocked{}, err
 	}
 	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(counts)["count"]), 0)}
 	if recent > 0 && b.Count > 0 {
@@ -39,5 +42,5 @@ func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Du
 		}
 		b.Recent = min(b.Recent, b.Count)
 	}
-	return b, failed("in blocked lanes", queue, err)
+	return b, err
 }

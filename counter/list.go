@@ -120,10 +120,7 @@ func (a *Admin) deadTexts(ctx context.Context, of Queue, w *walk, size int) (ent
 
 // CountDead returns how many tombstones Dead yields.
 func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error) {
-	if a.refuse != nil {
-		return 0, a.refuse
-	}
-	n, err := a.store.Count(ctx, Queue{vhost, queue}, setDead, time.Now().UnixMilli())
+	n, err := a.count(ctx, Queue{vhost, queue}, setDead, time.Now().UnixMilli())
 	return n, failed("count dead", queue, err)
 }
 

@@ -104,7 +104,8 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	if err != nil {
 		return nil, err
 	}
-	return a.consumers(ctx, Queue{vhost, queue}, paused)
+	found, err := a.consumers(ctx, Queue{vhost, queue}, paused)
+	return found, failed("consumers", queue, err)
 }
 
 func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []ConsumerState, _ error) {
@@ -125,7 +126,7 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []Co
 		return err
 	})
 	if err != nil {
-		return nil, failed("consumers", of.Name, err)
+		return nil, err
 	}
 	slices.SortFunc(out, byConsumer)
 	return out, nil

@@ -81,7 +81,11 @@ func (s redisStore) Read(ctx context.Context, of Queue, _ string, page []Entry) 
 		keys[i] = prefix + e.Record()
 	}
 	reply, err := s.rdb.MGet(ctx, keys...).Result()
-	return texts(any(reply)), s.failed(of, err)
+	texts := make([]string, len(reply))
+	for i, v := range reply {
+		texts[i], _ = v.(string)
+	}
+	return texts, s.failed(of, err)
 }
 
 // fieldsOf reads the reply to HGETALL within a script's.
