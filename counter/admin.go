@@ -31,12 +31,18 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 // only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
-	var records []Record
+	var found []*Record
 	if err == nil {
-		records, err = a.read(ctx, vhost, queue, members)
+		found, err = a.read(ctx, Queue{vhost, queue}, members)
 	}
 	if err != nil {
 		return nil, failed("get", queue, err)
+	}
+	var records []Record
+	for _, r := range found {
+		if r != nil {
+			records = append(records, *r)
+		}
 	}
 	slices.SortFunc(records, newestFirst)
 	return records, nil
@@ -77,35 +83,30 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]s
 	return members, nil
 }
 
-// read fetches records by their members, in that order. It omits those that no longer exist.
-func (a *Admin) read(ctx context.Context, vhost, queue string, members []string) (out []Record, err error) {
-	err = a.readEach(ctx, vhost, queue, members, func(_ int, r Record) { out = append(out, r) })
-	return out, err
-}
-
-// readEach is read, and calls f with the index of the member too.
-func (a *Admin) readEach(ctx context.Context, vhost, queue string, members []string, f func(int, Record)) error {
+// read fetches records by their members, in that order; nil for one that no longer exists.
+func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record, error) {
 	if len(members) == 0 {
-		return nil
+		return nil, nil
 	}
-	now, docs, err := a.load(ctx, Queue{vhost, queue}, recordsOf(members)...)
+	now, docs, err := a.load(ctx, of, recordsOf(members)...)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	records := make([]*Record, len(docs))
 	for i, d := range docs {
-		if d.Data == "" && d.Err == nil { // it no longer exists
+		if d.Data == "" && d.Err == nil {
 			continue
 		}
-		r := parseRecord(Message{VHost: vhost, Queue: queue}, d.Data, 0)
+		r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, d.Data, 0)
 		if !d.Expires.IsZero() {
 			r.TTL = max(d.Expires.Sub(now), 0)
 		}
 		if r.State == StateForeign {
-			r.Key = a.opts.queueKey(vhost, queue) + d.Name
+			r.Key = a.opts.queueKey(of.VHost, of.Name) + d.Name
 		}
-		f(i, r)
+		records[i] = &r
 	}
-	return nil
+	return records, nil
 }
 
 // recordsOf are the names of the records of members.

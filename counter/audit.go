@@ -87,18 +87,11 @@ func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit
 	if err != nil {
 		return nil, err
 	}
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	of := Queue{vhost, queue}
-	found, err := a.store.Page(ctx, of, setAudit, Entry{Score: n}, limit)
-	names := make([]string, len(found))
-	for i, e := range found {
-		names[i] = docAudit + e.Name
-	}
+	found, err := a.page(ctx, of, setAudit, Entry{Score: n}, limit)
 	var docs []Doc
-	if err == nil && len(names) > 0 {
-		_, docs, err = a.load(ctx, of, names...)
+	if err == nil && len(found) > 0 {
+		_, docs, err = a.load(ctx, of, namesOf(docAudit, found)...)
 	}
 	if err != nil {
 		return nil, failed("audit log", queue, err)

@@ -3,7 +3,7 @@ package counter
 import (
 	"cmp"
 	"context"
-	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -27,6 +27,14 @@ func (c *client) count(ctx context.Context, of Queue, set string, from int64) (i
 		return 0, c.refuse
 	}
 	return c.store.Count(ctx, of, set, from)
+}
+
+// page is Page of the store.
+func (c *client) page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
+	if c.refuse != nil {
+		return nil, c.refuse
+	}
+	return c.store.Page(ctx, of, set, after, n)
 }
 
 // text loads one document.
@@ -414,35 +422,46 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 	return n, err
 }
 
-// pages yields the members of a set, some at a time.
-func (c *client) pages(ctx context.Context, of Queue, set string, size int, yield func([]Entry) error) error {
-	if c.refuse != nil {
-		return c.refuse
-	}
-	for after := (Entry{}); ; {
-		found, err := c.store.Page(ctx, of, set, after, size)
-		if err == nil && len(found) > 0 {
-			err = yield(found)
+// longPage is how many members a page has at most, unless the first one has more.
+const longPage = 1000
+
+// pages yields the members of a set after a place, in its order. Each page is twice as long as the one before, up to
+// longPage. It yields an error once and stops.
+func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, size int) iter.Seq2[[]Entry, error] {
+	return func(yield func([]Entry, error) bool) {
+		for more := true; more; size = max(size, min(2*size, longPage)) {
+			found, err := c.page(ctx, of, set, after, size)
+			more = err == nil && len(found) == size
+			if (err != nil || len(found) > 0) && !yield(found, err) {
+				return
+			}
+			if more {
+				after = found[size-1]
+			}
 		}
-		if err != nil || len(found) < size {
-			return err
-		}
-		after = found[len(found)-1]
 	}
 }
 
-// errEnough ends pages: the caller needs no more members.
-var errEnough = errors.New("enough")
+// namesOf are the names of members, after a prefix.
+func namesOf(prefix string, found []Entry) []string {
+	names := make([]string, len(found))
+	for i, e := range found {
+		names[i] = prefix + e.Name
+	}
+	return names
+}
 
 // namesIn returns the names in a set that match, in its order.
 func (c *client) namesIn(ctx context.Context, of Queue, set string, match func(string) bool) (out []string, err error) {
-	err = c.pages(ctx, of, set, scanned, func(found []Entry) error {
+	for found, err := range c.pages(ctx, of, set, Entry{}, scanned) {
+		if err != nil {
+			return nil, err
+		}
 		for _, e := range found {
 			if match(e.Name) && !slices.Contains(out, e.Name) {
 				out = append(out, e.Name)
 			}
 		}
-		return nil
-	})
-	return out, err
+	}
+	return out, nil
 }

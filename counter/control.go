@@ -118,14 +118,16 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 			pause.Expires = now.Add(rules.PauseTTL)
 			change.Docs = append(change.Docs, pause)
 		}
-		err = c.pages(ctx, of, setConsumers, page, func(found []Entry) error {
+		for found, err := range c.pages(ctx, of, setConsumers, Entry{}, page) {
+			if err != nil {
+				return Change{}, err
+			}
 			for _, e := range found {
 				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen).Abs() >= forgottenReader {
 					change.Sets = append(change.Sets, Member{Set: setConsumers, Name: e.Name, Gone: true})
 				}
 			}
-			return nil
-		})
+		}
 		waiting := Doc{Name: docWaiting + r.Token, Any: true}
 		if !r.Left {
 			change.Sets = append(change.Sets, Member{Set: setConsumers, Score: now.UnixMilli(),
@@ -133,7 +135,7 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 			waiting.Data, waiting.Expires = r.Waiting.text(), now.Add(waitingTTL)
 		}
 		change.Docs = append(change.Docs, waiting)
-		return change, err
+		return change, nil
 	})
 	return control, err
 }

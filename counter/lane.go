@@ -118,24 +118,20 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
 // these lanes in the store. The pages together have each lane that is blocked from the first of them to the last.
 func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
-	if c.refuse != nil {
-		return BlockedPage{}, c.refuse
-	}
 	next, err := c.nextBlocked(ctx, Queue{vhost, queue}, after.after)
 	return next, failed("blocked lanes", queue, err)
 }
 
 func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (BlockedPage, error) {
-	found, err := c.store.Page(ctx, of, setLanes, after, lanesRenewed)
+	found, err := c.page(ctx, of, setLanes, after, lanesRenewed)
 	if err != nil {
 		return BlockedPage{}, err
 	}
-	next, names := BlockedPage{Last: len(found) < lanesRenewed}, []string{docLanesOwner}
-	for _, e := range found {
-		next.Lanes, next.after = append(next.Lanes, e.Name), e
-		names = append(names, docLane+e.Name)
+	next := BlockedPage{Lanes: namesOf("", found), Last: len(found) < lanesRenewed}
+	if len(found) > 0 {
+		next.after = found[len(found)-1]
 	}
-	now, docs, err := c.load(ctx, of, names...)
+	now, docs, err := c.load(ctx, of, append([]string{docLanesOwner}, namesOf(docLane, found)...)...)
 	if err != nil {
 		return BlockedPage{}, err
 	}

@@ -3,7 +3,6 @@ package counter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -46,29 +45,27 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 // store for long. It omits lanes that expired.
 func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
 	of := Queue{vhost, queue}
-	err = a.pages(ctx, of, setLanes, page, func(found []Entry) error {
+	for found, err := range a.pages(ctx, of, setLanes, Entry{}, page) {
+		if err != nil {
+			return nil, failed("lanes", queue, err)
+		}
 		found, skip = found[min(skip, len(found)):], max(skip-len(found), 0)
 		found = found[:min(most, len(found))]
-		names := make([]string, len(found))
-		for i, e := range found {
-			names[i] = docLane + e.Name
-		}
-		_, docs, err := a.load(ctx, of, names...)
+		_, docs, err := a.load(ctx, of, namesOf(docLane, found)...)
 		for _, d := range docs {
 			l, errOf := a.decodeLane(of, d)
 			if err = cmp.Or(err, errOf); l.IsBlocked() {
 				out = append(out, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
 			}
 		}
-		if most -= len(found); err == nil && most == 0 {
-			return errEnough
+		if err != nil {
+			return out, failed("lanes", queue, err)
 		}
-		return err
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
+		if most -= len(found); most == 0 {
+			break
+		}
 	}
-	return out, failed("lanes", queue, err)
+	return out, nil
 }
 
 func laneRefused(doing, queue, lane string) error {

@@ -109,7 +109,10 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 }
 
 func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []ConsumerState, _ error) {
-	err := a.pages(ctx, of, setConsumers, page, func(found []Entry) error {
+	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, page) {
+		if err != nil {
+			return nil, err
+		}
 		names, some := make([]string, len(found)), make([]ConsumerState, len(found))
 		for i, e := range found {
 			var reader string
@@ -117,16 +120,15 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []Co
 			some[i], names[i] = some[i].since(paused), docWaiting+reader
 		}
 		now, docs, err := a.load(ctx, of, names...)
+		if err != nil {
+			return nil, err
+		}
 		for i, c := range some {
-			if err == nil && now.Sub(c.Seen).Abs() < forgottenReader {
+			if now.Sub(c.Seen).Abs() < forgottenReader {
 				c.Waiting = parseWaiting(docs[i].Data)
 				out = append(out, c)
 			}
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	slices.SortFunc(out, byConsumer)
 	return out, nil

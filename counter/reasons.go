@@ -11,9 +11,6 @@ import (
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
-// tombstones that one round trip reads for their reasons: a longer reply would keep the store from its other clients
-const reasonsPage = 1000
-
 // DeadReason is why and when a message was dead-lettered. Do not print its strings on a terminal unescaped.
 type DeadReason struct {
 	ID     string // a record keeps the first 512 bytes
@@ -34,85 +31,51 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) 
 			close(stop)
 			_ = reading.Wait()
 		}()
-		indexed, read := make(chan part[Entry], 1), make(chan chan part[string])
+		// The next page is read while the database reads this one, because it needs more time for a page than this process.
+		pages := make(chan chan reasonsPage)
 		reading.Go(func() error {
-			defer close(indexed)
-			a.indexDead(ctx, Queue{vhost, queue}, cmp.Or(most, math.MaxInt), indexed, stop)
-			return nil
-		})
-		reading.Go(func() error {
-			defer close(read)
-			a.readDead(ctx, Queue{vhost, queue}, indexed, func(next chan part[string]) bool {
+			defer close(pages)
+			of, left := Queue{vhost, queue}, cmp.Or(most, math.MaxInt)
+			for found, err := range a.pages(ctx, of, setDead, Entry{}, min(left, longPage)) {
+				found = found[:min(left, len(found))]
+				left -= len(found)
+				next := make(chan reasonsPage, 1)
+				reading.Go(func() error {
+					defer close(next)
+					var texts []string
+					if err == nil {
+						texts, err = a.store.Read(ctx, of, setDead, found)
+					}
+					next <- reasonsPage{reasonsOf(texts), err}
+					return nil
+				})
 				select {
-				case read <- next:
-					return true
+				case pages <- next:
 				case <-stop:
-					return false
+					return nil
 				}
-			})
+				if left == 0 {
+					return nil
+				}
+			}
 			return nil
 		})
-		for one := range read {
-			texts, ok := <-one
+		for page := range pages {
+			some, ok := <-page
 			if !ok { // its reading panics, and so does Wait
 				return
 			}
-			if texts.err != nil {
-				yield(nil, failed("reasons", queue, texts.err))
-				return
-			}
-			if !yield(reasonsOf(texts.of), nil) {
+			if !yield(some.of, failed("reasons", queue, some.err)) || some.err != nil {
 				return
 			}
 		}
 	}
 }
 
-// part is some of the tombstones of a queue, or the error that ends them.
-type part[T any] struct {
-	of  []T
+// reasonsPage has the reasons of a page, or the error that ends them.
+type reasonsPage struct {
+	of  []DeadReason
 	err error
-}
-
-func (a *Admin) indexDead(ctx context.Context, of Queue, most int, to chan<- part[Entry], stop <-chan struct{}) {
-	for w := (&walk{set: setDead}); most > 0; most -= reasonsPage {
-		size := min(most, reasonsPage)
-		entries, err := a.fill(ctx, of, w, size)
-		if err == nil && len(entries) == 0 {
-			return
-		}
-		select {
-		case to <- part[Entry]{entries, err}:
-		case <-stop:
-			return
-		}
-		if err != nil || len(entries) < size {
-			return
-		}
-	}
-}
-
-// readDead reads two parts at a time, because the database needs more time for a part than this process. It ends when
-// yield returns false.
-func (a *Admin) readDead(ctx context.Context, of Queue, from <-chan part[Entry], yield func(chan part[string]) bool) {
-	var reading panics.Group
-	defer func() { _ = reading.Wait() }()
-	for index := range from {
-		next := make(chan part[string], 1)
-		reading.Go(func() error {
-			defer close(next)
-			var texts []string
-			err := index.err
-			if err == nil {
-				texts, err = a.store.Read(ctx, of, setDead, index.of)
-			}
-			next <- part[string]{texts, err}
-			return nil
-		})
-		if !yield(next) {
-			return
-		}
-	}
 }
 
 func reasonsOf(texts []string) []DeadReason {

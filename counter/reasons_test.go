@@ -19,7 +19,7 @@ import (
 func TestDeadReasons(t *testing.T) {
 	for _, c := range counters(t) {
 		texts := []string{"", "no stock", "a\nb\tc\r\n", "\x00\xff", strings.Repeat("long ", 400)}
-		fill(t, c, setDead, "exhausted", reasonsPage, func(i int) int64 { return int64(i) })
+		fill(t, c, setDead, "exhausted", longPage, func(i int) int64 { return int64(i) })
 		for i := range 70 {
 			m := message(fmt.Sprint(i))
 			if i%7 == 0 {
@@ -46,7 +46,7 @@ func TestDeadReasons(t *testing.T) {
 				got[r.ID] = r
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(got) != reasonsPage+58 {
+		if diff := cmp.Diff(want, got); diff != "" || len(got) != longPage+58 {
 			t.Errorf("%d reasons, -want +got\n%.2000s", len(got), diff)
 		}
 	}
@@ -55,7 +55,7 @@ func TestDeadReasons(t *testing.T) {
 // TestDeadReasonsEnds: a caller that stops early leaves nothing running, which goleak sees, and an error ends it.
 func TestDeadReasonsEnds(t *testing.T) {
 	for _, c := range counters(t) {
-		fill(t, c, setDead, "exhausted", 3*reasonsPage/2, func(i int) int64 { return int64(i) })
+		fill(t, c, setDead, "exhausted", 3*longPage/2, func(i int) int64 { return int64(i) })
 		for range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
 			break
 		}
@@ -101,7 +101,7 @@ func (s *slowRead) Read(ctx context.Context, of Queue, set string, page []Entry)
 func TestDeadReasonsReadsAhead(t *testing.T) {
 	store := &slowRead{Store: newMemoryStore(), second: make(chan struct{})}
 	c := Over(store, nil)
-	ids := fill(t, c, setDead, "exhausted", 3*reasonsPage, func(i int) int64 { return -int64(i) })
+	ids := fill(t, c, setDead, "exhausted", 3*longPage, func(i int) int64 { return -int64(i) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []string
@@ -125,7 +125,7 @@ func TestDeadReasonsReadsAhead(t *testing.T) {
 
 // TestDeadReasonsYieldsNoEmptyPage: callers take another page as proof that there is more.
 func TestDeadReasonsYieldsNoEmptyPage(t *testing.T) {
-	for _, n := range []int{0, reasonsPage} {
+	for _, n := range []int{0, longPage} {
 		c := Over(newMemoryStore(), nil)
 		ids, got := fill(t, c, setDead, "exhausted", n, func(i int) int64 { return -int64(i) }), 0
 		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", 0) {
@@ -155,8 +155,8 @@ func (s *countingRead) Read(ctx context.Context, of Queue, set string, page []En
 func TestDeadReasonsMost(t *testing.T) {
 	store := &countingRead{Store: newMemoryStore()}
 	c := Over(store, nil)
-	ids := fill(t, c, setDead, "exhausted", 4*reasonsPage, func(i int) int64 { return -int64(i) })
-	for _, most := range []int{1, reasonsPage, reasonsPage + 1, 5 * reasonsPage} {
+	ids := fill(t, c, setDead, "exhausted", 4*longPage, func(i int) int64 { return -int64(i) })
+	for _, most := range []int{1, longPage, longPage + 1, 5 * longPage} {
 		store.read.Store(0)
 		var got []string
 		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders", most) {

@@ -220,14 +220,14 @@ func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
 func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
 	t.Helper()
 	ctx, of, entry := context.Background(), Queue{m.VHost, m.Queue}, member(m.ID, m.Generation)
-	records, err := (&Admin{c}).read(ctx, m.VHost, m.Queue, []string{entry})
+	records, err := (&Admin{c}).read(ctx, of, []string{entry})
 	tombstones, errOf := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
 	need(t, errors.Join(err, errOf))
 	tombstones.Expired = 0
-	s := sight{tombstones: tombstones, exists: len(records) > 0, indexed: c.isIn(t, of, setIndex, entry, 0),
+	s := sight{tombstones: tombstones, exists: records[0] != nil, indexed: c.isIn(t, of, setIndex, entry, 0),
 		dead: c.isIn(t, of, setDead, entry, time.Now().UnixMilli())}
 	if s.exists {
-		s.Record = records[0]
+		s.Record = *records[0]
 		s.Listed, s.setTTL = time.Time{}, s.TTL // which set it is in is compared with the record, as for the others
 	}
 	return s

@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// summaryPage is how many records are read in one round trip, which occupies Redis for about 2 ms.
-	summaryPage = 1000
 	// summaryMost is how many records of a queue are read: those that were written last.
 	summaryMost = 10_000
 	// summaryReaders is how many queues are read at the same time. Each takes several round trips.
@@ -128,40 +126,43 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error 
 
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) error {
 	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
-	err := a.pages(ctx, of, setIndex, summaryPage, func(found []Entry) error {
+	for found, err := range a.pages(ctx, of, setIndex, Entry{}, longPage) {
 		if read == summaryMost {
 			s.Partial = true
-			return errEnough
+			return nil
 		}
 		read += len(found)
-		members := make([]string, len(found))
-		for i, e := range found {
-			members[i] = e.Name
+		var records []*Record
+		if err == nil {
+			records, err = a.read(ctx, of, namesOf("", found))
 		}
-		return a.readEach(ctx, of.VHost, of.Name, members, func(_ int, r Record) {
-			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
-				return
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r == nil || r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
+				continue
 			}
-			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
+			late := IsForgotten(*r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
 			s.Retrying++
 			s.Forgotten += flag(late)
 			if s.Head == nil || away && !gone || away == gone && r.Since().Before(s.Head.Since()) {
-				s.Head, away = &r, gone
+				s.Head, away = r, gone
 			}
-		})
-	})
-	if errors.Is(err, errEnough) {
-		return nil
+		}
 	}
-	return err
+	return nil
 }
 
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
 	stale, read := 0, 0
-	for size, w := page/4, (&walk{set: setDead}); ; size = min(size*2, 5*page) {
-		_, texts, err := a.deadTexts(ctx, of, w, size)
+	for found, err := range a.pages(ctx, of, setDead, Entry{}, page/4) {
+		var texts []string
+		if err == nil {
+			texts, err = a.store.Read(ctx, of, setDead, found)
+		}
 		if err != nil {
 			return err
 		}
@@ -179,8 +180,6 @@ func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent 
 				return nil
 			}
 		}
-		if len(texts) < size {
-			return nil
-		}
 	}
+	return nil
 }

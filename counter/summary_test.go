@@ -82,7 +82,7 @@ func TestSummariesReadPages(t *testing.T) {
 		head := message("head")
 		write("head", again)
 		c.age(t, time.Minute, head)
-		for n := range summaryPage + 1 {
+		for n := range longPage + 1 {
 			write(fmt.Sprint("dead ", n), reject)
 			write(fmt.Sprint("new ", n), again)
 		}
@@ -92,8 +92,8 @@ func TestSummariesReadPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Hour/2)
-		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != summaryPage+1 ||
-			got[0].Retrying != summaryPage+2 || got[0].Partial {
+		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != longPage+1 ||
+			got[0].Retrying != longPage+2 || got[0].Partial {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
