@@ -118,17 +118,6 @@ func BenchmarkFailAgainstIncr(b *testing.B) {
 	}
 }
 
-// BenchmarkFail is one caller's step, and its allocations.
-func BenchmarkFail(b *testing.B) {
-	c := benchCounter(b)
-	b.ReportAllocs()
-	var run int64
-	for b.Loop() {
-		run++
-		benchFail(b, c, run%10_000, run)
-	}
-}
-
 // BenchmarkMillion compares a step on a record that is one of a million with a step on one of a thousand. Each is
 // in a database of its own, and each record counts one step only, at random.
 func BenchmarkMillion(b *testing.B) {

@@ -28,9 +28,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("%s: a pause without a reason is accepted", s.name)
 		}
 		for range 2 { // again after a resume
-			if err := s.Pause(ctx, "/", "orders", Note{By: "op", Why: "supplier down"}); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.Pause(ctx, "/", "orders", Note{By: "op", Why: "supplier down"}))
 			if err := s.Pause(ctx, "/", "orders", Note{By: "other", Why: "other"}); !errors.Is(err, ErrPaused) {
 				t.Errorf("%s: a second pause: %v", s.name, err)
 			}
@@ -45,9 +43,7 @@ func TestPauseAndResume(t *testing.T) {
 			if n, err := s.Paused(ctx, "/", "bills"); n != nil || err != nil {
 				t.Errorf("%s: of another queue: %v, %v", s.name, n, err)
 			}
-			if err := s.Resume(ctx, "/", "orders", Note{By: "night"}); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.Resume(ctx, "/", "orders", Note{By: "night"}))
 			c, err = s.Control(ctx, "/", "orders", Reader{Token: "a", Consumer: "host"})
 			if err != nil || c.Paused || c.Note.By != "night" {
 				t.Errorf("%s: after the resume: %+v, %v", s.name, c, err)
@@ -60,16 +56,12 @@ func TestConsumers(t *testing.T) {
 	for _, s := range stores(t) {
 		report := func(r Reader) {
 			t.Helper()
-			if _, err := s.Control(t.Context(), "/", "orders", r); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, errOf(s.Control(t.Context(), "/", "orders", r)))
 		}
 		want := func(want ...string) {
 			t.Helper()
 			all, err := s.Consumers(t.Context(), "/", "orders")
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, err)
 			var got []string
 			for _, c := range all {
 				state := fmt.Sprint(c.Paused)
@@ -90,9 +82,7 @@ func TestConsumers(t *testing.T) {
 		report(Reader{Token: "a", Consumer: "host a, pid 1"})
 		report(Reader{Token: "c", Consumer: "host a, pid 1"}) // another container of that name
 		want("host a, pid 1 false", "host a, pid 1 false", "host b, pid 1 false")
-		if err := s.Pause(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.Pause(t.Context(), "/", "orders", Note{Why: "why"}))
 		report(Reader{Token: "b", Consumer: "host b, pid 1", Stopped: true})
 		report(Reader{Token: "c", Consumer: "host a, pid 1", Left: true})
 		want("host a, pid 1 false", "host b, pid 1 true")
@@ -103,9 +93,7 @@ func TestConsumers(t *testing.T) {
 		report(Reader{Token: "b", Consumer: "host b, pid 1", Breaker: true, Stopped: true})
 		for _, change := range []func(context.Context, string, string, Note) error{s.Resume, s.Pause} {
 			time.Sleep(2 * time.Millisecond)
-			if err := change(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, change(t.Context(), "/", "orders", Note{Why: "why"}))
 			want("host a, pid 1 false", "host b, pid 1 false") // which stopped for an earlier pause
 		}
 		if _, err := s.Control(t.Context(), "/", "orders", Reader{}); err == nil {
@@ -118,20 +106,12 @@ func TestConsumers(t *testing.T) {
 func TestControlKeysExpire(t *testing.T) {
 	for _, c := range servers(t) {
 		a, keys := c.Admin(), c.opts.controlKeys("/", "orders")
-		if err := a.Pause(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, a.Pause(t.Context(), "/", "orders", Note{Why: "why"}))
 		mustDo(t, c.rdb, "PEXPIRE", keys[0], 60000)
-		if _, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Control(t.Context(), "/", "orders", Reader{Token: "a"})))
 		mustFail(t, c, message("1"), "a")
-		if err := a.Skip(t.Context(), message("1"), Note{Why: "why"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, a.Skip(t.Context(), message("1"), Note{Why: "why"}))
+		need(t, a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}))
 		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute,
 			keys[2]: skipAnnounced + time.Minute, c.opts.queueKey("/", "orders") + setAudit: auditTTL} {
 			if ttl := c.rdb.PTTL(t.Context(), key).Val(); ttl > want || ttl < want-30*time.Second {
@@ -177,18 +157,14 @@ func TestSkip(t *testing.T) {
 		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrNoRecord) {
 			t.Errorf("%s: of a message without a record: %v", s.name, err)
 		}
-		if _, err := s.Fail(ctx, attempt(m, "a"), Failure{Limit: testLimit, Wait: time.Hour, Reason: "boom"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(ctx, attempt(m, "a"), Failure{Limit: testLimit, Wait: time.Hour, Reason: "boom"})))
 		other := m
 		other.Generation = "1@1700000000"
 		if err := s.Skip(ctx, other, why); !errors.Is(err, ErrNoRecord) {
 			t.Errorf("%s: of another generation: %v", s.name, err)
 		}
 		for range 2 {
-			if err := s.Skip(ctx, m, why); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.Skip(ctx, m, why))
 			why = Note{By: "op", Why: "the first note stays"}
 		}
 		why = Note{By: "op", Why: "known bad"}
@@ -228,9 +204,7 @@ func TestSkipOfARunningAttempt(t *testing.T) {
 		ctx, fails, succeeds, stops := t.Context(), message("fails"), message("succeeds"), message("stops")
 		for _, m := range []Message{fails, succeeds, stops} {
 			need(t, errOf(s.Start(ctx, attempt(m, "a"), ModeShared, testLimit)))
-			if err := s.Skip(ctx, m, hostile); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.Skip(ctx, m, hostile))
 		}
 		for range 2 {
 			reply, err := s.Fail(ctx, attempt(fails, "a"), again)
@@ -264,17 +238,13 @@ func TestAuditLog(t *testing.T) {
 		for i := range 5 {
 			e := AuditEntry{Actor: "op", Verb: "skip", Subject: fmt.Sprint(i, " \x1b\x00\xff"),
 				Reason: strings.Repeat("x", 2*MaxReason), Result: "done", Count: int64(i)}
-			if err := s.Audit(ctx, "/", "orders", e); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.Audit(ctx, "/", "orders", e))
 		}
 		var got []string
 		before := ""
 		for {
 			entries, err := s.AuditLog(ctx, "/", "orders", before, 2)
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, err)
 			if len(entries) == 0 {
 				break
 			}
@@ -311,9 +281,7 @@ func errorOf(_ []AuditEntry, err error) error { return err }
 func TestAuditLogIsCapped(t *testing.T) {
 	for _, s := range stores(t) {
 		for i := range auditKept + 20 {
-			if err := s.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "skip", Count: int64(i)}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, s.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "skip", Count: int64(i)}))
 		}
 		got, err := s.AuditLog(t.Context(), "/", "orders", "", auditKept)
 		if err != nil || len(got) != auditKept || got[0].Count != auditKept+19 || got[auditKept-1].Count != 20 {
@@ -329,9 +297,7 @@ func TestNewestSkipsAreAnnounced(t *testing.T) {
 		for i := range 101 {
 			last = message(fmt.Sprint(i))
 			mustFail(t, c, last, "a")
-			if err := c.Admin().Skip(t.Context(), last, Note{Why: "why"}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, c.Admin().Skip(t.Context(), last, Note{Why: "why"}))
 			time.Sleep(2 * time.Millisecond) // a time of its own
 		}
 		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) ||

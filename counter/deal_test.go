@@ -14,9 +14,7 @@ func TestDeal(t *testing.T) {
 			t.Helper()
 			mine, err := s.Deal(t.Context(), "/", "orders", DealRead{Token: token, Consumer: "host-" + token, Partitions: 4,
 				Consumes: consumes})
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, err)
 			return mine
 		}
 		if got := deal("a"); !slices.Equal(got, []int{0, 1, 2, 3}) {

@@ -19,9 +19,7 @@ func TestSupersededFailureIsNoDeadLetter(t *testing.T) {
 			copied.Delay = Delay{CopyNumber: 1, Body: "ab", Lease: rules.MoveLease}
 			need(t, errOf(s.Start(t.Context(), copied, ModeShared, testLimit)))
 			if name == "skip" {
-				if err := s.Skip(t.Context(), m, Note{By: "op", Why: "bad"}); err != nil {
-					t.Fatal(err)
-				}
+				need(t, s.Skip(t.Context(), m, Note{By: "op", Why: "bad"}))
 			}
 			reply, err := s.Fail(t.Context(), a, f)
 			if err != nil || reply.Code != ReplySuperseded {

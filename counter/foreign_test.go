@@ -88,9 +88,7 @@ func TestForeignKeys(t *testing.T) {
 					_, err = c.Admin().Tombstones(t.Context(), "/", "orders")
 				case "take":
 					mustDo(t, c.rdb, "DEL", key)
-					if _, err := c.Fail(t.Context(), attempt(message("a"), "1"), Failure{}); err != nil {
-						t.Fatal(err)
-					}
+					need(t, errOf(c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})))
 					mustDo(t, c.rdb, "DEL", key)
 					mustDo(t, c.rdb, "RPUSH", key, "foreign")
 					err = c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("a")})

@@ -26,17 +26,13 @@ func TestHistory(t *testing.T) {
 		fail := func(token, consumer, reason string, ran time.Duration) {
 			t.Helper()
 			a := Attempt{Message: m, Token: token, Consumer: consumer}
-			if _, err := s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran,
-				Cause: CausePanicked}); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, errOf(s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran,
+				Cause: CausePanicked})))
 		}
 		start := func(token, consumer string, mode Mode) {
 			t.Helper()
 			a := Attempt{Message: m, Token: token, Consumer: consumer}
-			if _, err := s.Start(t.Context(), a, mode, 100); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, errOf(s.Start(t.Context(), a, mode, 100)))
 			if mode != ModeIsolated {
 				return
 			}
@@ -83,9 +79,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: %q", s.name, h)
 		}
 		need(t, s.End(t.Context(), attempt(m, "seen"), false))
-		if err := s.Reset(t.Context(), m, Note{Why: "fixed"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.Reset(t.Context(), m, Note{Why: "fixed"}))
 		want("a reset")
 		for i := range 2 * rules.MaxHistory {
 			fail(fmt.Sprint("h", i), "web-7", fmt.Sprint(i, strings.Repeat("\u00e9", 200)), time.Millisecond)
@@ -96,18 +90,14 @@ func TestHistory(t *testing.T) {
 			first.Reason != "16"+strings.Repeat("\u00e9", 58) || last.At.Before(first.At) {
 			t.Errorf("%s: of many: %+v", s.name, got)
 		}
-		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Consumer: "web-8"},
-			Failure{Reason: "hopeless"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(t.Context(), Attempt{Message: m, Token: "z", Consumer: "web-8"},
+			Failure{Reason: "hopeless"})))
 		if r := s.look(t, m); r.State != StateDeadLetter || r.History[rules.MaxHistory-1].Reason != "hopeless" ||
 			r.History[rules.MaxHistory-1].Number != 2*rules.MaxHistory+1 {
 			t.Errorf("%s: on the tombstone: %+v", s.name, r)
 		}
 		s.age(t, rules.TombstoneBinds+time.Minute, m)
-		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "new", First: true}, again); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(t.Context(), Attempt{Message: m, Token: "new", First: true}, again)))
 		if got := s.look(t, m).History; len(got) != 1 || got[0].Number != 1 {
 			t.Errorf("%s: of a new use of the id: %+v", s.name, got)
 		}

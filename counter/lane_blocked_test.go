@@ -46,9 +46,7 @@ func testBlocked(t *testing.T, c *Counter) {
 	die := func(id, generation string) {
 		t.Helper()
 		a := Attempt{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation}, Token: "t"}
-		if _, err := c.Fail(t.Context(), a, Failure{Limit: 1, Reason: "no stock"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), a, Failure{Limit: 1, Reason: "no stock"})))
 	}
 	first := step(LaneBlock, "1", "", Position{}).Position
 	die("1", "")

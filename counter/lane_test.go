@@ -68,9 +68,7 @@ func (s *laneUnderTest) position(lane string, n int64, old bool) Position {
 func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 	t.Helper()
 	held, err := s.Lanes(t.Context(), "/", queue)
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	needOf(t, s.name, err)
 	var b strings.Builder
 	for _, h := range held {
 		if h.Since.IsZero() {
@@ -86,9 +84,7 @@ func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 	if errors.Is(err, ErrNotBlocked) {
 		return b.String() + "free"
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	needOf(t, s.name, err)
 	fmt.Fprint(&b, len(held), state.Last, state.Messages, state.Open, state.letters, state.names)
 	return b.String()
 }
@@ -331,10 +327,8 @@ func TestRepeatedLaneStep(t *testing.T) {
 		if err != nil || first.Code != LaneBlocked {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
-		if err := s.NoteReplayed(t.Context(), "/", step.Queue,
-			"a", []LaneLetter{{step.Message, first.Position}}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.NoteReplayed(t.Context(), "/", step.Queue,
+			"a", []LaneLetter{{step.Message, first.Position}}))
 		if again, err := s.StepLane(t.Context(), step); err != nil || again != first {
 			t.Errorf("%s: repeated: %+v, %v; want %+v", s.name, again, err, first)
 		}

@@ -235,13 +235,9 @@ func (w *world) setLimit(t *rapid.T) {
 		if err == nil && w.override != nil {
 			err = s.SetLimit(ctx, vhost, queue, *w.override)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
+		needOf(t, s.name, err)
 		got, err := s.Limit(ctx, vhost, queue)
-		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
+		needOf(t, s.name, err)
 		if got != nil {
 			if time.Since(got.At).Abs() > time.Minute {
 				t.Fatalf("%s: set at %v", s.name, got.At)
@@ -698,9 +694,7 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 func TestEndedAttemptsAreBounded(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
-		if _, err := s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9})))
 		for i := range 3 * rules.MaxEnded {
 			a := attempt(m, fmt.Sprint("t", i))
 			need(t, errOf(s.Start(t.Context(), a, ModeShared, 9)))

@@ -84,9 +84,7 @@ func TestOverRefuses(t *testing.T) {
 	}
 	c := Over(newMemoryStore(), nil)
 	bad := Doc{Name: docRecord(member("bad", "")), Data: "no record", Any: true}
-	if _, err := c.store.Save(t.Context(), Queue{"/", "q"}, Change{Docs: []Doc{bad}}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(c.store.Save(t.Context(), Queue{"/", "q"}, Change{Docs: []Doc{bad}})))
 	var sending panics.Group
 	for i := range 20 {
 		id := map[bool]string{true: "bad", false: "good"}[i%2 == 0]

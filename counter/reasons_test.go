@@ -27,13 +27,9 @@ func TestDeadReasons(t *testing.T) {
 				continue
 			}
 			f := Failure{Cause: []Cause{CauseRejected, CausePanicked}[i%2], Reason: texts[i%len(texts)]}
-			if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "a", Consumer: "a b"}, f); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), Attempt{Message: m, Token: "a", Consumer: "a b"}, f)))
 		}
-		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1"), message("2")}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1"), message("2")}))
 		want := map[string]DeadReason{}
 		for d, err := range c.Admin().Dead(t.Context(), "/", "orders", "") {
 			need(t, err)

@@ -27,9 +27,7 @@ func TestLargestRecord(t *testing.T) {
 	for _, s := range storesForLong(t) {
 		must := func(_ any, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, err)
 		}
 		fail := func(prefix string, i int) Reply {
 			t.Helper()
@@ -91,9 +89,7 @@ func TestOldTokensAreForgotten(t *testing.T) {
 	const n, kept = 800, (rules.MaxTokens - 1) / (16 + 3)
 	for _, s := range storesForLong(t) {
 		for i := range n {
-			if _, err := s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001})))
 		}
 		r := s.look(t, m)
 		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != KindFailed ||

@@ -367,6 +367,14 @@ func mustDo(t *testing.T, rdb redis.UniversalClient, args ...any) {
 // errOf is the error of a call whose result the test does not need.
 func errOf[T any](_ T, err error) error { return err }
 
+// needOf is need for one of several stores.
+func needOf(t rapid.TB, name string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
 // need fails the test unless err is nil.
 func need(t rapid.TB, err error) {
 	t.Helper()

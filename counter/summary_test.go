@@ -27,22 +27,16 @@ func TestSummaries(t *testing.T) {
 		c.age(t, time.Hour, Message{VHost: "/", Queue: "orders", ID: "forgotten"})
 		fail("idle", "gone", again)
 		c.age(t, time.Hour, Message{VHost: "/", Queue: "idle", ID: "gone"})
-		if err := a.SetLimit(t.Context(), "/", "idle", Override{MaxRetries: new(5), Note: Note{Why: "a test"}}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, a.SetLimit(t.Context(), "/", "idle", Override{MaxRetries: new(5), Note: Note{Why: "a test"}}))
 		need(t, c.NoteUndecodable(t.Context(), "/", "idle", "deep"))
-		if err := a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}))
 		if c.rdb != nil {
 			mustDo(t, c.rdb, "SET", c.opts.keys(Message{VHost: "/", Queue: "foreign"}).index, "no set")
 		}
 		for i, h := range []Waiting{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
 			Why: "out of reach"}, {}} {
-			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Consumer: "host",
-				Waiting: h}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Consumer: "host",
+				Waiting: h})))
 		}
 		for range 2 { // the first call sends the source of the script
 			got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
@@ -88,9 +82,7 @@ func TestSummariesReadPages(t *testing.T) {
 		}
 		// the index has whole milliseconds: the head is the last one for certain
 		last := Member{Set: setIndex, Name: member(head.ID, ""), Score: time.Now().Add(c.TTL() - time.Hour).UnixMilli()}
-		if _, err := c.store.Save(t.Context(), Queue{"/", head.Queue}, Change{Sets: []Member{last}}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.store.Save(t.Context(), Queue{"/", head.Queue}, Change{Sets: []Member{last}})))
 		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Hour/2)
 		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != longPage+1 ||
 			got[0].Retrying != longPage+2 || got[0].Partial {

@@ -15,9 +15,7 @@ func TestTaken(t *testing.T) {
 	for _, s := range stores(t) {
 		take := func(ms ...Message) {
 			t.Helper()
-			if err := s.NoteRemoved(t.Context(), "/", "orders", ms); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, s.NoteRemoved(t.Context(), "/", "orders", ms))
 		}
 		expect := func(count, taken int64) {
 			t.Helper()
@@ -28,9 +26,7 @@ func TestTaken(t *testing.T) {
 		}
 		exhaust := func(m Message) {
 			t.Helper()
-			if _, err := s.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, errOf(s.Fail(t.Context(), attempt(m, "a"), reject)))
 		}
 		first, second, live := message("1"), message("1"), message("2")
 		second.Generation = "header:1"
@@ -76,9 +72,7 @@ func TestTakenIsNotListed(t *testing.T) {
 			need(t, errOf(c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1)))
 		}
 		ttl := c.look(t, m).TTL
-		if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}))
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed: %v", got)
 		}
@@ -100,9 +94,7 @@ func TestTakenIsNotListed(t *testing.T) {
 			t.Errorf("listed after a late step: %v", got)
 		}
 		c.age(t, rules.TombstoneBinds+time.Second, m, other)
-		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject)))
 		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.tombstones.Count != 3 ||
 			r.tombstones.Removed != 1 {
 			t.Errorf("dead again: %v, %+v", got, r)
@@ -148,9 +140,7 @@ func TestTakenKeepsTheTTL(t *testing.T) {
 			if tc.had > 0 {
 				mustDo(t, c.rdb, "PEXPIRE", dead, tc.had.Milliseconds())
 			}
-			if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}))
 			if got := c.rdb.PTTL(t.Context(), dead).Val(); got < tc.want-time.Minute || got > tc.want {
 				t.Errorf("TTL that was %s: %v, want %v", what, got, tc.want)
 			}
@@ -173,9 +163,7 @@ func TestLimitOfADeath(t *testing.T) {
 			"rejected, theirs": {set(10), 0, 11},
 		} {
 			m := Message{VHost: "/", Queue: name, ID: "1"}
-			if _, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})))
 			if tc.override != nil {
 				need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *tc.override))
 			}
@@ -185,9 +173,7 @@ func TestLimitOfADeath(t *testing.T) {
 			}
 			need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)))
 			// its reply was lost, and the limit is another
-			if _, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30})))
 			if got := s.look(t, m).InForce(set(20)); got != tc.want {
 				t.Errorf("%s: %s: died at %d, want %d", s.name, name, got, tc.want)
 			}

@@ -25,9 +25,7 @@ func TestUndecodable(t *testing.T) {
 		}
 		noted("/", "orders", "")
 		for _, why := range []string{"deep", strings.Repeat("x", 2*MaxReason)} {
-			if err := notes.NoteUndecodable(t.Context(), "/", "orders", why); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, notes.NoteUndecodable(t.Context(), "/", "orders", why))
 			noted("/", "orders", why[:min(len(why), MaxReason)])
 		}
 		noted("eu", "orders", "")

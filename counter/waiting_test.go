@@ -11,9 +11,7 @@ func TestWaiting(t *testing.T) {
 	why := "out of reach: " + strings.Repeat("x", 600)
 	for _, s := range stores(t) {
 		for _, want := range []Waiting{{}, {Messages: 2, For: 90 * time.Second, Why: "a b\n c"}, {Messages: 1, Why: why}} {
-			if _, err := s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Waiting: want}); err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			needOf(t, s.name, errOf(s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Waiting: want})))
 			all, err := s.Consumers(t.Context(), "/", "orders")
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%s: %v, %v", s.name, all, err)

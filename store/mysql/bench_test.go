@@ -13,8 +13,6 @@ func BenchmarkFail(b *testing.B) {
 	server := servertest.Own(b, servers.StartMariaDB, servers.DatabaseOptions{
 		Args: []string{"--innodb-flush-log-at-trx-commit=1"}})
 	url := databaseOn(b, server.Addr)
-	if err := Migrate(b.Context(), url); err != nil {
-		b.Fatal(err)
-	}
+	need(b, Migrate(b.Context(), url))
 	sqlbench.Fail(b, "MariaDB", open(b, url))
 }

@@ -46,31 +46,23 @@ func expect(t *testing.T, name string, err error, fault counter.StoreFault, says
 func giveAccounts(t *testing.T, addr string) {
 	t.Helper()
 	db, err := sql.Open("mysql", "root@tcp("+addr+")/?multiStatements=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	var share, version string
 	err = db.QueryRowContext(t.Context(), "SELECT @@character_sets_dir, version()").Scan(&share, &version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if !strings.Contains(version, "MariaDB") {
 		return
 	}
 	run := func(statements string) {
 		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statements); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(db.ExecContext(t.Context(), statements)))
 	}
 	run("CREATE DATABASE mysql; USE mysql; SET @auth_root_socket = NULL, @current_hostname = 'localhost'")
 	for _, name := range []string{"mysql_system_tables.sql", "mysql_system_tables_data.sql"} {
 		script, err := os.ReadFile(filepath.Join(share, "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		run(string(script))
 	}
 	run("FLUSH PRIVILEGES; GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION; GRANT ALL ON *.* TO root@localhost " +
@@ -83,9 +75,7 @@ func TestErrors(t *testing.T) {
 	giveAccounts(t, server.Addr)
 	url := databaseOn(t, server.Addr)
 	name := url[strings.LastIndex(url, "/")+1:]
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Migrate(t.Context(), url))
 	do(t, server.Addr, "CREATE USER reader IDENTIFIED BY 's3cret'", "GRANT SELECT ON "+name+".* TO reader",
 		"CREATE USER stranger IDENTIFIED BY 's3cret'", "CREATE DATABASE bare", "GRANT ALL ON bare.* TO reader",
 		"CREATE USER single IDENTIFIED BY 's3cret' WITH MAX_USER_CONNECTIONS 1", "GRANT SELECT ON "+name+".* TO single")
@@ -106,9 +96,7 @@ func TestErrors(t *testing.T) {
 		"silent server":    {"mysql://root:s3cret@" + silent + "/x", counter.FaultSlow, "deadline"},
 	} {
 		s, err := Open(tc.url, &Options{Timeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		expect(t, name, saveOne(s, t.Context()), tc.fault, tc.says)
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -116,9 +104,7 @@ func TestErrors(t *testing.T) {
 	}
 	busy := open(t, as("single:s3cret", name))
 	conn, err := busy.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	expect(t, "too many connections", saveOne(busy, t.Context()), counter.FaultBusy, "raise max_connections")
 	_ = conn.Close()
 
@@ -147,9 +133,7 @@ func TestErrors(t *testing.T) {
 func TestAnotherPrimary(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{})
 	url := databaseOn(t, server.Addr)
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Migrate(t.Context(), url))
 	do(t, server.Addr, "SET GLOBAL TRANSACTION READ ONLY") // for new connections
 	s := open(t, url)
 	expect(t, "read-only", saveOne(s, t.Context()), counter.FaultReadOnly, "use the address of the primary")
@@ -182,9 +166,7 @@ func TestFull(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--innodb-file-per-table=0",
 		"--innodb-data-file-path=ibdata1:12M:autoextend:max:14M"}})
 	url := databaseOn(t, server.Addr)
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Migrate(t.Context(), url))
 	s := open(t, url)
 	var err error
 	n := 0
@@ -230,9 +212,7 @@ func TestURL(t *testing.T) {
 func silentServer(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -255,9 +235,7 @@ func TestTLS(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--ssl-cert=" + cert,
 		"--ssl-key=" + key, "--ssl-ca=" + ca}})
 	url := "mysql://root@" + server.Addr + "/strikes"
-	if err := Migrate(t.Context(), url+"?ssl-ca="+ca); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Migrate(t.Context(), url+"?ssl-ca="+ca))
 	for parameters, says := range map[string]string{
 		"?ssl-ca=" + ca:                         "",
 		"?tls=true&ssl-ca=" + ca:                "",
@@ -282,31 +260,21 @@ func TestTLS(t *testing.T) {
 func certificate(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	dir, err := os.MkdirTemp("", "strikes-tls-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	write := func(name, kind string, bytes []byte) string {
 		path := filepath.Join(dir, name)
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes})
 		err := os.WriteFile(path, text, 0o644) //nolint:gosec // for the server
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		return path
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server runs as another user

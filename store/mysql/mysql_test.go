@@ -21,6 +21,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
+// need fails the test unless err is nil.
+func need(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
 var databases atomic.Int64
 
 // database makes a database of its own, and returns its URL.
@@ -37,9 +47,7 @@ func databaseOn(t testing.TB, addr string) string {
 func do(t testing.TB, addr string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("mysql", "root@tcp("+addr+")/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer db.Close()
 	for _, statement := range statements {
 		if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
@@ -58,9 +66,7 @@ func migrated(t testing.TB) string {
 	t.Helper()
 	url := database(t)
 	for range 2 { // the second changes nothing
-		if err := Migrate(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
+		need(t, Migrate(t.Context(), url))
 	}
 	return url
 }
@@ -68,9 +74,7 @@ func migrated(t testing.TB) string {
 func open(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(url, &Options{Timeout: 20e9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -91,9 +95,7 @@ func TestStore(t *testing.T) {
 			"--innodb-rollback-on-timeout", "--lower-case-table-names=1"}})
 		storetest.Run(t, func(t testing.TB) counter.Store {
 			url := databaseOn(t, server.Addr)
-			if err := Migrate(t.Context(), url); err != nil {
-				t.Fatal(err)
-			}
+			need(t, Migrate(t.Context(), url))
 			return open(t, url)
 		})
 	})
@@ -134,9 +136,7 @@ func TestKeys(t *testing.T) {
 	slices.Reverse(want)
 	for after := (counter.Entry{}); ; {
 		page, err := s.Page(t.Context(), of, "dead", after, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for _, e := range page {
 			got = append(got, e.Name)
 		}
@@ -166,9 +166,7 @@ func TestClean(t *testing.T) {
 	s := open(t, url)
 	exec := func(sql string) {
 		t.Helper()
-		if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.db.ExecContext(t.Context(), sql)))
 	}
 	exec("INSERT INTO strikes_doc SELECT concat('q', seq DIV 100), concat('d', seq), 'x', 1, " +
 		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM " + numbers(3000))
@@ -178,9 +176,7 @@ func TestClean(t *testing.T) {
 		total := 0
 		for range 4 {
 			n, err := s.cleanSome(t.Context(), &table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			total += n
 		}
 		var left int
@@ -211,9 +207,7 @@ func renew(t *testing.T, places int) {
 		},
 		Sweep: func() int {
 			n, err := s.cleanSome(t.Context(), &at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			return n
 		},
 		Fill: func(members int) string {
@@ -227,26 +221,18 @@ func TestLocks(t *testing.T) {
 	s := open(t, migrated(t))
 	doc := func(name, data string) counter.Doc { return counter.Doc{Name: name, Data: data, Any: true} }
 	for range 10 {
-		if _, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "x"),
-			doc("r:2", "x")}}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "x"),
+			doc("r:2", "x")}})))
 		other, err := s.db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		lock := func(name string) error {
 			_, err := other.ExecContext(t.Context(), "UPDATE strikes_doc SET data = 'y' WHERE name = ?", []byte(name))
 			return err
 		}
-		if err := lock("r:2"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, lock("r:2"))
 		// The other has changed much, so the server ends the Save.
-		if _, err := other.ExecContext(t.Context(), "INSERT INTO strikes_doc SELECT 'q', seq, 'x', 1, 1 FROM "+
-			numbers(1000)+" ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(other.ExecContext(t.Context(), "INSERT INTO strikes_doc SELECT 'q', seq, 'x', 1, 1 FROM "+
+			numbers(1000)+" ON DUPLICATE KEY UPDATE version = strikes_doc.version + 1")))
 		saving := make(chan error, 1)
 		go func() {
 			saved, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "z"), doc("r:2", "z")}})
@@ -261,10 +247,8 @@ func TestLocks(t *testing.T) {
 				t.Fatalf("the Save ended before it waited: %v", err)
 			case <-time.After(150 * time.Millisecond): // the server reads the table anew if it was not read for 100 ms
 			}
-			if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
-				"WHERE trx_state = 'LOCK WAIT'").Scan(&waits); err != nil {
-				t.Fatal(err)
-			}
+			need(t, s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
+				"WHERE trx_state = 'LOCK WAIT'").Scan(&waits))
 		}
 		if err := errors.Join(lock("r:1"), other.Commit(), <-saving); err != nil {
 			t.Error(err)
@@ -274,13 +258,9 @@ func TestLocks(t *testing.T) {
 		}
 	}
 	held, err := s.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer held.Rollback()
-	if _, err := held.ExecContext(t.Context(), "SELECT * FROM strikes_doc FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(held.ExecContext(t.Context(), "SELECT * FROM strikes_doc FOR UPDATE")))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = s.Save(ctx, someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "x")}})

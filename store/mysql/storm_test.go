@@ -45,9 +45,7 @@ func storm(t *testing.T, url string, steps int, done func(int64)) {
 			}
 		})
 	}
-	if err := failing.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, failing.Wait())
 	counted := 0
 	for i := range messages {
 		records, err := pair[0].Admin().Get(t.Context(), "/", "orders", fmt.Sprint(i))
@@ -70,9 +68,7 @@ func TestKilledConnections(t *testing.T) {
 	url := migrated(t)
 	name := url[strings.LastIndex(url, "/")+1:]
 	db, err := sql.Open("mysql", "root@tcp("+servertest.MariaDB(t)+")/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer db.Close()
 	storm(t, url, 1000, func(n int64) {
 		var id int64
@@ -88,12 +84,8 @@ func TestRestarts(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{
 		Args: []string{"--innodb-flush-log-at-trx-commit=2"}}) // a crash of the process loses nothing
 	url := databaseOn(t, server.Addr)
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(server.Stop(t.Context()), server.Start(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Migrate(t.Context(), url))
+	need(t, errors.Join(server.Stop(t.Context()), server.Start(t.Context())))
 	storm(t, url, 600, func(n int64) {
 		if n%200 == 100 {
 			if err := server.Kill(); err != nil {
@@ -112,18 +104,12 @@ func TestFrozenClient(t *testing.T) {
 	url := migrated(t)
 	frozen := open(t, url)
 	conn, err := frozen.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close()
 	change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}}
 	key, _ := frozen.queue(someQueue)
-	if err := saveOne(frozen, t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := frozen.lock(t.Context(), conn, planOf(key, []counter.Change{change})); err != nil {
-		t.Fatal(err)
-	}
+	need(t, saveOne(frozen, t.Context()))
+	need(t, frozen.lock(t.Context(), conn, planOf(key, []counter.Change{change})))
 	began := time.Now()
 	if err := saveOne(open(t, url), t.Context()); err != nil || time.Since(began) > idleTimeout+5*time.Second ||
 		time.Since(began) < time.Second {

@@ -12,9 +12,7 @@ import (
 func BenchmarkFail(b *testing.B) {
 	database := servertest.Own(b, servers.StartPostgreSQL, servers.DatabaseOptions{Args: []string{"-c", "fsync=on"}})
 	url := "postgres://postgres@" + database.Addr + "/postgres?sslmode=disable"
-	if err := Migrate(b.Context(), url); err != nil {
-		b.Fatal(err)
-	}
+	need(b, Migrate(b.Context(), url))
 	for _, mode := range []string{"", "&default_query_exec_mode=cache_describe"} {
 		sqlbench.Fail(b, "PostgreSQL"+mode, open(b, url+mode))
 	}

@@ -23,17 +23,13 @@ func TestFailover(t *testing.T) {
 			standby := servertest.Own(t, servers.StartStandby, primary)
 			at := "postgres://postgres@%s/postgres?sslmode=disable&connect_timeout=1"
 			admin := fmt.Sprintf(at, primary.Addr)
-			if err := Migrate(t.Context(), admin); err != nil {
-				t.Fatal(err)
-			}
+			need(t, Migrate(t.Context(), admin))
 			if synchronous {
 				do(t, admin, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
 				until(t, admin, "SELECT count(*) > 0 FROM pg_stat_replication WHERE sync_state = 'sync'")
 			}
 			s, err := Open(fmt.Sprintf(at, primary.Addr+","+standby.Addr)+"&target_session_attrs=read-write", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			defer s.Close()
 			c := counter.Over(s, nil)
 			fail := func(within time.Duration, token string) (counter.Reply, error) {
@@ -46,18 +42,12 @@ func TestFailover(t *testing.T) {
 				t.Fatalf("%+v, %v", reply, err)
 			}
 			until(t, fmt.Sprintf(at, standby.Addr), "SELECT count(*) > 0 FROM strikes_doc WHERE name LIKE 'r:%'")
-			if err := standby.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			need(t, standby.Kill())
 			if _, err = fail(2*time.Second, "b"); (err != nil) != synchronous {
 				t.Errorf("without its standby: %v", err)
 			}
-			if err := primary.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := standby.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			need(t, primary.Kill())
+			need(t, standby.Start(t.Context()))
 			do(t, fmt.Sprintf(at, standby.Addr), "SELECT pg_promote()")
 			want := 2 // the failure a, and c: b is lost
 			if synchronous {

@@ -25,14 +25,10 @@ func TestPgbouncer(t *testing.T) {
 		t.Skip("pgbouncer is not installed; make setup installs it with apt")
 	}
 	dir, err := os.MkdirTemp("/tmp", "strikes-pgbouncer-") // pgbouncer, as another user, cannot reach t.TempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	addr := free.Addr().String()
 	host, port, _ := net.SplitHostPort(servertest.PostgreSQL(t))
 	_, listen, _ := net.SplitHostPort(addr)
@@ -51,12 +47,8 @@ func TestPgbouncer(t *testing.T) {
 	}
 	bouncer := exec.Command(program, args...)
 	bouncer.Stderr = os.Stderr
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := bouncer.Start(); err != nil {
-		t.Fatal(err)
-	}
+	need(t, free.Close())
+	need(t, bouncer.Start())
 	t.Cleanup(func() {
 		_ = bouncer.Process.Signal(syscall.SIGTERM)
 		_ = bouncer.Wait() // it was terminated

@@ -25,6 +25,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
+// need fails the test unless err is nil.
+func need(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
 var databases atomic.Int64
 
 // database makes a database of its own, and returns its URL.
@@ -39,9 +49,7 @@ func database(t testing.TB) string {
 func do(t testing.TB, url string, statements ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer conn.Close(context.Background())
 	for _, sql := range statements {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
@@ -55,9 +63,7 @@ func migrated(t testing.TB) string {
 	t.Helper()
 	url := database(t)
 	for range 2 { // the second changes nothing
-		if err := Migrate(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
+		need(t, Migrate(t.Context(), url))
 	}
 	return url
 }
@@ -65,9 +71,7 @@ func migrated(t testing.TB) string {
 func open(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(url, &Options{Timeout: 20e9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -180,9 +184,7 @@ func TestClean(t *testing.T) {
 		total := 0
 		for range 4 {
 			n, err := s.cleanSome(t.Context(), &table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			total += n
 		}
 		if total != 1000 {
@@ -206,9 +208,7 @@ func renew(t *testing.T, places int) {
 	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: `"set"`, Exec: func(sql string) { do(t, url, sql) },
 		Sweep: func() int {
 			n, err := s.cleanSome(t.Context(), &at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			return n
 		},
 		Fill: func(members int) string {
@@ -240,9 +240,7 @@ func TestWithoutStatistics(t *testing.T) {
 	if err == nil {
 		_, err = early.Save(t.Context(), of, change)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	do(t, url, fmt.Sprintf(`INSERT INTO strikes_doc SELECT %s, convert_to('r:' || i, 'UTF8'), 'x', 1, 0
 		FROM generate_series(1, %d) i ON CONFLICT DO NOTHING`, key, all), fmt.Sprintf(`INSERT INTO strikes_member
 		SELECT %s, 'index', convert_to('r:' || i, 'UTF8'), 1, 0 FROM generate_series(1, %d) i`, key, all))
@@ -252,9 +250,7 @@ func TestWithoutStatistics(t *testing.T) {
 			defer conn.Close(context.Background())
 			err = conn.QueryRow(t.Context(), sql).Scan(&n)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		return n
 	}
 	read := func() int { return number(`SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables`) }
@@ -263,9 +259,7 @@ func TestWithoutStatistics(t *testing.T) {
 	}
 	open := func(mode string) *Store {
 		s, err := Open(url+mode, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		return s
 	}
 	save := func(s *Store) error { _, err := s.Save(t.Context(), of, change); return err }
@@ -289,9 +283,7 @@ func TestWithoutStatistics(t *testing.T) {
 		{"the next one", open(unnamed), func(s *Store) error { return page(s, counter.Entry{Name: "r:9", Score: 1}) }},
 	} {
 		// The server counts the reads of a session when it ends.
-		if err := errors.Join(c.call(c.on), c.on.Close()); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errors.Join(c.call(c.on), c.on.Close()))
 		after := 0
 		proctest.Eventually(t, time.Minute, "the statistics of "+c.name, func() bool {
 			after = read()
@@ -314,9 +306,7 @@ func TestNamedStatements(t *testing.T) {
 		s := open(t, migrated(t)+"&pool_max_conns=1"+mode)
 		change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "a", Any: true}}}
 		for range 2 {
-			if _, err := s.Save(t.Context(), counter.Queue{Name: "q"}, change); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(s.Save(t.Context(), counter.Queue{Name: "q"}, change)))
 		}
 		got := 0
 		err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_prepared_statements WHERE name <> ''").Scan(&got)
@@ -359,9 +349,7 @@ func TestStatementsAreLost(t *testing.T) {
 // TestSilentServer: connections to a server that stops replying while they are made are given up in time.
 func TestSilentServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer listener.Close()
 	go func() {
 		for {
@@ -378,9 +366,7 @@ func TestSilentServer(t *testing.T) {
 		}
 	}()
 	s, err := Open("postgres://"+listener.Addr().String()+"/x?sslmode=disable", &Options{Timeout: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	if _, _, err := s.Load(t.Context(), counter.Queue{}); err == nil {
 		t.Error("a silent server has replied")
 	}

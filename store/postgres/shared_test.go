@@ -20,15 +20,11 @@ import (
 // process number and the statements that the first one prepared. The next Store goes on without names.
 func TestSharedSession(t *testing.T) {
 	u, err := url.Parse(migrated(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	u.Host = poolOfOne(t, u.Host)
 	for n := range 3 {
 		s, err := Open(u.String()+"&pool_max_conns=1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need(t, err)
 		for range 2 {
 			_, err = s.Save(t.Context(), counter.Queue{Name: "q"},
 				counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "a", Any: true}}})
@@ -52,24 +48,16 @@ func TestResetSession(t *testing.T) {
 	if saved, err := s.Save(t.Context(), of, change); err != nil || !saved[0] || s.unnamed.Load() {
 		t.Fatal(saved, err, s.unnamed.Load())
 	}
-	if _, err := s.pool.Exec(t.Context(), "RESET ALL"); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(s.pool.Exec(t.Context(), "RESET ALL")))
 	other, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	defer other.Close(context.Background())
 	tx, err := other.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	keys, _ := columnsOf([]counter.Change{change}, []int{0}).advisory(s.queue(of))
 	for _, sql := range []string{fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", keys[0]),
 		"UPDATE strikes_doc SET version = version + 1"} {
-		if _, err := tx.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(tx.Exec(t.Context(), sql)))
 	}
 	saved := make(chan []bool)
 	go func() {
@@ -83,9 +71,7 @@ func TestResetSession(t *testing.T) {
 		err := other.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
 		return err == nil && waits
 	})
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, tx.Commit(t.Context()))
 	if made := <-saved; len(made) != 1 || made[0] || !s.unnamed.Load() {
 		t.Errorf("a Save whose limit has changed: %v; unnamed: %v", made, s.unnamed.Load())
 	}
@@ -95,13 +81,9 @@ func TestResetSession(t *testing.T) {
 func poolOfOne(t *testing.T, host string) string {
 	t.Helper()
 	server, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	var mu sync.Mutex // of client and hello
 	var client net.Conn
 	var hello []byte // the server's replies up to the first that it is ready
