@@ -73,8 +73,8 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 						t.Errorf("%s overtook the message that holds its queue", id)
 					}
 				}
-				held, _ := store.Holding(t.Context(), "/", "orders")
-				if held == nil || held.Message != m || !held.Only {
+				pause, _ := store.Paused(t.Context(), "/", "orders")
+				if held := pause.Holding; held == nil || held.Message != m || !held.Only {
 					t.Fatalf("held by %+v", held)
 				}
 				need(t, tc.decide(store))
@@ -138,7 +138,8 @@ func TestARejectedMessageHoldsItsQueueWithoutTheStore(t *testing.T) {
 		if settled := untilPause(t, store, handler, false, "m1", "m2"); settled != "" {
 			t.Errorf("settled: %s", settled)
 		}
-		if held, _ := store.Holding(t.Context(), "/", "orders"); held == nil || held.Cause != counter.CauseRejected {
+		pause, _ := store.Paused(t.Context(), "/", "orders")
+		if held := pause.Holding; held == nil || held.Cause != counter.CauseRejected {
 			t.Errorf("held by %+v", held)
 		}
 	})

@@ -58,11 +58,10 @@ func (w *simWorld) operateQueue() bool {
 		return false
 	}
 	first := w.store.memories()[0]
-	holding, _ := first.Holding(context.Background(), "/", "orders")
 	paused, _ := first.Paused(context.Background(), "/", "orders")
 	switch n := w.rng.IntN(10); {
-	case holding != nil && (w.calm || n < 6):
-		w.decide(holding.Message)
+	case paused != nil && paused.Holding != nil && (w.calm || n < 6):
+		w.decide(paused.Holding.Message)
 	case paused != nil && (w.calm || n < 8):
 		w.onMemories("resumes", func(m *counter.Memory) error {
 			return m.Resume(context.Background(), "/", "orders", simWhy)

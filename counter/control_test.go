@@ -33,11 +33,12 @@ func TestPauseAndResume(t *testing.T) {
 				t.Errorf("%s: a second pause: %v", s.name, err)
 			}
 			n, err := s.Paused(ctx, "/", "orders")
-			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || time.Since(n.At).Abs() > time.Minute {
+			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || n.Holding != nil ||
+				time.Since(n.At).Abs() > time.Minute {
 				t.Fatalf("%s: %+v, %v", s.name, n, err)
 			}
 			c, err := s.Control(ctx, "/", "orders", Reader{Token: "a", Consumer: "host"})
-			if err != nil || !c.Paused || c.Note != *n {
+			if err != nil || !c.Paused || c.Note != n.Note {
 				t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
 			}
 			if n, err := s.Paused(ctx, "/", "bills"); n != nil || err != nil {

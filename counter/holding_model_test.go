@@ -31,17 +31,13 @@ func (w *world) setPause(t *rapid.T) {
 func (d *taken) lookAtPause(t *rapid.T, s store) {
 	t.Helper()
 	var err error
-	if d.paused, err = s.Paused(context.Background(), d.VHost, d.Queue); err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
-	if d.holding, err = s.Holding(context.Background(), d.VHost, d.Queue); err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	d.pause, err = s.Paused(context.Background(), d.VHost, d.Queue)
+	needOf(t, s.name, err)
 }
 
 // wrongHold returns the rule that a step broke about a queue that a message may hold, or "".
 func (d *taken) wrongHold() string {
-	holds := d.holding != nil && d.holding.Message == d.Message
+	holds := d.pause != nil && d.pause.Holding != nil && d.pause.Holding.Message == d.Message
 	live := d.after.State == StateLive
 	switch {
 	case d.reply.Code == ReplyHeld && !d.HoldsQueue:
@@ -49,7 +45,7 @@ func (d *taken) wrongHold() string {
 	case d.reply.Code == ReplyHeld && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a message that holds its queue got a tombstone"
 	case d.reply.Code == ReplyHeld && live && d.before.Tokens.Of(d.Token) != KindNotCounted &&
-		(!holds || d.paused == nil):
+		!holds:
 		return "the queue of a message that holds it is not paused"
 	case d.HoldsQueue && d.reply.Code == ReplyExhausted && d.before.State != StateSkip &&
 		d.before.State != StateDeadLetter:

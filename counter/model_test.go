@@ -88,8 +88,7 @@ type taken struct {
 	override      *Override
 	back          time.Duration // by which the clocks were set back
 	succeeded     bool
-	paused        *Note
-	holding       *Holding
+	pause         *Pause
 	reply         Reply
 	before, after sight
 }
@@ -288,8 +287,7 @@ func (w *world) compare(t *rapid.T, did taken, take func(context.Context, steps)
 		w.same(t, s.name+": reply", model.reply, did.reply)
 		w.same(t, s.name+": record", model.after.Record, did.after.Record)
 		w.same(t, s.name+": tombstones", model.after.tombstones, did.after.tombstones)
-		w.same(t, s.name+": holding", model.holding, did.holding)
-		w.same(t, s.name+": paused", model.paused, did.paused)
+		w.same(t, s.name+": pause", model.pause, did.pause)
 	}
 	w.seen[did.Message] = true
 }

@@ -39,29 +39,42 @@ func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	if err := checkNote(n); err != nil {
 		return failed("pause", queue, err)
 	}
-	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
+	return a.setPaused(ctx, Queue{vhost, queue}, true, n)
 }
 
 // Resume ends the pause of a queue. If a message holds the queue, its next step pauses it again. The Note may be empty.
 // After an error of the store the queue may or may not be paused; it is safe to repeat.
 func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
-	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
+	return a.setPaused(ctx, Queue{vhost, queue}, false, n)
+}
+
+// HoldQueue pauses a queue for a message that cannot be counted, because it has no id. The Note says which consumer
+// does it, and why. Only Resume ends the pause. HoldQueue is safe to repeat after an error.
+func (c *Counter) HoldQueue(ctx context.Context, vhost, queue string, n Note) error {
+	err := c.setPaused(ctx, Queue{vhost, queue}, true, n)
+	if errors.Is(err, ErrPaused) {
+		return nil
+	}
+	return err
 }
 
 // setPaused pauses or resumes a queue. A pause for a message that holds the queue becomes the operator's, so that it
 // does not end with a decision about the message. After a resume the message still holds the queue: its next START
 // pauses it again.
-func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
+func (c *client) setPaused(ctx context.Context, of Queue, paused bool, n Note) error {
+	doing, already := "resume", ErrNotPaused
+	if paused {
+		doing, already = "pause", ErrPaused
+	}
 	n = keptNote(n)
-	queue := Queue{of.VHost, of.Queue}
-	err := c.insist(ctx, queue, []string{docPause}, func(now time.Time, docs []Doc) (Change, error) {
+	err := c.insist(ctx, of, []string{docPause}, func(now time.Time, docs []Doc) (Change, error) {
 		d := docs[0]
 		if d.Err != nil {
 			return Change{}, d.Err
 		}
 		fields := decodeFields(d.Data)
 		if is := fields["paused"] == "1"; is == paused && !(paused && fields["only"] == "1") {
-			return Change{}, notChanged(paused)
+			return Change{}, already
 		}
 		now = now.Truncate(time.Millisecond)
 		maps.Copy(fields, map[string]string{"paused": strconv.Itoa(flag(paused)), "by": n.By, "why": n.Why,
@@ -70,30 +83,33 @@ func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note)
 		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
 		return Change{Docs: []Doc{d}}, nil
 	})
-	if paused {
-		return failed("pause", of.Queue, err)
-	}
-	return failed("resume", of.Queue, err)
+	return failed(doing, of.Name, err)
 }
 
-func notChanged(paused bool) error {
-	if paused {
-		return ErrPaused
-	}
-	return ErrNotPaused
+// Pause is the pause of a queue.
+type Pause struct {
+	Note
+	Holding *Holding // the message for which the queue is paused; nil: none
 }
 
-// Paused returns the Note of a queue's pause; nil without an error if the queue is not paused.
-func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) {
+// Paused returns the pause of a queue; nil without an error if the queue is not paused.
+func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Pause, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
-	if err != nil {
+	if err != nil || h["paused"] != "1" {
 		return nil, failed("paused", queue, err)
 	}
-	if h["paused"] != "1" {
-		return nil, nil //nolint:nilnil // none is no error
+	return &Pause{parseNote(h), holdingOf(h, Queue{vhost, queue})}, nil
+}
+
+// holdingOf reads the message that holds a queue from the fields of its pause; nil: none does.
+func holdingOf(h map[string]string, of Queue) *Holding {
+	if h["message"] == "" {
+		return nil
 	}
-	n := parseNote(h)
-	return &n, nil
+	return &Holding{
+		Message: Message{VHost: of.VHost, Queue: of.Name, ID: h["id"], Generation: h["generation"]},
+		Cause:   Cause(h["cause"]), Since: millis(h["since"]), Only: h["only"] == "1",
+	}
 }
 
 // Consumers returns the processes that consumed a queue within the last minute, sorted by Consumer. A process that has
@@ -104,7 +120,11 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.consumers(ctx, Queue{vhost, queue}, paused)
+	var note *Note
+	if paused != nil {
+		note = &paused.Note
+	}
+	found, err := a.consumers(ctx, Queue{vhost, queue}, note)
 	return found, failed("consumers", queue, err)
 }
 

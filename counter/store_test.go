@@ -54,8 +54,7 @@ type controls interface {
 	Dealt(ctx context.Context, vhost, queue string) (Deal, error)
 	Pause(ctx context.Context, vhost, queue string, n Note) error
 	Resume(ctx context.Context, vhost, queue string, n Note) error
-	Paused(ctx context.Context, vhost, queue string) (*Note, error)
-	Holding(ctx context.Context, vhost, queue string) (*Holding, error)
+	Paused(ctx context.Context, vhost, queue string) (*Pause, error)
 	HoldQueue(ctx context.Context, vhost, queue string, n Note) error
 	Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error)
 	Skip(ctx context.Context, m Message, n Note) error

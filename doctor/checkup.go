@@ -276,11 +276,11 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 
 // paused reports a queue that an operator paused.
 func (c *Checkup) paused(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	note, err := c.Store.Paused(ctx, vhost, queue)
-	if note == nil || err != nil {
+	pause, err := c.Store.Paused(ctx, vhost, queue)
+	if pause == nil || err != nil {
 		return nil, err
 	}
-	return []inspect.Finding{judgePause(*note, queue)}, nil
+	return []inspect.Finding{judgePause(pause.Note, queue)}, nil
 }
 
 func judgePause(note counter.Note, queue string) inspect.Finding {

@@ -86,10 +86,11 @@ func (h *blockedLanes) decide(t *testing.T) *queueDecisions {
 
 func (h *blockedLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
 	admin := h.counts.Admin()
-	held, err := admin.Holding(ctx, "/", h.queue)
-	if held == nil || err != nil {
+	pause, err := admin.Paused(ctx, "/", h.queue)
+	if pause == nil || pause.Holding == nil || err != nil {
 		return err
 	}
+	held := pause.Holding
 	i, err := strconv.Atoi(held.ID)
 	if err != nil {
 		return err

@@ -39,12 +39,8 @@ type Consumer struct {
 func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: a.Note, why: a.Note, wait: a.Wait}
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	if err != nil || paused == nil {
-		return p, err
-	}
-	holding, err := q.Store.Holding(ctx, q.VHost, q.Name)
-	if holding == nil || !holding.Only { // else the pause becomes the operator's
-		p.Before, p.Note = true, *paused
+	if paused != nil && (paused.Holding == nil || !paused.Holding.Only) { // else the pause becomes the operator's
+		p.Before, p.Note = true, paused.Note
 	}
 	return p, err
 }
@@ -63,7 +59,7 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p.Breaker = breakerOf(state)
 	switch {
 	case paused != nil:
-		p.Note = *paused
+		p.Note = paused.Note
 	case p.Breaker == nil:
 		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed%s", q.Name,
 			q.VHost, p.needless())}

@@ -103,12 +103,11 @@ func (c *question) askPause(ctx context.Context, s *Status) error {
 	if err != nil || paused == nil {
 		return err
 	}
-	s.Paused = paused
-	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
-	if holding != nil {
-		s.Holding = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
+	s.Paused = &paused.Note
+	if h := paused.Holding; h != nil {
+		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: h.Since, Only: h.Only}
 	}
-	return err
+	return nil
 }
 
 // records reads the records that were written last. A record that is written while the others are read moves to the

@@ -55,8 +55,8 @@ func (p *plant) hold() {
 	p.consume(consumer.Consumer{Queue: "ledger", Ordered: true, HoldLanes: true, MaxRetries: -1})
 	proctest.Eventually(p.t, patience, "two blocked lanes", func() bool { return p.depth("bookings.dlq") == 4 })
 	proctest.Eventually(p.t, patience, "a message that holds its queue", func() bool {
-		held, err := p.counter.Admin().Holding(p.t.Context(), p.vhost, "ledger")
-		return err == nil && held != nil
+		pause, err := p.counter.Admin().Paused(p.t.Context(), p.vhost, "ledger")
+		return err == nil && pause != nil && pause.Holding != nil
 	})
 }
 
