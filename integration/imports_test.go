@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 
 	"internal/inbox": {"consumer"},
 
-	"internal/sqlstore":          {"counter"},
+	"internal/sqlstore":          {"counter", "internal/pause"},
 	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},
 
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},

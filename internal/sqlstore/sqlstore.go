@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // Version is the version of the schemas. The comment of the table strikes_doc has it.
@@ -175,24 +177,25 @@ const (
 	cleanEvery = 10 * time.Second
 )
 
-// Clean runs sweeps that delete expired rows until ctx ends. Each reads CleanBatch rows, from where its last call
-// stopped. One that deleted most of them is called again immediately.
-func Clean(ctx context.Context, sweeps ...func(context.Context) (deleted int, err error)) {
-	for {
-		every := time.NewTimer(cleanEvery)
-		select {
-		case <-ctx.Done():
-			every.Stop()
-			return
-		case <-every.C:
-		}
-		for _, sweep := range sweeps {
-			for deleted := CleanBatch; deleted > CleanBatch/2; {
-				var err error
-				if deleted, err = sweep(ctx); err != nil {
-					break // the server is away, or this user may not delete: the next turn tries again
+// Clean runs sweeps that delete expired rows, until stop is called, which waits for them. Each call of a sweep reads
+// CleanBatch rows, from where its last call stopped. One that deleted most of them is called again immediately.
+func Clean(sweeps ...func(context.Context) (deleted int, err error)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var cleaning sync.WaitGroup
+	cleaning.Go(func() {
+		for pause.For(ctx, cleanEvery) {
+			for _, sweep := range sweeps {
+				for deleted := CleanBatch; deleted > CleanBatch/2; {
+					var err error
+					if deleted, err = sweep(ctx); err != nil {
+						break // the server is away, or this user may not delete: the next turn tries again
+					}
 				}
 			}
 		}
+	})
+	return func() {
+		cancel()
+		cleaning.Wait()
 	}
 }

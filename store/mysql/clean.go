@@ -17,10 +17,20 @@ type sweep struct {
 	after []any    // nil: the first rows
 }
 
+var (
+	docs    = sweep{table: "strikes_doc", keys: []string{"queue", "name"}}
+	members = sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
+)
+
 // unkept is the condition that no row of sqlstore.Row keeps the set of a member.
 var unkept = " AND NOT EXISTS (SELECT 1 FROM strikes_member k FORCE INDEX (PRIMARY) WHERE k.queue = t.queue " +
 	"AND k.set_name = '' AND k.name = t.set_name AND k.expires > " + micros + " DIV 1000 - " +
 	strconv.FormatInt(sqlstore.CleanGrace.Milliseconds(), 10) + ")"
+
+// sweep returns a sweep of sqlstore.Clean.
+func (s *Store) sweep(at sweep) func(context.Context) (deleted int, err error) {
+	return func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &at) }
+}
 
 // cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
 func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err error) {

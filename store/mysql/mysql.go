@@ -43,8 +43,8 @@ type Store struct {
 	timeout time.Duration
 	secret  string // the password
 	addr    string
-	stop    context.CancelFunc
-	stopped chan struct{} // closed when the goroutine that deletes expired rows has returned
+
+	stopCleaning func()
 }
 
 var _ counter.Store = (*Store)(nil)
@@ -65,8 +65,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr,
-		stopped: make(chan struct{})}
+	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr}
 	if opts != nil && opts.Prefix != "" {
 		s.prefix = opts.Prefix
 	}
@@ -83,15 +82,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	s.db.SetMaxOpenConns(conns)
 	s.db.SetMaxIdleConns(conns)
 	s.db.SetConnMaxIdleTime(idleTimeout / 2)
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	docs, members := sweep{table: "strikes_doc", keys: []string{"queue", "name"}},
-		sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
-	go func() {
-		defer close(s.stopped)
-		sqlstore.Clean(ctx, func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &docs) },
-			func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &members) })
-	}()
+	s.stopCleaning = sqlstore.Clean(s.sweep(docs), s.sweep(members))
 	return s, nil
 }
 
@@ -153,8 +144,7 @@ func versionOf(ctx context.Context, conn driver.Conn) (string, error) {
 
 // Close ends the connections, and the goroutine that deletes expired rows.
 func (s *Store) Close() error {
-	s.stop()
-	<-s.stopped
+	s.stopCleaning()
 	_ = s.db.Close() // an error says that the server had ended a connection first
 	return nil
 }

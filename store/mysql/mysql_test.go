@@ -171,8 +171,7 @@ func TestClean(t *testing.T) {
 	exec("INSERT INTO strikes_doc SELECT concat('q', seq DIV 100), concat('d', seq), 'x', 1, " +
 		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM " + numbers(3000))
 	exec("INSERT INTO strikes_member SELECT queue, 's', name, 1, expires FROM strikes_doc")
-	for _, table := range []sweep{{table: "strikes_doc", keys: []string{"queue", "name"}},
-		{table: "strikes_member", keys: []string{"queue", "set_name", "name"}}} {
+	for _, table := range []sweep{docs, members} {
 		total := 0
 		for range 4 {
 			n, err := s.cleanSome(t.Context(), &table)
@@ -198,7 +197,7 @@ func TestLongLane(t *testing.T) {
 
 func renew(t *testing.T, places int) {
 	s := open(t, migrated(t))
-	at := sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
+	sweep := s.sweep(members)
 	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: "set_name",
 		Exec: func(sql string) {
 			if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
@@ -206,7 +205,7 @@ func renew(t *testing.T, places int) {
 			}
 		},
 		Sweep: func() int {
-			n, err := s.cleanSome(t.Context(), &at)
+			n, err := sweep(t.Context())
 			need(t, err)
 			return n
 		},

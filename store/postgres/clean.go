@@ -8,24 +8,22 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// cursor is a place in a table.
-type cursor struct {
-	sql              string
-	queue, set, name []byte
-}
-
-// cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
-func (s *Store) cleanSome(ctx context.Context, c *cursor) (deleted int, err error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	args := pgx.NamedArgs{"queue": notNil(c.queue), "set": notNil(c.set), "name": notNil(c.name), "n": sqlstore.CleanBatch,
-		"grace": sqlstore.CleanGrace.Milliseconds()}
-	var read int
-	err = s.pool.QueryRow(ctx, c.sql, args).Scan(&read, &deleted, &c.queue, &c.set, &c.name)
-	if err == nil && read < sqlstore.CleanBatch {
-		c.queue, c.set, c.name = nil, nil, nil
+// sweep returns a sweep of sqlstore.Clean. Each call deletes those of the next rows of a table that have expired. After
+// the last rows it begins again.
+func (s *Store) sweep(sql string) func(ctx context.Context) (deleted int, err error) {
+	var queue, set, name []byte
+	return func(ctx context.Context) (deleted int, err error) {
+		ctx, cancel := s.within(ctx)
+		defer cancel()
+		args := pgx.NamedArgs{"queue": notNil(queue), "set": notNil(set), "name": notNil(name), "n": sqlstore.CleanBatch,
+			"grace": sqlstore.CleanGrace.Milliseconds()}
+		var read int
+		err = s.pool.QueryRow(ctx, sql, args).Scan(&read, &deleted, &queue, &set, &name)
+		if err == nil && read < sqlstore.CleanBatch {
+			queue, set, name = nil, nil, nil
+		}
+		return deleted, err
 	}
-	return deleted, err
 }
 
 func notNil(b []byte) []byte {

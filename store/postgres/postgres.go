@@ -45,8 +45,8 @@ type Store struct {
 	secret  string // the password
 	addr    string
 	unnamed atomic.Bool // no connection takes named statements
-	stop    context.CancelFunc
-	stopped chan struct{} // closed when the goroutine that deletes expired rows has returned
+
+	stopCleaning func()
 }
 
 var _ counter.Store = (*Store)(nil)
@@ -64,7 +64,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.ConnConfig.Password,
-		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port), stopped: make(chan struct{})}
+		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port)}
 	if opts != nil && opts.Prefix != "" {
 		s.prefix = opts.Prefix
 	}
@@ -101,14 +101,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return nil, fmt.Errorf("postgres: %w", s.failed(err))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	docs, members := cursor{sql: cleanDocs}, cursor{sql: cleanMembers}
-	go func() {
-		defer close(s.stopped)
-		sqlstore.Clean(ctx, func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &docs) },
-			func(ctx context.Context) (int, error) { return s.cleanSome(ctx, &members) })
-	}()
+	s.stopCleaning = sqlstore.Clean(s.sweep(cleanDocs), s.sweep(cleanMembers))
 	return s, nil
 }
 
@@ -193,8 +186,7 @@ func (s *Store) onOne(ctx context.Context, statements []string, do func(conn *pg
 
 // Close ends the connections, and the goroutine that deletes expired rows.
 func (s *Store) Close() error {
-	s.stop()
-	<-s.stopped
+	s.stopCleaning()
 	s.pool.Close()
 	return nil
 }
