@@ -3,9 +3,9 @@ package counter
 import (
 	"errors"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -74,26 +74,18 @@ func withoutSecrets(err error, secrets []string) error {
 // surelySecret is from which length on a password is hidden inside a word, too: a shorter one may be a part of many.
 const surelySecret = 4
 
-// withoutSecret hides a password in a text; a short one only where it is a whole word.
+var words = regexp.MustCompile(`[\pL\pN]+`)
+
+// withoutSecret hides a password in a text; a short word only where it is a whole one.
 func withoutSecret(text, secret string) string {
-	if len(secret) >= surelySecret {
-		return strings.ReplaceAll(text, secret, "(password)")
+	const hidden = "(password)"
+	if len(secret) >= surelySecret || words.FindString(secret) != secret {
+		return strings.ReplaceAll(text, secret, hidden)
 	}
-	letter := func(s string) bool {
-		return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
-	}
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(text, secret)
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	return words.ReplaceAllStringFunc(text, func(word string) string {
+		if word == secret {
+			return hidden
 		}
-		if done := b.String(); letter(done[max(len(done)-1, 0):]) || letter(after[:min(1, len(after))]) {
-			b.WriteString(secret)
-		} else {
-			b.WriteString("(password)")
-		}
-		text = after
-	}
+		return word
+	})
 }
