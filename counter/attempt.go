@@ -16,46 +16,41 @@ func checkOwner(queue, owner string) error {
 }
 
 func checkAttempt(a Attempt) error {
-	switch {
-	case a.Queue == "":
-		return fmt.Errorf("counter: %w", setting.New("Queue", "", "the name of the message's queue"))
-	case a.ID == "":
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "",
-			"the id of the message, which cannot be counted without one"))
-	case a.Fence < 0 || a.Fence > MaxFence:
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Fence", a.Fence,
-			fmt.Sprintf("0 to %d", int64(MaxFence))))
-	case a.MaxAge < 0:
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("MaxAge", a.MaxAge, "0s at least"))
-	case !validToken(a.Token):
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token,
-			"1 to 64 characters of A-Z a-z 0-9 _ -"))
-	}
-	if err := checkDelay(a.Delay); err != nil {
+	if err := refusedField(a); err != nil {
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, err)
-	}
-	if p := a.Progress; p.Breaker < 0 || p.Breaker > rules.MaxBreaker || p.Patience < 0 {
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Progress", fmt.Sprint(p.Breaker, " ", p.Patience),
-			fmt.Sprintf("a Breaker of 0 to %d, and a Patience of 0s or more", rules.MaxBreaker)))
 	}
 	return nil
 }
 
-func validToken(t string) bool {
-	for i := range len(t) {
-		switch b := t[i]; {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '_', b == '-':
-		default:
-			return false
-		}
+// refusedField returns the error of the first field that is refused.
+func refusedField(a Attempt) error {
+	switch p := a.Progress; {
+	case a.Queue == "":
+		return setting.New("Queue", "", "the name of the message's queue")
+	case a.ID == "":
+		return setting.New("ID", "", "the id of the message, which cannot be counted without one")
+	case a.Fence < 0 || a.Fence > MaxFence:
+		return setting.New("Fence", a.Fence, fmt.Sprintf("0 to %d", int64(MaxFence)))
+	case a.MaxAge < 0:
+		return setting.New("MaxAge", a.MaxAge, "0s at least")
+	case !validToken(a.Token):
+		return setting.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -")
+	case p.Breaker < 0 || p.Breaker > rules.MaxBreaker || p.Patience < 0:
+		return setting.New("Progress", fmt.Sprint(p.Breaker, " ", p.Patience),
+			fmt.Sprintf("a Breaker of 0 to %d, and a Patience of 0s or more", rules.MaxBreaker))
 	}
-	return t != "" && len(t) <= 64
+	return checkDelay(a.Delay)
+}
+
+func validToken(t string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return t != "" && len(t) <= 64 && strings.Trim(t, letters) == ""
 }
 
 func checkDelay(l Delay) error {
 	switch {
-	case l.CopyNumber < 0 || l.CopyNumber > MaxCopyNumber:
-		return setting.New("Delay.CopyNumber", l.CopyNumber, fmt.Sprintf("0 to %d", int64(MaxCopyNumber)))
+	case l.CopyNumber < 0 || l.CopyNumber > rules.MaxCopyNumber:
+		return setting.New("Delay.CopyNumber", l.CopyNumber, fmt.Sprintf("0 to %d", int64(rules.MaxCopyNumber)))
 	case l != (Delay{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
 		return setting.New("Delay.Body", l.Body, "1 to 32 of 0-9 a-f")
 	}

@@ -63,11 +63,14 @@ type ruleOf func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, ti
 
 // take takes a step by its script, or where there is no Redis by its rule.
 func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit int, args ...any) (Reply, error) {
-	if c.rdb != nil || c.refuse != nil {
-		return c.step(ctx, s, a, limit, args...)
+	if c.refuse != nil {
+		return Reply{}, c.refuse
 	}
 	if err := checkAttempt(a); err != nil {
 		return Reply{}, err
+	}
+	if c.rdb != nil {
+		return c.step(ctx, s, a, limit, args...)
 	}
 	a.Consumer = printable.Cut(a.Consumer, rules.MaxStoredID)
 	age, progress := time.Duration(ageOf(a))*time.Millisecond, a.Progress
@@ -114,12 +117,6 @@ func (c *client) takeBatch(ctx context.Context, batch []*request) {
 
 // step takes one step by its script, in one round trip, which it shares with the steps of other callers.
 func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Reply, error) {
-	if c.refuse != nil {
-		return Reply{}, c.refuse
-	}
-	if err := checkAttempt(a); err != nil {
-		return Reply{}, err
-	}
 	raw, err := c.run(ctx, s, a.Message, stepArgs(s, a, limit, time.Now(), args))
 	if err != nil {
 		c.reload(ctx, err)
