@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,7 +68,7 @@ func (o *Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case containsBrace(o.Prefix):
+	case strings.ContainsAny(o.Prefix, "{}"):
 		return fmt.Errorf("counter: %w", setting.New("Prefix", o.Prefix, "without { and }"))
 	case o.TTL < time.Minute:
 		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL,

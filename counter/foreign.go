@@ -21,10 +21,10 @@ func (c *client) errorAt(m Message, err error) error {
 	if faultOf(err) != FaultOther || !isForeign(err) {
 		return c.storeError(err)
 	}
-	k := c.opts.keys(m)
-	where := fmt.Sprintf("%q and %q (sorted sets), %q and %q (hashes)", k.index, k.dead, k.override, k.tombstones)
+	q := c.opts.queueKey(m.VHost, m.Queue)
+	where := fmt.Sprintf("%q and %q (sorted sets), %q and %q (hashes)", q+setIndex, q+setDead, q+docLimit, q+docTombstones)
 	if m.ID != "" {
-		where += fmt.Sprintf(" and %q (a record of strikes)", k.record)
+		where += fmt.Sprintf(" and %q (a record of strikes)", recordKey(q, m))
 	}
 	return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: one of %s has another type; inspect each with redis-cli "+
 		"TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}

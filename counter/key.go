@@ -3,17 +3,9 @@ package counter
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
 )
-
-// keys of one record and of its queue; scripts/record.lua describes the layout.
-type keys struct{ record, index, override, tombstones, dead string }
-
-func (o Options) keys(m Message) keys {
-	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones", dead: q +
-		"dead"}
-}
 
 // recordKey is the key of a message's record in the queue whose keys begin with q.
 func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Generation) }
@@ -21,7 +13,7 @@ func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Ge
 // controlKeys are the keys of a queue that scripts/control.lua describes.
 func (o Options) controlKeys(vhost, queue string) []string {
 	q := o.queueKey(vhost, queue)
-	return []string{q + "pause", q + "consumers", q + "skips"}
+	return []string{q + docPause, q + setConsumers, q + setSkips}
 }
 
 // queueKey begins every key of a queue. Both names are encoded, so that no slash or brace in one makes two queues equal
@@ -49,20 +41,5 @@ func GenerationHash(generation string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func encode(name string) string {
-	const digits = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == '~':
-			b.WriteByte(c)
-		default:
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-		}
-	}
-	return b.String()
-}
-
-func containsBrace(s string) bool { return strings.ContainsAny(s, "{}") }
+// encode percent-encodes all bytes except letters, digits and - _ . ~
+func encode(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }

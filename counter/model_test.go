@@ -153,7 +153,7 @@ func drawMoved(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 }
 
 var (
-	copyNumbers = rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 3, MaxCopyNumber})
+	copyNumbers = rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 3, rules.MaxCopyNumber})
 	bodies      = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
 )
 

@@ -84,9 +84,8 @@ const (
 
 // Bounds of a record.
 const (
-	MaxReason     = rules.MaxReason
-	MaxFence      = rules.MaxFence
-	MaxCopyNumber = rules.MaxCopyNumber
-	MaxOverride   = rules.MaxOverride
-	MaxBreaker    = rules.MaxBreaker // of Progress.Breaker
+	MaxReason   = rules.MaxReason
+	MaxFence    = rules.MaxFence
+	MaxOverride = rules.MaxOverride
+	MaxBreaker  = rules.MaxBreaker // of Progress.Breaker
 )

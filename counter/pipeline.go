@@ -246,7 +246,8 @@ func (p *pipeline) command(of []*request) []any {
 	first := of[0]
 	q := p.opts.queueKey(first.message.VHost, first.message.Queue)
 	out := make([]any, 0, 8+len(of)*(1+len(first.args)))
-	out = append(out, first.script.command, first.script.name, 4+len(of), q+"index", q+"limit", q+"tombstones", q+"dead")
+	out = append(out, first.script.command, first.script.name, 4+len(of), q+setIndex, q+docLimit,
+		q+docTombstones, q+setDead)
 	for _, r := range of {
 		out = append(out, recordKey(q, r.message))
 	}

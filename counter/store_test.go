@@ -381,3 +381,11 @@ func need(t rapid.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// keys of one record and of its queue; scripts/record.lua describes the layout.
+type keys struct{ record, index, override, tombstones, dead string }
+
+func (o Options) keys(m Message) keys {
+	q := o.queueKey(m.VHost, m.Queue)
+	return keys{recordKey(q, m), q + setIndex, q + docLimit, q + docTombstones, q + setDead}
+}
