@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func (w *simWorld) bury(m *simMessage, what string) {
 // simLaned is a store that keeps lanes, as operators use it: a Memory.
 type simLaned interface {
 	lanes.Keeper
-	Lanes(ctx context.Context, vhost, queue string) ([]counter.BlockedLane, error)
+	Lanes(ctx context.Context, vhost, queue string, most int) ([]counter.BlockedLane, int, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublished(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
@@ -206,7 +207,7 @@ func (s *simStore) arriveLane(i int) {
 }
 
 func (w *simWorld) released() bool {
-	held, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders")
+	held, _, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
 	return len(held) == 0
 }
 
@@ -376,7 +377,7 @@ func (w *simWorld) planLane() {
 	if w.store.down {
 		return
 	}
-	held, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders")
+	held, _, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
 	if len(held) == 0 {
 		return
 	}

@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,50 +21,41 @@ type BlockedLane struct {
 	Messages int       // not handled, the one that blocks the lane included
 }
 
-// Lanes returns the blocked lanes of a queue, longest blocked first. Those that were blocked in the same millisecond
-// have a fixed order.
-func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error) {
-	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
+// Lanes returns the blocked lanes of a queue, longest blocked first, and how many are blocked. The parameter most
+// limits how many it returns. Those that were blocked in the same millisecond have a fixed order. It reads a page of
+// lanes at a time, so that none occupies the store for long, and omits lanes that expired.
+func (a *Admin) Lanes(ctx context.Context, vhost, queue string, most int) (lanes []BlockedLane, all int, err error) {
+	lanes, all, err = a.lanes(ctx, Queue{vhost, queue}, most)
+	return lanes, all, failed("lanes", queue, err)
 }
 
-// LanePage returns a page of the blocked lanes of a queue, in the order of Lanes: it begins after skip lanes, and most
-// limits its length. It also returns how many lanes are blocked. It costs less than Lanes if a queue has many blocked
-// lanes.
-func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []BlockedLane, all int,
-	err error) {
-	n, err := a.blockedLanes(ctx, Queue{vhost, queue})
-	if err != nil || skip < 0 || most < 1 || skip >= n {
-		return nil, n, failed("lanes", queue, err)
+func (a *Admin) lanes(ctx context.Context, of Queue, most int) (lanes []BlockedLane, all int, err error) {
+	all, err = a.blockedLanes(ctx, of)
+	if err != nil || all == 0 || most < 1 {
+		return nil, all, err
 	}
-	lanes, err = a.someLanes(ctx, vhost, queue, skip, most)
-	return lanes, n, err
-}
-
-// someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the
-// store for long. It omits lanes that expired.
-func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []BlockedLane, err error) {
-	of := Queue{vhost, queue}
-	for found, err := range a.pages(ctx, of, setLanes, Entry{}, page) {
+	for found, err := range a.pages(ctx, of, setLanes, Entry{}, min(most, page)) {
 		if err != nil {
-			return nil, failed("lanes", queue, err)
+			return nil, 0, err
 		}
-		found, skip = found[min(skip, len(found)):], max(skip-len(found), 0)
-		found = found[:min(most, len(found))]
 		_, docs, err := a.load(ctx, of, namesOf(docLane, found)...)
+		if err != nil {
+			return nil, 0, err
+		}
 		for _, d := range docs {
-			l, errOf := a.decodeLane(of, d)
-			if err = cmp.Or(err, errOf); l.IsBlocked() {
-				out = append(out, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
+			l, err := a.decodeLane(of, d)
+			if err != nil {
+				return nil, 0, err
+			}
+			if l.IsBlocked() {
+				lanes = append(lanes, BlockedLane{Lane: l.Name, By: l.By, Since: l.Blocked, Messages: int(l.Open)})
+			}
+			if len(lanes) == most {
+				return lanes, all, nil
 			}
 		}
-		if err != nil {
-			return out, failed("lanes", queue, err)
-		}
-		if most -= len(found); most == 0 {
-			break
-		}
 	}
-	return out, nil
+	return lanes, all, nil
 }
 
 func laneRefused(doing, queue, lane string) error {

@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -99,40 +100,22 @@ func TestNextBlockedForgets(t *testing.T) {
 	}
 }
 
-// TestLanePage: the pages together have all blocked lanes, and each page says how many there are.
-func TestLanePage(t *testing.T) {
+// TestLanes: a list of some lanes has those that are blocked for longest, and says how many there are.
+func TestLanes(t *testing.T) {
 	for _, c := range counters(t) {
 		need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
-		const held = page + 10 // more than one round trip reads
-		for i := range held {
+		const blocked = page + 10 // more than one round trip reads
+		for i := range blocked {
 			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LaneBlock,
 				Owner: "o", Number: 1}
 			need(t, errOf(c.StepLane(t.Context(), step)))
 		}
-		want, err := c.Admin().Lanes(t.Context(), "/", "orders")
-		if err != nil || len(want) != held {
-			t.Fatal(len(want), err)
-		}
-		seen := map[string]bool{}
-		for skip := 0; skip <= held+60; skip += 60 {
-			got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", skip, 60)
-			if err != nil || all != held || len(got) != max(min(60, held-skip), 0) {
-				t.Errorf("after %d: %d of %d, %v", skip, len(got), all, err)
-			}
-			for _, l := range got {
-				seen[l.Lane] = true
-			}
-		}
-		if len(seen) != held {
-			t.Errorf("the pages list %d", len(seen))
-		}
-		if got, _, err := c.Admin().LanePage(t.Context(), "/", "orders", 2, held-5); err != nil || len(got) != held-5 {
-			t.Errorf("a long page has %d lanes, %v", len(got), err)
-		}
-		for _, bad := range [][2]int{{-1, 3}, {0, 0}} {
-			if got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", bad[0], bad[1]); got != nil || all != held ||
-				err != nil {
-				t.Errorf("%v: %v of %d, %v", bad, got, all, err)
+		all, _, err := c.Admin().Lanes(t.Context(), "/", "orders", blocked)
+		need(t, err)
+		for _, most := range []int{-1, 0, 1, page, blocked - 1, blocked, blocked + 1} {
+			got, n, err := c.Admin().Lanes(t.Context(), "/", "orders", most)
+			if err != nil || n != blocked || !slices.Equal(got, all[:min(max(most, 0), blocked)]) {
+				t.Errorf("%d of %d at most: %d, %v", most, n, len(got), err)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ type laneSteps interface {
 	Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error)
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
 	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
-	Lanes(ctx context.Context, vhost, queue string) ([]BlockedLane, error)
+	Lanes(ctx context.Context, vhost, queue string, most int) ([]BlockedLane, int, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error)
 	NotePublished(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
@@ -67,7 +68,7 @@ func (s *laneUnderTest) position(lane string, n int64, old bool) Position {
 
 func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
 	t.Helper()
-	held, err := s.Lanes(t.Context(), "/", queue)
+	held, _, err := s.Lanes(t.Context(), "/", queue, math.MaxInt)
 	needOf(t, s.name, err)
 	var b strings.Builder
 	for _, h := range held {

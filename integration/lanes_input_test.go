@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -313,7 +314,7 @@ func TestLaneNames(t *testing.T) {
 		publishBodies(t, l.name, 0, 2, func(int) string { return "x " + name })
 		l.consume(t, nil)
 		l.awaitDead(t, 2)
-		held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
+		held, _, err := l.counts.Admin().Lanes(t.Context(), "/", l.name, math.MaxInt)
 		if err != nil || len(held) != 1 || held[0].Lane != name || held[0].By != "0" || held[0].Messages != 2 {
 			t.Fatalf("lane %.20q: %+v, %v", name, held, err)
 		}

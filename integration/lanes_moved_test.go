@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestDeadLetterMovedBackByHand(t *testing.T) {
 					publish(body)
 					l.awaitDead(t, i+1)
 				}
-				held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
+				held, _, err := l.counts.Admin().Lanes(t.Context(), "/", l.name, math.MaxInt)
 				if err != nil || len(held) != 1 || strings.HasPrefix(held[0].By, "fp:") == ids {
 					t.Errorf("%+v, %v; want a lane that is blocked by an id, or else by a fingerprint", held, err)
 				}

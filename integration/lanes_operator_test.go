@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -56,7 +57,7 @@ func (h *blockedLanes) operate(t *testing.T) (stop func()) {
 func (h *blockedLanes) replayOne(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	admin := h.counts.Admin()
-	all, err := admin.Lanes(ctx, "/", h.queue)
+	all, _, err := admin.Lanes(ctx, "/", h.queue, math.MaxInt)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) erro
 	h.operated.replaying.Lock()
 	defer h.operated.replaying.Unlock()
 	admin := h.counts.Admin()
-	all, err := admin.Lanes(ctx, "/", h.queue)
+	all, _, err := admin.Lanes(ctx, "/", h.queue, math.MaxInt)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -53,7 +54,7 @@ func TestHoldLanes(t *testing.T) {
 		}
 		h.reach(t, h.n)
 		proctest.Eventually(t, 5*time.Minute, "no lane is blocked", func() bool {
-			held, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue)
+			held, _, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue, math.MaxInt)
 			return err == nil && len(held) == 0
 		})
 		stop()
@@ -193,7 +194,7 @@ func (h *blockedLanes) describe(t *testing.T) string {
 		load, err := api.Load(t.Context(), conn, queue)
 		fmt.Fprintf(&b, "; %s: %d ready, %d unacked (%v)", queue, load.Ready, load.Unacked, err)
 	}
-	held, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue)
+	held, _, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue, math.MaxInt)
 	need(t, err)
 	for _, l := range held {
 		state, err := h.counts.Admin().Lane(t.Context(), "/", h.queue, l.Lane)

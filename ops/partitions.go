@@ -100,7 +100,7 @@ func (c *question) blocked(ctx context.Context, s *Status) (sum counter.Blocked,
 		}
 		s.Partitions[i].BlockedLanes = int(one.Lanes)
 		if one.Lanes > 0 {
-			oldest, _, err := c.Store.LanePage(ctx, c.VHost, p.Queue, 0, 1)
+			oldest, _, err := c.Store.Lanes(ctx, c.VHost, p.Queue, 1)
 			if err != nil {
 				return sum, err
 			}
@@ -165,7 +165,7 @@ func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []str
 	blocked int, err error) {
 	end := skip + min(most, math.MaxInt-skip)
 	for _, queue := range queues {
-		some, n, err := store.LanePage(ctx, vhost, queue, 0, end)
+		some, n, err := store.Lanes(ctx, vhost, queue, end)
 		if err != nil {
 			return nil, 0, err
 		}
