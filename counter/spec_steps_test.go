@@ -233,7 +233,7 @@ func (r *specRun) seed() {
 		case given.String != nil:
 			keep(name, string(*given.String), ttl)
 		default:
-			keep(name, given.text(r.begin), given.TTL)
+			keep(name, rules.Encode(given.record(r.begin)), given.TTL)
 			if given.Listed != nil {
 				list(map[bool]string{true: setDead, false: setIndex}[given.State == "exhausted"], entry, r.begin+given.TTL)
 			}
@@ -570,46 +570,35 @@ func (r *specRun) checkRecord(m Message, want specRecord, expected bool) {
 		}
 		return
 	}
-	got := readSpec(r.t, text, r.begin)
-	got.TTL, got.Set = d.Expires.Sub(at.Truncate(time.Millisecond)).Milliseconds(), r.setOf(m)
-	now := r.now() - r.begin
-	r.alignTimes(&got, want, now)
-	got.Fence = r.fenceOf(m, got, want)
-	if got.TTL <= want.TTL && got.TTL >= want.TTL-now {
-		got.TTL = want.TTL
+	got, wanted := parseRecord(Message{VHost: "/", Queue: "orders"}, text, 0), want.record(r.begin)
+	passed := time.Duration(r.now()-r.begin) * time.Millisecond
+	align(timesOf(&got), timesOf(&wanted), 0, passed)
+	if fence := r.fence(m, want.Fence, got.Fence); fence == want.Fence {
+		wanted.Fence = got.Fence
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.differ("record of %q:\n%s", m.ID, diff)
+	late := time.Duration(want.TTL)*time.Millisecond - d.Expires.Sub(at.Truncate(time.Millisecond))
+	if diff := cmp.Diff(wanted, got); diff != "" || r.setOf(m) != want.Set || late < 0 || late > passed {
+		r.differ("record of %q, in %q, expires %v early:\n%s", m.ID, r.setOf(m), late, diff)
 	}
 }
 
-func (r *specRun) fenceOf(m Message, got, want specRecord) any {
-	if got.Fence == nil {
-		return nil
+// timesOf are the fields that hold a time.
+func timesOf(r *Record) []*time.Time {
+	times := []*time.Time{&r.Binds, &r.Due, &r.FirstTime, &r.LastTime, &r.OpenSince, &r.Listed, &r.Move.Until, &r.Reset.At,
+		&r.Skipped.At, &r.Removed}
+	for i := range r.History {
+		times = append(times, &r.History[i].At)
 	}
-	return r.fence(m, want.Fence, int64(got.Fence.(float64)))
+	return times
 }
 
-// alignTimes replaces each time that is as late as the case allows by the wanted one.
-func (r *specRun) alignTimes(got *specRecord, want specRecord, passed int64) {
-	align := func(got *int64, want int64) {
-		if *got >= want && *got <= want+passed {
-			*got = want
+// align replaces each time that is as early or late as the case allows by the wanted one.
+func align(got, want []*time.Time, early, late time.Duration) {
+	for i := range min(len(got), len(want)) {
+		d := got[i].Sub(*want[i])
+		if !got[i].IsZero() && !want[i].IsZero() && d >= -early && d <= late {
+			*got[i] = *want[i]
 		}
-	}
-	for i, at := range got.times() {
-		if len(want.times()) <= i {
-			break
-		}
-		if wanted := want.times()[i]; *at != nil && *wanted != nil {
-			align(*at, **wanted)
-		}
-	}
-	for i := range min(len(got.Notes), len(want.Notes)) {
-		align(&got.Notes[i].At, want.Notes[i].At)
-	}
-	for i := range min(len(got.History), len(want.History)) {
-		align(&got.History[i].After, want.History[i].After)
 	}
 }
 
@@ -645,19 +634,9 @@ func (r *specRun) checkBreaker() {
 		return
 	}
 	want, passed := r.of.After.Breaker.at(r.begin), time.Duration(r.now()-r.begin)*time.Millisecond
-	wanted := breakerTimes(&want)
-	for i, at := range breakerTimes(&got) {
-		if i >= len(wanted) || at.IsZero() || wanted[i].IsZero() {
-			continue
-		}
-		early := time.Duration(0)
-		if i == 0 {
-			early = 100 * time.Millisecond
-		}
-		if late := at.Sub(*wanted[i]); late >= -early && late <= passed {
-			*at = *wanted[i]
-		}
-	}
+	times, wanted := breakerTimes(&got), breakerTimes(&want)
+	align(times[:1], wanted[:1], 100*time.Millisecond, passed)
+	align(times[1:], wanted[1:], 0, passed)
 	if diff := cmp.Diff(want, got); diff != "" {
 		r.differ("breaker:\n%s", diff)
 	}

@@ -3,10 +3,8 @@ package counter
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,151 +133,6 @@ type specHistory struct {
 	Reason   specText `json:"reason"`
 }
 
-// times are the fields that hold a time.
-func (r *specRecord) times() []**int64 {
-	times := []**int64{&r.Binds, &r.Due, &r.First, &r.Last, &r.Since, &r.Listed}
-	if r.Moved != nil {
-		times = append(times, &r.Moved.Until)
-	}
-	return times
-}
-
-// text writes the record, with times relative to begin.
-func (r specRecord) text(begin int64) string {
-	at := func(ms *int64) string {
-		if ms == nil {
-			return "0"
-		}
-		return strconv.FormatInt(*ms+begin, 10)
-	}
-	word := func(s string) string {
-		if s == "" {
-			return "."
-		}
-		return s
-	}
-	lasted := int64(0)
-	if r.First != nil {
-		lasted = *r.Last - *r.First
-	}
-	tokens := "."
-	for _, token := range r.Tokens {
-		tokens += ";" + token[0] + "=" + token[1]
-	}
-	fence := any(0)
-	if r.Fence != nil {
-		fence = int64(r.Fence.(float64))
-	}
-	notes, history := r.notesText(begin), r.historyText()
-	line := fmt.Sprint(r.Failures, " ", r.Crashes, " ", r.Starts, " ", fence, " ", flag(r.Suspect), " ", word(r.State),
-		" ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
-		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since),
-		" ", at(r.Listed), " ", r.Limit, " ", r.Own, " ", r.Firsts,
-		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Consumer), " ", len(notes), " ", len(history))
-	if m := r.Moved; m != nil {
-		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.CopyNumber, m.Top, at(m.Until), word(m.Mover), m.Body)
-	}
-	return line + "\n" + string(r.ID+r.Generation+r.Consumer) + notes + history + string(r.Reason)
-}
-
-func (r specRecord) notesText(begin int64) (text string) {
-	for _, n := range r.Notes {
-		text += fmt.Sprintf("%s %d %d %d\n%s%s", n.Kind, n.At+begin, len(n.By), len(n.Why), n.By, n.Why)
-	}
-	return text
-}
-
-func (r specRecord) historyText() (text string) {
-	for _, h := range r.History {
-		lasted := strconv.FormatInt(h.Ran, 10)
-		if h.Cause == "c" {
-			lasted = h.Token
-		}
-		text += fmt.Sprintf("\n%s%d\t%s\t%s\t%s", h.Cause, h.After, lasted, h.Consumer, h.Reason)
-	}
-	return text
-}
-
-// recordWords is the number of words in the first line of a record that was not moved.
-const recordWords = 25
-
-// take cuts parts of these lengths from the beginning of a text, and returns the rest.
-func take(text string, lengths []string) (parts []string, rest string, ok bool) {
-	for _, length := range lengths {
-		n := number(length)
-		if n > int64(len(text)) {
-			return nil, "", false
-		}
-		parts, text = append(parts, text[:n]), text[n:]
-	}
-	return parts, text, true
-}
-
-// readSpec reads a record as it is stored. Package counter's own reader omits fields that operators do not need.
-func readSpec(t *testing.T, text string, begin int64) specRecord {
-	t.Helper()
-	line, rest, _ := strings.Cut(text, "\n")
-	w := strings.Split(line, " ")
-	if len(w) != recordWords && len(w) != recordWords+1 {
-		t.Fatalf("%d words in %q", len(w), line)
-	}
-	parts, reason, ok := take(rest, w[20:recordWords])
-	if !ok {
-		t.Fatalf("too short: %q", text)
-	}
-	at := func(w string) *int64 {
-		if w == "0" {
-			return nil
-		}
-		return new(number(w) - begin)
-	}
-	word := func(w string) string { return strings.TrimSuffix(w, ".") }
-	r := specRecord{
-		Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: float64(number(w[3])),
-		Suspect: w[4] == "1", State: word(w[5]),
-		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]),
-		Mode: word(w[13]), Since: at(w[14]),
-		Listed: at(w[15]), Limit: int(number(w[16])), Own: int(number(w[17])), Firsts: int(number(w[18])),
-		ID: specText(parts[0]), Generation: specText(parts[1]), Consumer: specText(parts[2]), Reason: specText(reason),
-	}
-	if r.Fence == 0.0 {
-		r.Fence = nil
-	}
-	if r.First != nil {
-		r.Last = new(*r.First + number(w[10]))
-	}
-	if len(w) > recordWords {
-		m := strings.Split(w[recordWords], ":")
-		r.Moved = &specMoved{CopyNumber: number(m[0]), Top: number(m[1]), Until: at(m[2]), Mover: word(m[3]), Body: m[4]}
-	}
-	for entry := range strings.SplitSeq(w[19], ";") {
-		if token, kind, ok := strings.Cut(entry, "="); ok {
-			r.Tokens = append(r.Tokens, [2]string{token, kind})
-		}
-	}
-	for rest := parts[3]; rest != ""; {
-		line, after, _ := strings.Cut(rest, "\n")
-		w := strings.Split(line, " ")
-		texts, after, ok := take(after, w[2:])
-		if !ok {
-			t.Fatalf("notes: %q", parts[3])
-		}
-		r.Notes, rest = append(r.Notes, specNote{w[0], number(w[1]) - begin, specText(texts[0]), specText(texts[1])}), after
-	}
-	for entry := range strings.SplitSeq(strings.TrimPrefix(parts[4], "\n"), "\n") {
-		if f := strings.Split(entry, "\t"); len(f) == 4 {
-			h := specHistory{Cause: f[0][:1], After: number(f[0][1:]), Consumer: specText(f[2]), Reason: specText(f[3])}
-			if h.Cause == "c" {
-				h.Token = f[1]
-			} else {
-				h.Ran = number(f[1])
-			}
-			r.History = append(r.History, h)
-		}
-	}
-	return r
-}
-
 func TestSpecRecords(t *testing.T) {
 	type recordCase struct {
 		Name, Why string
@@ -287,70 +140,82 @@ func TestSpecRecords(t *testing.T) {
 		Fields    *specRecord
 	}
 	for _, c := range specCases[recordCase](t, "records.json") {
-		got := parseRecord(Message{VHost: "/", Queue: "orders"}, string(c.Text), time.Hour)
+		got := parseRecord(Message{VHost: "/", Queue: "orders"}, string(c.Text), 0)
 		if c.Fields == nil {
 			if got.State != StateForeign {
 				t.Errorf("%s (%s): read as a record: %+v", c.Name, c.Why, got)
 			}
 			continue
 		}
-		if text := c.Fields.text(0); text != string(c.Text) {
+		want := c.Fields.record(0)
+		if text := rules.Encode(want); text != string(c.Text) {
 			t.Errorf("%s (%s): written as\n%q, want\n%q", c.Name, c.Why, text, c.Text)
 		}
-		if diff := cmp.Diff(*c.Fields, readSpec(t, string(c.Text), 0)); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (%s):\n%s", c.Name, c.Why, diff)
-		}
-		if text := rules.Encode(got); text != string(c.Text) {
-			t.Errorf("%s (%s): Go writes\n%q, want\n%q", c.Name, c.Why, text, c.Text)
-		}
-		if diff := cmp.Diff(c.Fields.record(), got); diff != "" {
-			t.Errorf("%s (%s): as operators see it:\n%s", c.Name, c.Why, diff)
 		}
 	}
 }
 
-// record is the record as operators see it.
-func (r specRecord) record() Record {
+// record is the record with times relative to begin. A value that no record can have makes it differ from all.
+func (r specRecord) record(begin int64) Record {
 	at := func(ms *int64) time.Time {
 		if ms == nil {
 			return time.Time{}
 		}
-		return time.UnixMilli(*ms).UTC()
+		return time.UnixMilli(*ms + begin).UTC()
+	}
+	mode, known := map[string]Mode{"isolated": ModeIsolated, "reserved": ModeReserved, "shared": ModeShared, "": 0}[r.Mode]
+	if !known {
+		mode = -1
 	}
 	out := Record{
 		Message:  Message{VHost: "/", Queue: "orders", ID: string(r.ID), Generation: string(r.Generation)},
 		State:    State(r.State),
-		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect,
-		Starts: r.Starts,
-		Due:    at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First),
+		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenMode: mode, OpenSince: at(r.Since),
+		Suspect: r.Suspect, Starts: r.Starts,
+		Due: at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First),
 		LastTime: at(r.Last),
-		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Listed: at(r.Listed),
+		Cause:    Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, OwnLimit: r.Own, Listed: at(r.Listed),
 		Consumer:    string(r.Consumer),
-		FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
+		FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts > 0 && r.Firsts%2 == 0,
 	}
-	if r.Fence != nil {
-		out.Fence = int64(r.Fence.(float64))
+	if fence, ok := r.Fence.(float64); ok {
+		out.Fence = int64(fence)
 	}
-	out.OpenMode = map[string]Mode{"isolated": ModeIsolated, "reserved": ModeReserved}[r.Mode]
 	if m := r.Moved; m != nil {
 		out.Move = Move{CopyNumber: m.CopyNumber, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
-		out.Tokens = append(out.Tokens, rules.Token{Name: token[0], Kind: Kind(token[1][0])})
+		kind := Kind(0)
+		if len(token[1]) == 1 {
+			kind = Kind(token[1][0])
+		}
+		out.Tokens = append(out.Tokens, Token{Name: token[0], Kind: kind})
 	}
-	out.OwnLimit = r.Own
 	for _, n := range r.Notes {
 		note := Note{By: string(n.By), Why: string(n.Why), At: at(&n.At)}
-		switch n.Kind {
-		case "reset":
+		switch {
+		case n.Kind == "reset":
 			out.Reset = note
-		case "skip":
+		case n.Kind == "skip":
 			out.Skipped = note
-		case "removed":
+		case n.Kind == "removed" && note.ByAndWhy() == "":
 			out.Removed = note.At
 		}
 	}
-	whole, _ := rules.Decode(r.text(0))
-	out.History = whole.History
+	for i, h := range slices.Backward(r.History) {
+		n := AttemptNote{Number: out.Counted() - i, At: out.FirstTime.Add(time.Duration(h.After) * time.Millisecond),
+			Ran: time.Duration(h.Ran) * time.Millisecond, Token: h.Token, Consumer: string(h.Consumer), Reason: string(h.Reason)}
+		for _, cause := range []Cause{CauseFailed, CausePanicked, CauseTimedOut, CauseRejected, CauseCrashed} {
+			if string(cause[:1]) == h.Cause {
+				n.Cause = cause
+			}
+		}
+		if n.Cause == CauseCrashed && n.Reason == "" {
+			n.Reason = "the process died while this message ran isolated"
+		}
+		out.History = append(out.History, n)
+	}
 	return out
 }
