@@ -20,20 +20,12 @@ type Waiting struct {
 // waitingTTL is how long the store keeps a report of held messages. A process that holds some repeats it once a second.
 const waitingTTL = 3 * time.Second
 
-// kept returns h as the store keeps it: in milliseconds, with the reason cut.
-func (h Waiting) kept() Waiting {
-	if h.Messages <= 0 {
-		return Waiting{}
-	}
-	return Waiting{h.Messages, max(h.For, 0).Truncate(time.Millisecond), printable.Cut(h.Why, maxWaitingReason)}
-}
-
 // text is the form of h in the store: "<messages> <ms> <why>"; empty if nothing is held.
 func (h Waiting) text() string {
-	if h = h.kept(); h.Messages == 0 {
+	if h.Messages <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d %d %s", h.Messages, h.For.Milliseconds(), h.Why)
+	return fmt.Sprintf("%d %d %s", h.Messages, max(h.For, 0).Milliseconds(), printable.Cut(h.Why, maxWaitingReason))
 }
 
 // maxWaitingReason is how much is kept of the reason, in bytes.
