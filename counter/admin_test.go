@@ -75,11 +75,11 @@ func TestGetFindsRemovedGenerations(t *testing.T) {
 		if diff := cmp.Diff([]string{"1@1700000000", ""}, generations(records)); diff != "" {
 			t.Errorf("%s: generations -want +got:\n%s", s.name, diff)
 		}
-		if n, err := s.counter.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+		if n, err := s.Counter.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
 			t.Errorf("%s: forgot %d records, %v", s.name, n, err)
 		}
 		removed := func() []string {
-			names, err := s.counter.namesIn(t.Context(), of, setRemoved, func(string) bool { return true })
+			names, err := s.Counter.namesIn(t.Context(), of, setRemoved, func(string) bool { return true })
 			need(t, err)
 			return names
 		}

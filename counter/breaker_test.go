@@ -26,8 +26,8 @@ func TestBreakerModel(t *testing.T) {
 	mini := miniredis.RunT(t)
 	t.Run("miniredis", func(t *testing.T) { breakerModel(t, dialTest(t, "redis://"+mini.Addr()), mini.FastForward) })
 	for _, s := range stores(t) {
-		if s.counter.rdb != nil && s.name != "miniredis" {
-			t.Run(s.name, func(t *testing.T) { breakerModel(t, s.counter, nil) })
+		if s.Counter.rdb != nil && s.name != "miniredis" {
+			t.Run(s.name, func(t *testing.T) { breakerModel(t, s.Counter, nil) })
 		}
 	}
 }

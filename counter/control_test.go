@@ -127,11 +127,11 @@ func TestControlKeysExpire(t *testing.T) {
 func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
 	for _, s := range stores(t) {
 		of, later := Queue{"/", "orders"}, time.Now().Add(time.Hour)
-		_, err := s.counter.store.Save(t.Context(), of, Change{Sets: []Member{{Set: setConsumers, Name: "0 dead host",
+		_, err := s.Counter.store.Save(t.Context(), of, Change{Sets: []Member{{Set: setConsumers, Name: "0 dead host",
 			Score: later.UnixMilli(), Expires: later.Add(time.Hour)}}})
 		need(t, err)
 		need(t, errOf(s.Control(t.Context(), of.VHost, of.Name, Reader{Token: "a"})))
-		if s.counter.isIn(t, of, setConsumers, "0 dead host", time.Now().Add(time.Minute).UnixMilli()) {
+		if s.Counter.isIn(t, of, setConsumers, "0 dead host", time.Now().Add(time.Minute).UnixMilli()) {
 			t.Errorf("%s: a process that has ended is listed as seen an hour from now", s.name)
 		}
 	}

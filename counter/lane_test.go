@@ -2,7 +2,6 @@ package counter
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -18,31 +17,16 @@ import (
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// laneSteps are the methods of a Counter with its Admin and of a Memory for lanes.
-type laneSteps interface {
-	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
-	Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error)
-	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
-	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
-	Lanes(ctx context.Context, vhost, queue string, most int) ([]BlockedLane, int, error)
-	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
-	NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error)
-	NotePublished(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
-	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
-	DropPositions(ctx context.Context, vhost, queue, lane string, positions []Position) (released bool, err error)
-}
-
 // laneUnderTest is a store, and when it began to number its lanes: that differs from store to store.
 type laneUnderTest struct {
-	name string
-	laneSteps
+	store
 	since map[string]int64
 }
 
 func laneStores(t testing.TB) []*laneUnderTest {
 	var all []*laneUnderTest
 	for _, s := range stores(t) {
-		all = append(all, &laneUnderTest{s.name, s.steps.(laneSteps), map[string]int64{}})
+		all = append(all, &laneUnderTest{s, map[string]int64{}})
 	}
 	return all
 }
@@ -344,12 +328,11 @@ func TestRepeatedLaneStep(t *testing.T) {
 // blocked lane of its partition. Its tombstone is that of the whole queue.
 func TestATombstoneOfAPartitionedQueueIsFound(t *testing.T) {
 	for _, s := range stores(t) {
-		lanes := s.steps.(laneSteps)
 		message := func(id string) Message { return Message{VHost: "/", Queue: "dealt", ID: id} }
 		if r, err := s.Fail(t.Context(), attempt(message("died"), "a"), Failure{Limit: 1}); r.Code != ReplyExhausted {
 			t.Fatalf("%s: %+v, %v", s.name, r, err)
 		}
-		need(t, errOf(lanes.OwnLanes(t.Context(), "/", "dealt.3", "", "o")))
+		need(t, errOf(s.OwnLanes(t.Context(), "/", "dealt.3", "", "o")))
 		var got []rules.PlaceKind
 		for i, id := range []string{"first", "died", "waits"} {
 			step := LaneStep{Message: message(id), Partition: "dealt.3", Lane: "a", Owner: "o", Number: int64(i + 1),
@@ -357,9 +340,9 @@ func TestATombstoneOfAPartitionedQueueIsFound(t *testing.T) {
 			if i == 0 {
 				step.Act = LaneBlock
 			}
-			need(t, errOf(lanes.StepLane(t.Context(), step)))
+			need(t, errOf(s.StepLane(t.Context(), step)))
 		}
-		state, err := lanes.Lane(t.Context(), "/", "dealt.3", "a")
+		state, err := s.Lane(t.Context(), "/", "dealt.3", "a")
 		need(t, err)
 		for _, p := range state.letters {
 			got = append(got, p.Kind)

@@ -96,7 +96,7 @@ func TestModelFindsFaults(t *testing.T) {
 		"FAIL ignores the least limit", "FAIL never holds the queue", "END forgets the success"} {
 		t.Run(fault, func(t *testing.T) {
 			m := memoryUnderTest()
-			m.steps = faultyRules{m.steps.(*Memory), fault}
+			m.attempts = faultyRules{m.Memory, fault}
 			if !fails(t, []store{m, miniredisUnderTest(t)}) {
 				t.Error("TestModel passes")
 			}

@@ -67,7 +67,7 @@ type world struct {
 
 	fixed *Attempt // of the next step: its message and token; nil: both are drawn
 	last  *taken
-	take  func(context.Context, steps) (Reply, error) // the last step
+	take  takes // the last step
 }
 
 func newWorld(all []store, run int64) *world {
@@ -93,8 +93,11 @@ type taken struct {
 	before, after sight
 }
 
-// draws decides on a step, and returns the function that takes it on each store.
-type draws func(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
+// takes takes a step on one store.
+type takes func(ctx context.Context, s store) (Reply, error)
+
+// draws decides on a step.
+type draws func(t *rapid.T, did *taken) takes
 
 var (
 	fewTokens  = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "a-1", "1_a"})
@@ -114,40 +117,40 @@ var (
 
 const longestWait = 7 * time.Hour
 
-func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawStart(t *rapid.T, did *taken) takes {
 	did.step, did.mode, did.limit = "start", modes.Draw(t, "mode"), rapid.IntRange(1, 4).Draw(t, "limit")
 	did.Fence = fences.Draw(t, "fence")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return s.Start(ctx, did.Attempt, did.mode, did.limit)
 	}
 }
 
-func drawBegun(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawBegun(_ *rapid.T, did *taken) takes {
 	did.step = "begun"
-	return func(ctx context.Context, s steps) (Reply, error) { return s.Begun(ctx, did.Attempt) }
+	return func(ctx context.Context, s store) (Reply, error) { return s.Begun(ctx, did.Attempt) }
 }
 
 var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
 
-func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawFail(t *rapid.T, did *taken) takes {
 	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t,
 		"wait"), Reason: reasons.Draw(t, "reason"), Ran: runs.Draw(t, "ran")}
 	f.AtMost = rapid.SampledFrom([]int{0, 0, 1, 2, 9}).Draw(t, "at most")
 	did.step, did.limit, did.atMost = "fail", f.Limit, f.AtMost
-	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
+	return func(ctx context.Context, s store) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
 }
 
-func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawEnd(t *rapid.T, did *taken) takes {
 	did.step, did.succeeded = "end", rapid.Bool().Draw(t, "succeeded")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return Reply{}, s.End(ctx, did.Attempt, did.succeeded)
 	}
 }
 
-func drawMoved(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawMoved(t *rapid.T, did *taken) takes {
 	did.step = "moved"
 	copyNumber := copyNumbers.Draw(t, "confirmed")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return Reply{}, s.Moved(ctx, did.Attempt, copyNumber)
 	}
 }
@@ -173,33 +176,33 @@ func drawDelay(t *rapid.T) Delay {
 
 var notes = rapid.SampledFrom([]Note{{By: "op@host", Why: "supplier down"}, {Why: "\x1b[2J"}, {By: "0", Why: "0"}})
 
-func drawOwn(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawOwn(t *rapid.T, did *taken) takes {
 	did.step = "own"
 	attempts, n := rapid.IntRange(0, 5).Draw(t, "attempts"), notes.Draw(t, "note")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return refused(rules.ReplyLimited, s.LimitMessage(ctx, did.Message, attempts, n))
 	}
 }
 
-func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawReset(t *rapid.T, did *taken) takes {
 	did.step = "reset"
 	n := notes.Draw(t, "note")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return refused(rules.ReplyReset, s.Reset(ctx, did.Message, n))
 	}
 }
 
-func drawSkip(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawSkip(t *rapid.T, did *taken) takes {
 	did.step = "skip"
 	n := notes.Draw(t, "note")
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return refused(rules.ReplySkipped, s.Skip(ctx, did.Message, n))
 	}
 }
 
-func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawTaken(_ *rapid.T, did *taken) takes {
 	did.step = "taken"
-	return func(ctx context.Context, s steps) (Reply, error) {
+	return func(ctx context.Context, s store) (Reply, error) {
 		return Reply{}, s.NoteRemoved(ctx, did.VHost, did.Queue, []Message{did.Message})
 	}
 }
@@ -265,7 +268,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 }
 
 // compare takes a step on every store, and compares the results.
-func (w *world) compare(t *rapid.T, did taken, take func(context.Context, steps) (Reply, error)) {
+func (w *world) compare(t *rapid.T, did taken, take takes) {
 	did.override, did.back = w.override, w.back
 	var model taken
 	for i, s := range w.stores {
@@ -327,7 +330,7 @@ func (w *world) with(t *rapid.T, a Attempt, all ...draws) {
 	}
 }
 
-func drawIsolated(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+func drawIsolated(t *rapid.T, did *taken) takes {
 	take := drawStart(t, did)
 	did.mode = ModeIsolated
 	return take

@@ -94,11 +94,11 @@ func TestRecent(t *testing.T) {
 // TestRecentIsOld: a step never goes by a document that another process has changed, whether the step saves or not.
 func TestRecentIsOld(t *testing.T) {
 	for _, s := range stores(t) {
-		if s.counter == nil {
+		if s.Counter == nil {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			one, two := byRules(s.counter), byRules(s.counter)
+			one, two := byRules(s.Counter), byRules(s.Counter)
 			at := Message{VHost: "/", Queue: "recent"}
 			step := func(of *Counter, id, token string, first, start bool) string {
 				a := attempt(at, token)

@@ -47,7 +47,7 @@ func TestLargestRecord(t *testing.T) {
 		largest := 0
 		var last int
 		for i := 1; ; i++ {
-			if c := s.counter; c.rdb != nil && i%10 == 0 {
+			if c := s.Counter; c.rdb != nil && i%10 == 0 {
 				must(s.Start(t.Context(), named("failed", i), ModeIsolated, 1<<40))
 				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
 			}
@@ -72,7 +72,7 @@ func TestLargestRecord(t *testing.T) {
 		if largest > mostBytes {
 			t.Errorf("%s: the record took %d bytes, more than %d", s.name, largest, mostBytes)
 		}
-		if s.counter.rdb != nil {
+		if s.Counter.rdb != nil {
 			if largest < mostBytes*9/10 {
 				t.Errorf("%s: the record took %d bytes: the test does not drive it to its largest", s.name, largest)
 			}

@@ -18,7 +18,7 @@ func TestStoreRace(t *testing.T) {
 	type pair struct{ one, two *Counter }
 	pairs := map[string]pair{}
 	for _, s := range stores(t) {
-		c := s.counter
+		c := s.Counter
 		if c.rdb != nil {
 			pairs[s.name+", scripts"] = pair{c, New(c.rdb, &c.opts)}
 			pairs[s.name+", both"] = pair{c, byRules(c)}

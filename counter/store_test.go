@@ -33,54 +33,17 @@ type attempts interface {
 	Moved(ctx context.Context, a Attempt, copyNumber int64) error
 }
 
-// steps are the methods that a Counter with its Admin and a Memory have in common.
-type steps interface {
-	attempts
-	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
-	LimitMessage(ctx context.Context, m Message, attempts int, n Note) error
-	Reset(ctx context.Context, m Message, n Note) error
-	Limit(ctx context.Context, vhost, queue string) (*Override, error)
-	SetLimit(ctx context.Context, vhost, queue string, o Override) error
-	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
-	Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error)
-	NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error
-	controls
-}
-
-// controls are the methods of a Counter with its Admin and of a Memory for pauses, skips and the audit log.
-type controls interface {
-	Control(ctx context.Context, vhost, queue string, r Reader) (Control, error)
-	Deal(ctx context.Context, vhost, queue string, r DealRead) ([]int, error)
-	Dealt(ctx context.Context, vhost, queue string) (Deal, error)
-	Pause(ctx context.Context, vhost, queue string, n Note) error
-	Resume(ctx context.Context, vhost, queue string, n Note) error
-	Paused(ctx context.Context, vhost, queue string) (*Pause, error)
-	HoldQueue(ctx context.Context, vhost, queue string, n Note) error
-	Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error)
-	Skip(ctx context.Context, m Message, n Note) error
-	Audit(ctx context.Context, vhost, queue string, e AuditEntry) error
-	AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error)
-}
-
 // store is one implementation under test, with a way to let time pass and to look at one generation of a message.
 type store struct {
-	name string
-	steps
-	counter *Counter
-	open    func(t testing.TB, o *Options) *Counter          // another on the same server, where nothing is kept
-	age     func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
-	look    func(t rapid.TB, m Message) sight
+	name     string
+	attempts                                                  // those of the Memory, or with a fault
+	*Memory                                                   // a Counter and its Admin
+	open     func(t testing.TB, o *Options) *Counter          // another on the same server, where nothing is kept
+	age      func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
+	look     func(t rapid.TB, m Message) sight
 }
 
-// whole is a Counter and its Admin.
-type whole struct {
-	*Counter
-	operator
-}
-
-type operator struct{ *Admin }
-
-func wholeOf(c *Counter) whole { return whole{c, operator{c.Admin()}} }
+func wholeOf(c *Counter) *Memory { return &Memory{c, c.Admin()} }
 
 // sight is the stored state of one generation of a message.
 type sight struct {
@@ -94,8 +57,8 @@ type sight struct {
 
 // ruled takes the steps of a store by the rules, without the scripts.
 func ruled(s store) store {
-	c, open := byRules(s.counter), s.open
-	s.name, s.steps, s.counter = s.name+" by rules", wholeOf(c), c
+	c, open := byRules(s.Counter), s.open
+	s.name, s.attempts, s.Memory = s.name+" by rules", c, wholeOf(c)
 	s.open = func(t testing.TB, o *Options) *Counter { return byRules(open(t, o)) }
 	return s
 }
@@ -120,7 +83,7 @@ func stores(t testing.TB) []store {
 			return c
 		}
 		c := open(t, nil)
-		return append(all, store{"other", wholeOf(c), c, open, c.age, c.look})
+		return append(all, store{"other", c, wholeOf(c), open, c.age, c.look})
 	}
 	all = append(all, miniredisUnderTest(t))
 	url := os.Getenv("REDIS_URL")
@@ -148,7 +111,7 @@ func servers(t testing.TB) []*Counter {
 // counters returns the Counters of all stores.
 func counters(t testing.TB) (all []*Counter) {
 	for _, s := range stores(t) {
-		all = append(all, s.counter)
+		all = append(all, s.Counter)
 	}
 	return all
 }
@@ -172,7 +135,7 @@ func miniredisUnderTest(t testing.TB) store {
 func memoryUnderTest() store {
 	m := NewMemory(nil)
 	open := func(_ testing.TB, o *Options) *Counter { return NewMemory(o).Counter }
-	return store{"memory", m, m.Counter, open, m.Counter.age, m.Counter.look}
+	return store{"memory", m, m, open, m.Counter.age, m.Counter.look}
 }
 
 // ageDocs makes records, and the sets of their queue, older. It serves any Store.
@@ -247,7 +210,7 @@ func redisUnderTest(t testing.TB, name, url string) store {
 		other.Prefix = fmt.Sprintf("%s:%d", c.opts.Prefix, time.Now().UnixNano())
 		return New(c.rdb, &other)
 	}
-	return store{name, wholeOf(c), c, open, c.age, c.look}
+	return store{name, c, wholeOf(c), open, c.age, c.look}
 }
 
 // dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. Its timeouts are long, so

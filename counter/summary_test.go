@@ -96,7 +96,7 @@ func TestSummariesReadPages(t *testing.T) {
 func TestSummariesReadFewDeadLetters(t *testing.T) {
 	servertest.Long(t)
 	for _, s := range storesForLong(t) {
-		c := s.counter
+		c := s.Counter
 		for set, end := range map[string]Failure{setDead: reject, setIndex: again} {
 			first, of := message("0"), Queue{"/", "q-" + set}
 			first.Queue = of.Name

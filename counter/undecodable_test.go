@@ -1,31 +1,21 @@
 package counter
 
 import (
-	"context"
 	"strings"
 	"testing"
 )
 
-type undecodables interface {
-	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
-	Undecodable(ctx context.Context, vhost, queue string) (string, error)
-}
-
 func TestUndecodable(t *testing.T) {
 	for _, s := range stores(t) {
-		notes, ok := s.steps.(undecodables)
-		if !ok {
-			t.Fatalf("%s keeps none", s.name)
-		}
 		noted := func(vhost, queue, want string) {
 			t.Helper()
-			if got, err := notes.Undecodable(t.Context(), vhost, queue); got != want || err != nil {
+			if got, err := s.Undecodable(t.Context(), vhost, queue); got != want || err != nil {
 				t.Errorf("%s: of %s in %s: %.20q, %v, want %.20q", s.name, queue, vhost, got, err, want)
 			}
 		}
 		noted("/", "orders", "")
 		for _, why := range []string{"deep", strings.Repeat("x", 2*MaxReason)} {
-			needOf(t, s.name, notes.NoteUndecodable(t.Context(), "/", "orders", why))
+			needOf(t, s.name, s.NoteUndecodable(t.Context(), "/", "orders", why))
 			noted("/", "orders", why[:min(len(why), MaxReason)])
 		}
 		noted("eu", "orders", "")
