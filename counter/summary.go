@@ -13,7 +13,7 @@ const (
 	// summaryMost is how many records of a queue are read: those that were written last.
 	summaryMost = 10_000
 	// summaryReaders is how many queues are read at the same time. Each takes several round trips.
-	summaryReaders = 8
+	summaryReaders = 24
 )
 
 // ForgottenAfter is how long a message may be ready for its next attempt before it is forgotten, see IsForgotten.
@@ -61,7 +61,7 @@ type Summary struct {
 	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
 }
 
-// Summaries returns a Summary of each queue, in their order. It reads 8 queues at a time, and of each at most the
+// Summaries returns a Summary of each queue, in their order. It reads 24 queues at a time, and of each at most the
 // 10,000 records that were written last. Recent is how long a dead letter may be on its way.
 func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, recent time.Duration) ([]Summary, error) {
 	out := make([]Summary, len(queues))
