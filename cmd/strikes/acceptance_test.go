@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,9 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -29,6 +32,74 @@ func strikesOn(t *testing.T, queue string, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+storeURL(t), "STRIKES_PREFIX="+queue,
 		"STRIKES_MANAGEMENT_URL=")
 	return cmd
+}
+
+// newQueue names a queue of a test. The queue, those that declare makes with it, and its records go when the test ends.
+func newQueue(t *testing.T) string {
+	t.Helper()
+	queue := "cli." + uuid.NewString()
+	cleanUp(t, queue)
+	return queue
+}
+
+// declaredQueue makes one.
+func declaredQueue(t *testing.T) string {
+	t.Helper()
+	queue := newQueue(t)
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	return queue
+}
+
+// publishLines publishes a message a line.
+func publishLines(t *testing.T, queue, lines string, flags ...string) {
+	t.Helper()
+	cmd := strikesOn(t, queue, append([]string{"publish", queue}, flags...)...)
+	cmd.Stdin = strings.NewReader(lines)
+	mustOutput(t, cmd)
+}
+
+// storeOf opens the records of a queue.
+func storeOf(t *testing.T, url, queue string) *counter.Counter {
+	t.Helper()
+	store, err := counter.Dial(servertest.Patient(t, url), &counter.Options{Prefix: queue})
+	need(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// failOnce counts a failure of a message, whose queue there need not be.
+func failOnce(t *testing.T, url, queue, id string) {
+	t.Helper()
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: id}, Token: "a", Consumer: "test"}
+	_, err := storeOf(t, url, queue).Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "boom"})
+	need(t, err)
+}
+
+// withChannel calls f with a channel to the broker.
+func withChannel(t *testing.T, f func(*amqp.Channel) error) {
+	t.Helper()
+	b, err := connect.NewBroker(brokerURL(t), "test")
+	need(t, err)
+	need(t, b.With(t.Context(), func(conn *amqp.Connection) error { return broker.OnChannel(t.Context(), conn, f) }))
+}
+
+// called runs strikes in this process, without a terminal.
+func called(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs output
+	code = run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs},
+		append([]string{"strikes"}, args...))
+	return code, out.String(), errs.String()
+}
+
+// ended runs a command to its end, and returns all that it printed.
+func ended(t *testing.T, cmd *exec.Cmd) (code int, printed string) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
 }
 
 func mustOutput(t *testing.T, cmd *exec.Cmd) string {
@@ -49,12 +120,9 @@ func TestThousandOrders(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
-			queue := "cli." + uuid.NewString()
-			cleanUp(t, queue)
+			queue := newQueue(t)
 			mustOutput(t, strikesOn(t, queue, "declare", "--type", kind, queue))
-			publish := strikesOn(t, queue, "publish", queue)
-			publish.Stdin = strings.NewReader(orderLines(1000))
-			mustOutput(t, publish)
+			publishLines(t, queue, orderLines(1000))
 
 			ledger := filepath.Join(t.TempDir(), "ledger")
 			consume := strikesOn(t, queue, "consume", queue, "--concurrency", "4", "--prefetch", "50", "--backoff", "10ms..50ms",
@@ -108,13 +176,7 @@ func checkRuns(t *testing.T, ledger string) {
 // checkDeadLetters asks the broker.
 func checkDeadLetters(t *testing.T, queue string) {
 	t.Helper()
-	b, err := connect.NewBroker(brokerURL(t), "test")
-	need(t, err)
-	err = b.With(t.Context(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel() // its end returns the dead letters
-		if err != nil {
-			return err
-		}
+	withChannel(t, func(ch *amqp.Channel) error { // its end returns the dead letters
 		ids := map[string]bool{}
 		proctest.Eventually(t, time.Minute, "50 dead letters", func() bool {
 			q, err := broker.Passive(ch, queue+".dlq")
@@ -140,7 +202,6 @@ func checkDeadLetters(t *testing.T, queue string) {
 		}
 		return err
 	})
-	need(t, err)
 }
 
 // checkCounters reads the output of counter list.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,12 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -37,38 +33,17 @@ func ownStore(t *testing.T) *servers.Redis {
 	return servertest.Store(t, servers.RedisOptions{})
 }
 
-// ownQueue declares a queue, which is gone when the test ends.
-func ownQueue(t *testing.T) string {
-	t.Helper()
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
-	return queue
-}
-
 func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
-}
-
-// codeOf runs a command to its end.
-func codeOf(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
-	t.Helper()
-	var out bytes.Buffer
-	cmd.Stderr = &out
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String()
 }
 
 // TestReadOnlyStore: a user who may only read sees all, and is told that he may change nothing.
 func TestReadOnlyStore(t *testing.T) {
 	t.Parallel()
 	store := ownStore(t)
-	queue := ownQueue(t)
-	failOnceAt(t, store.URL, queue, "a")
+	queue := declaredQueue(t)
+	failOnce(t, store.URL, queue, "a")
 	viewer := readerOf(t, store)
 	for _, tc := range []struct {
 		want int
@@ -82,7 +57,7 @@ func TestReadOnlyStore(t *testing.T) {
 		{cli.ExitDenied, []string{"limit", "set", "--why", "why", "--id", "a", "--max-retries", "5", queue}},
 		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--why", "why", queue, "a"}},
 	} {
-		code, stderr := codeOf(t, with(strikesOn(t, queue, tc.args...), viewer))
+		code, stderr := ended(t, with(strikesOn(t, queue, tc.args...), viewer))
 		if code != tc.want || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d, want %d: %s", tc.args, code, tc.want, stderr)
 		}
@@ -109,11 +84,9 @@ func readerOf(t *testing.T, store *servers.Redis) string {
 func TestTakenIsBestEffort(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	store, queue, kept := ownStore(t), ownQueue(t), filepath.Join(t.TempDir(), "kept")
+	store, queue, kept := ownStore(t), declaredQueue(t), filepath.Join(t.TempDir(), "kept")
 	own, viewer := "REDIS_URL="+store.URL, readerOf(t, store)
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader("1\n2\n3\n")
-	mustOutput(t, publish)
+	publishLines(t, queue, "1\n2\n3\n")
 	mustOutput(t, with(strikesOn(t, queue, "consume", "--max-retries", "0", "--exit-when-idle", "500ms", queue, "--",
 		"false"), own))
 	for _, args := range [][]string{
@@ -121,7 +94,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 		{"drop", "--to", kept},
 	} {
 		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
-		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
+		code, stderr := ended(t, with(strikesOn(t, queue, args...), viewer))
 		if code != cli.ExitOK || strings.Count(stderr,
 			"the store may not have recorded every message taken off queue") != 1 || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
@@ -145,11 +118,9 @@ func TestTakenIsBestEffort(t *testing.T) {
 // TestStatusDuringReplay: letters that are on their way are not called missing, however old the facts about each are.
 func TestStatusDuringReplay(t *testing.T) {
 	t.Parallel()
-	store, queue := ownStore(t), ownQueue(t)
+	store, queue := ownStore(t), declaredQueue(t)
 	own := "REDIS_URL=" + store.URL
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
-	mustOutput(t, publish)
+	publishLines(t, queue, strings.Repeat("order\n", 300))
 	look := func() (s ops.Status) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
@@ -206,7 +177,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 		} {
 			mustOutput(t, status())
 			need(t, fault[0]())
-			code, stderr := codeOf(t, status())
+			code, stderr := ended(t, status())
 			if code != cli.ExitUnreachable || !strings.Contains(stderr, away.says) {
 				t.Errorf("the %s %s: exit code %d: %s", away.server, how, code, stderr)
 			}
@@ -241,10 +212,8 @@ func TestStatusInterrupted(t *testing.T) {
 func TestStatusOfASuspect(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	queue := ownQueue(t)
-	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
-	publish.Stdin = strings.NewReader(`{"id":"killer","body":"x"}` + "\n")
-	mustOutput(t, publish)
+	queue := declaredQueue(t)
+	publishLines(t, queue, `{"id":"killer","body":"x"}`+"\n", "--ndjson")
 	deaths := filepath.Join(t.TempDir(), "deaths")
 	const kill = `echo >>"$DEATHS"; test $(wc -l <"$DEATHS") -gt 2 && sleep 60; kill -9 $PPID`
 	consume := func() *exec.Cmd {
@@ -277,7 +246,7 @@ func TestStatusOfASuspect(t *testing.T) {
 // API need not be named if it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
 	t.Parallel()
-	queue := ownQueue(t)
+	queue := declaredQueue(t)
 	direct, err := connect.NewBroker(brokerURL(t), "test")
 	need(t, err)
 	conn, err := direct.Dial(t.Context())
@@ -298,9 +267,7 @@ func TestStatusWithManagement(t *testing.T) {
 	})
 	elsewhere := httptest.NewServer(handler)
 	defer elsewhere.Close()
-	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	need(t, err)
-	defer store.Close()
+	store := storeOf(t, storeURL(t), queue)
 	for name, tc := range map[string]struct{ amqp, api string }{
 		"given":              {brokerURL(t), elsewhere.URL},
 		"in its usual place": {withManagement(t, brokerURL(t), handler), ""},

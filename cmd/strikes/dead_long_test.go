@@ -31,8 +31,7 @@ func TestDeadOfMany(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
-			queue, n := "cli."+uuid.NewString(), *manyDead
-			cleanUp(t, queue)
+			queue, n := newQueue(t), *manyDead
 			buryMany(t, kind, queue, n)
 			last := fmt.Sprint("m", n-1)
 			for _, tc := range []struct {
@@ -135,11 +134,12 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 	b, err := connect.NewBroker(brokerURL(t), "test")
 	need(t, err)
 	if kind == "classic" {
-		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
+		withChannel(t, func(ch *amqp.Channel) error {
+			return deadLettering(ch, queue, queue+".dlq", amqp.Table{"x-queue-type": "classic"})
+		})
 	} else {
 		mustOutput(t, strikesOn(t, queue, "declare", queue))
 	}
-	need(t, err)
 	died := countMany(t, b.VHost, queue, n)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {
@@ -157,9 +157,7 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 // countMany makes the records, and says when.
 func countMany(t *testing.T, vhost, queue string, n int) []time.Time {
 	t.Helper()
-	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	need(t, err)
-	defer store.Close()
+	store := storeOf(t, storeURL(t), queue)
 	var wg sync.WaitGroup
 	const workers = 8
 	at := make([]time.Time, n)

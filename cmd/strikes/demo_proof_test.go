@@ -152,38 +152,25 @@ func judged(e evidence) (v verdict) {
 }
 
 func TestVerdictOfGoodEvidence(t *testing.T) {
-	v := judged(goodEvidence())
-	if !v.OK || v.Orders != 20 || v.Handled != 19 || len(v.Checks) != 5 {
-		t.Errorf("%+v", v)
-	}
-}
-
-// TestVerdictTellsWhatWasHandledAgain: a consumer was killed before the broker had its ack, so the order was delivered
-// again.
-func TestVerdictTellsWhatWasHandledAgain(t *testing.T) {
-	e := goodEvidence()
-	e.done["order-11"], e.attempts["order-11"], e.again = 2, 2, map[string]int{"order-11": 1}
-	v := judged(e)
-	var out strings.Builder
-	v.print(&out)
-	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the "+
-		"broker had the ack") {
-		t.Errorf("ok %v:\n%s", v.OK, &out)
-	}
-}
-
-// TestVerdictAllowsAnInterruptedAttempt: a consumer was killed before the failure of its attempt was counted.
-func TestVerdictAllowsAnInterruptedAttempt(t *testing.T) {
-	e := goodEvidence()
-	e.attempts["order-07"], e.interrupted = 5, map[string]int{"order-07": 1, "order-12": 1, "order-01": 1}
-	v := judged(e)
-	var out strings.Builder
-	if v.print(&out); !v.OK || !strings.Contains(out.String(), "1 attempt of order-07 not counted") {
-		t.Errorf("ok %v:\n%s", v.OK, &out)
-	}
-	e.attempts["order-07"] = 6
-	if v := judged(e); v.OK {
-		t.Error("one more attempt than the kill explains is accepted")
+	for name, tt := range map[string]struct {
+		add  func(e *evidence)
+		says string
+	}{
+		"as it should be": {func(*evidence) {}, "20 orders: 19 handled, 1 dead-lettered, none lost."},
+		"killed before the ack": {func(e *evidence) {
+			e.done["order-11"], e.attempts["order-11"], e.again = 2, 2, map[string]int{"order-11": 1}
+		}, "order-11 was handled 1 time more: its consumer was killed before the broker had the ack"},
+		"killed before the failure was counted": {func(e *evidence) {
+			e.attempts["order-07"], e.interrupted = 5, map[string]int{"order-07": 1, "order-12": 1, "order-01": 1}
+		}, "1 attempt of order-07 not counted"},
+	} {
+		e := goodEvidence()
+		tt.add(&e)
+		v := judged(e)
+		var out strings.Builder
+		if v.print(&out); !v.OK || len(v.Checks) != 5 || !strings.Contains(out.String(), tt.says) {
+			t.Errorf("%s: ok %v:\n%s", name, v.OK, &out)
+		}
 	}
 }
 
@@ -213,6 +200,9 @@ func TestVerdictFindsEachFault(t *testing.T) {
 		}, "orders handled to the end"},
 		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
 		{"one attempt too few", func(e *evidence) { e.attempts["order-07"] = 3 }, "attempts of the handler"},
+		{"one attempt more than a kill explains", func(e *evidence) {
+			e.attempts["order-07"], e.interrupted = 6, map[string]int{"order-07": 1}
+		}, "attempts of the handler"},
 		{"one attempt too many", func(e *evidence) { e.attempts["order-19"] = 2 }, "attempts of the handler"},
 		{"a foreign order", func(e *evidence) {
 			delete(e.attempts, "order-01")

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,7 +20,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -34,11 +32,13 @@ func demoOn(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// TestDemo plays it on each kind of queue and store. It leaves nothing in a store that it was given.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	for _, flags := range []string{"--type=quorum", "--type=classic", "--store=postgres", "--store=mysql"} {
-		t.Run(flags, func(t *testing.T) {
-			cmd := demoOn(t, "--json", flags)
+	for _, flag := range []string{"--type=quorum", "--type=classic", "--store=postgres", "--store=mysql",
+		"--store-url=" + storeURL(t)} {
+		t.Run(flag, func(t *testing.T) {
+			cmd := demoOn(t, "--json", flag)
 			var story bytes.Buffer
 			cmd.Stderr = &story
 			out, err := cmd.Output()
@@ -60,27 +60,13 @@ func TestDemo(t *testing.T) {
 			if exists(t, v.Queue) || exists(t, v.Queue+".dlq") {
 				t.Error("its queues are left")
 			}
+			store := storeOf(t, storeURL(t), v.Queue) // which is its prefix as well
+			for _, o := range demoOrders() {
+				if left, err := store.Admin().Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
+					t.Errorf("%v, %v", left, err)
+				}
+			}
 		})
-	}
-}
-
-// TestDemoOnStore gives the demo a store, where it must leave nothing.
-func TestDemoOnStore(t *testing.T) {
-	t.Parallel()
-	cmd := demoOn(t, "--json")
-	cmd.Env = append(cmd.Env, "REDIS_URL="+storeURL(t))
-	var v verdict
-	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
-		t.Fatalf("%v, %+v", err, v)
-	}
-	store, err := connect.OpenStore(t.Context(), patientURL(t), v.Queue) // which is its prefix as well
-	need(t, err)
-	defer store.Close()
-	for i := range v.Orders {
-		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 ||
-			err != nil {
-			t.Errorf("%v, %v", left, err)
-		}
 	}
 }
 
@@ -94,7 +80,7 @@ func TestDemoEnds(t *testing.T) {
 			stdout, err := cmd.StdoutPipe()
 			need(t, err)
 			need(t, cmd.Start())
-			queue := untilHandled(t, stdout)
+			queue, _ := untilLine(t, stdout, "  ack ")
 			servertest.DeleteLater(t, queue)
 			if n := consumers(t, queue); n == 0 {
 				t.Error("it has no consumers to begin with")
@@ -121,15 +107,7 @@ func TestDemoConsole(t *testing.T) {
 	stdout, err := cmd.StdoutPipe()
 	need(t, err)
 	need(t, cmd.Start())
-	url, queue := "", ""
-	for lines := bufio.NewScanner(stdout); url == "" && lines.Scan(); {
-		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
-			queue, _, _ = strings.Cut(rest, " ")
-		}
-		if strings.HasPrefix(lines.Text(), "http://") {
-			url = lines.Text()
-		}
-	}
+	queue, url := untilLine(t, stdout, "http://")
 	response, err := http.Get(url + "doctor?queue=" + queue)
 	need(t, err)
 	page, err := io.ReadAll(response.Body)
@@ -142,37 +120,30 @@ func TestDemoConsole(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// untilHandled reads a demo's story until the first order is handled, and returns the queue's name.
-func untilHandled(t *testing.T, stdout interface{ Read([]byte) (int, error) }) (queue string) {
+// untilLine reads a demo's story until a line with a text, and returns the queue's name and the line.
+func untilLine(t *testing.T, stdout io.Reader, text string) (queue, line string) {
 	t.Helper()
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
 			queue, _, _ = strings.Cut(rest, " ")
 		}
-		if strings.Contains(lines.Text(), "  ack ") {
-			return queue
+		if strings.Contains(lines.Text(), text) {
+			return queue, lines.Text()
 		}
 	}
 	t.Fatalf("it ended: %v", lines.Err())
-	return ""
+	return "", ""
 }
 
 // declaration asks the broker for a queue; false: there is none.
 func declaration(t *testing.T, queue string) (q amqp.Queue, ok bool) {
 	t.Helper()
-	b, err := connect.NewBroker(brokerURL(t), "test")
-	need(t, err)
-	err = b.With(t.Context(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
+	withChannel(t, func(ch *amqp.Channel) (err error) {
 		q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 		ok = err == nil
 		return nil
 	})
-	need(t, err)
 	return q, ok
 }
 

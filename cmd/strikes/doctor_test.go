@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -25,13 +23,11 @@ import (
 // A user who may only read, without the API, gets a finding that names the missing permission: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
 	t.Parallel()
-	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
-	servertest.DeleteLater(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue, user := declaredQueue(t), "reader-"+uuid.NewString()
 	api := managementURL(t)
-	manage(t, api, "PUT", "users/"+user, `{"password":"hush","tags":""}`)
-	t.Cleanup(func() { manage(t, api, "DELETE", "users/"+user, "") })
-	manage(t, api, "PUT", "permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":".*"}`)
+	servertest.Administer(t, http.MethodPut, api+"/api/users/"+user, `{"password":"hush","tags":""}`)
+	t.Cleanup(func() { servertest.Administer(t, http.MethodDelete, api+"/api/users/"+user, "") })
+	servertest.Administer(t, http.MethodPut, api+"/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":".*"}`)
 
 	at, err := url.Parse(brokerURL(t))
 	need(t, err)
@@ -44,11 +40,9 @@ func TestDoctorReadOnly(t *testing.T) {
 		{[]string{"--management-url", strings.Replace(api, "guest:guest", user+":hush", 1)}, "tag management"},
 	} {
 		cmd := strikesOn(t, queue, append([]string{"doctor", "--amqp-url", at.String()}, tt.args...)...)
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitDenied || !strings.Contains(string(out), tt.want) ||
-			strings.Contains(string(out), "hush") {
-			t.Errorf("%q: %v: %s", tt.args, err, out)
+		if code, out := ended(t, cmd); code != cli.ExitDenied || !strings.Contains(out, tt.want) ||
+			strings.Contains(out, "hush") {
+			t.Errorf("%q: exit code %d: %s", tt.args, code, out)
 		}
 	}
 }
@@ -57,9 +51,7 @@ func TestDoctorReadOnly(t *testing.T) {
 // error, and exits with 69.
 func TestDoctorLosesTheBroker(t *testing.T) {
 	t.Parallel()
-	queue := "cli." + uuid.NewString()
-	servertest.DeleteLater(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue := declaredQueue(t)
 	at, err := url.Parse(brokerURL(t))
 	need(t, err)
 	at.Host = cutAt(t, at.Host, broker.DelayExchange)
@@ -78,14 +70,11 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 	need(t, err)
 	beside.User = api.User
 
-	var out, said bytes.Buffer
-	cmd := strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url", beside.String())
-	cmd.Stdout, cmd.Stderr = &out, &said
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUnreachable ||
-		!strings.Contains(out.String(), inspect.CodeAlarm+": ") ||
-		!strings.Contains(said.String(), "examining the delay queues: ") {
-		t.Errorf("%v, printed %s, and on stderr %s", err, &out, &said)
+	code, out := ended(t, strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url",
+		beside.String()))
+	if code != cli.ExitUnreachable || !strings.Contains(out, inspect.CodeAlarm+": ") ||
+		!strings.Contains(out, "examining the delay queues: ") {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 
@@ -104,10 +93,9 @@ func TestQueuesAreNotListed(t *testing.T) {
 		api := httptest.NewServer(tt.reply)
 		t.Cleanup(api.Close)
 		for _, command := range []string{"status", "doctor"} {
-			cmd := strikesOn(t, "cli."+uuid.NewString(), command, "--management-url", api.URL)
-			out, err := cmd.CombinedOutput()
-			if cmd.ProcessState.ExitCode() != tt.code {
-				t.Errorf("%s, %s: %v, want exit code %d: %s", command, name, err, tt.code, out)
+			cmd := strikesOn(t, newQueue(t), command, "--management-url", api.URL)
+			if code, out := ended(t, cmd); code != tt.code {
+				t.Errorf("%s, %s: exit code %d, want %d: %s", command, name, code, tt.code, out)
 			}
 		}
 	}
@@ -147,24 +135,13 @@ func cutAt(t *testing.T, server, word string) string {
 	return l.Addr().String()
 }
 
-func manage(t *testing.T, api, method, path, body string) {
-	t.Helper()
-	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+
-		path).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v: %s", method, path, err, out)
-	}
-}
-
 // A dead-letter queue wants no dead-letter queue of its own. Missing parts are found with the queue it belongs to.
 func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	t.Parallel()
-	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue, api := declaredQueue(t), managementURL(t)
 	for _, state := range []string{"whole", "broken"} {
 		if state == "broken" {
-			manage(t, api, "DELETE", "exchanges/%2F/"+queue+".dlx", "")
+			servertest.Administer(t, http.MethodDelete, api+"/api/exchanges/%2F/"+queue+".dlx", "")
 		}
 		for _, flags := range [][]string{nil, {"--management-url", "http://127.0.0.1:1"}} {
 			out := mustOutput(t, strikesOn(t, queue, append([]string{"doctor", queue + ".dlq"}, flags...)...))
@@ -173,11 +150,9 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 			}
 		}
 	}
-	out, err := strikesOn(t, queue, "doctor", queue).Output()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFound || !strings.Contains(string(out),
-		"dead-letter-exchange-missing") {
-		t.Errorf("of the queue itself: %v: %s", err, out)
+	code, out := ended(t, strikesOn(t, queue, "doctor", queue))
+	if code != cli.ExitFound || !strings.Contains(out, "dead-letter-exchange-missing") {
+		t.Errorf("of the queue itself: exit code %d: %s", code, out)
 	}
 }
 
@@ -185,30 +160,25 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 // that leads back.
 func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	t.Parallel()
-	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue, api := declaredQueue(t), managementURL(t)
 	broker := usualPlace(t)
-	consume := func(flags ...string) (string, error) {
+	consume := func(flags ...string) (code int, out string) {
 		// Nothing is idle before this message is handled, and so not before the queue is checked.
-		manage(t, api, "POST", "exchanges/%2F/amq.default/publish",
+		servertest.Administer(t, http.MethodPost, api+"/api/exchanges/%2F/amq.default/publish",
 			`{"properties":{"message_id":"1"},"routing_key":"`+queue+`","payload":"","payload_encoding":"string"}`)
 		args := append([]string{"consume", queue, "--exit-when-idle", "100ms"}, flags...)
-		out, err := strikesOn(t, queue, append(args, "--amqp-url", broker, "--", "cat")...).CombinedOutput()
-		return string(out), err
+		return ended(t, strikesOn(t, queue, append(args, "--amqp-url", broker, "--", "cat")...))
 	}
-	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
-		t.Errorf("found: %v: %s", err, out)
+	if code, out := consume(); code != 0 || strings.Contains(out, "bound") || strings.Contains(out, "management") {
+		t.Errorf("found: exit code %d: %s", code, out)
 	}
-	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out,
+	if code, out := consume("--management-url", "http://127.0.0.1:1"); code != 0 || !strings.Contains(out,
 		"the bindings of the dead-letter exchange") {
-		t.Errorf("a given one that does not answer: %v: %s", err, out)
+		t.Errorf("a given one that does not answer: exit code %d: %s", code, out)
 	}
-	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
-	out, err := consume()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(out, "dead-letter-loop") {
-		t.Errorf("a route that leads back: %v: %s", err, out)
+	servertest.Administer(t, http.MethodPost, api+"/api/bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
+	if code, out := consume(); code != cli.ExitMisuse || !strings.Contains(out, "dead-letter-loop") {
+		t.Errorf("a route that leads back: exit code %d: %s", code, out)
 	}
 }
 
@@ -226,22 +196,16 @@ func usualPlace(t *testing.T) string {
 // A misspelt queue is told from a missing one where the management API lists the names.
 func TestMisspeltQueue(t *testing.T) {
 	t.Parallel()
-	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	servertest.DeleteLater(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue, api := declaredQueue(t), managementURL(t)
 	misspelt := queue[:len(queue)-1]
 	for _, args := range [][]string{
 		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt},
 		{"limit", "set", misspelt, "--max-retries", "2", "--why", "r"},
 	} {
-		cmd := strikesOn(t, queue, args...)
-		cmd.Env = append(cmd.Environ(), "STRIKES_MANAGEMENT_URL="+api)
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(string(out),
-			"did you mean \""+queue+"\"") ||
-			!strings.Contains(string(out), "strikes declare "+misspelt) {
-			t.Errorf("%q: %v: %s", args, err, out)
+		code, out := ended(t, with(strikesOn(t, queue, args...), "STRIKES_MANAGEMENT_URL="+api))
+		if code != cli.ExitMisuse || !strings.Contains(out, "did you mean \""+queue+"\"") ||
+			!strings.Contains(out, "strikes declare "+misspelt) {
+			t.Errorf("%q: exit code %d: %s", args, code, out)
 		}
 	}
 }

@@ -3,42 +3,46 @@
 package main
 
 import (
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 // calls finds the call of strikes in a line of an example.
 var calls = regexp.MustCompile(`\bstrikes( [^|)>]*)?`)
 
-// TestExamples: the help of every command shows its purpose and an example within 24 lines, and the parser takes every
-// example.
-func TestExamples(t *testing.T) {
-	t.Parallel()
-	sh, recorded := recorder(t, "strikes")
+// TestHelp: the help of every command shows its purpose and an example within 24 lines, has lines of 80 columns at most,
+// because it is read through pagers, too, and shows no secret of the environment. A longer word stays whole. The parser
+// takes every example.
+func TestHelp(t *testing.T) {
+	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
+	t.Setenv("STRIKES_STORE_URL", "redis://:hush@127.0.0.1/")
+	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
 	var script, of []string
 	for _, path := range commandPaths(new(app).root()) {
-		top := helpOf(t, path)
-		if len(top) > 24 {
-			top = top[:24]
+		code, help, errs := called(t, append(strings.Fields(path)[1:], "--help")...)
+		if code != 0 || !strings.HasPrefix(help, path+" - ") || strings.Contains(help, "hush") ||
+			strings.Contains(help, "guest:guest") {
+			t.Errorf("%s --help: exit code %d: %s%s", path, code, help, errs)
 		}
-		if !strings.HasPrefix(top[0], path+" - ") {
-			t.Errorf("the help of %s begins with %q", path, top[0])
-		}
-		lines := exampleLines(top)
-		if len(lines) == 0 {
-			t.Errorf("the help of %s shows no example in its first 24 lines:\n%s", path, strings.Join(top, "\n"))
-		}
+		lines := strings.Split(help, "\n")
 		for _, line := range lines {
+			if len([]rune(line)) > 80 && len(strings.Fields(line)) > 1 {
+				t.Errorf("the help of %s has a line of %d columns: %s", path, len([]rune(line)), line)
+			}
+		}
+		examples := exampleLines(lines[:min(24, len(lines))])
+		if len(examples) == 0 {
+			t.Errorf("the help of %s shows no example in its first 24 lines:\n%s", path, help)
+		}
+		for _, line := range examples {
 			script, of = append(script, calls.FindString(line)), append(of, path)
 		}
 	}
-	sh(strings.Join(script, "\n"))
-	for i, args := range recorded() {
+	for i, args := range words(t, script) {
 		root := new(app).root()
 		cmd, rest, err := root.Find(args)
 		if err == nil {
@@ -53,16 +57,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestHelpFits80Columns: the help is read through pagers, too. A word that is longer stays whole.
-func TestHelpFits80Columns(t *testing.T) {
-	t.Parallel()
-	for _, path := range commandPaths(new(app).root()) {
-		for _, line := range helpOf(t, path) {
-			if len([]rune(line)) > 80 && len(strings.Fields(line)) > 1 {
-				t.Errorf("the help of %s has a line of %d columns: %s", path, len([]rune(line)), line)
-			}
-		}
+// words has a shell split calls of strikes into their arguments.
+func words(t *testing.T, script []string) (calls [][]string) {
+	t.Helper()
+	record := `strikes() { printf '%s\0' "$@"; printf '\1'; }` + "\n"
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", record+strings.Join(script, "\n")).Output()
+	need(t, err)
+	for call := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x01"), "\x01") {
+		calls = append(calls, strings.Split(strings.TrimSuffix(call, "\x00"), "\x00"))
 	}
+	return calls
 }
 
 // commandPaths are those of a command, and of all below it that its help shows and that are not cobra's.
@@ -74,16 +78,6 @@ func commandPaths(cmd *cobra.Command) (paths []string) {
 		}
 	}
 	return paths
-}
-
-// helpOf returns the lines that a command prints with --help.
-func helpOf(t *testing.T, path string) []string {
-	t.Helper()
-	var out output
-	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, append(strings.Fields(path), "--help")); code != 0 {
-		t.Errorf("%s --help: exit code %d: %s", path, code, &out)
-	}
-	return strings.Split(out.String(), "\n")
 }
 
 // exampleLines are the command lines below the heading Examples.

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
@@ -49,13 +47,9 @@ func exported(t *testing.T, args ...string) func() string {
 // management API.
 func TestExport(t *testing.T) {
 	t.Parallel()
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	queue := declaredQueue(t)
 	buryFew(t, queue)
-	servers := []string{"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url",
-		managementURL(t)}
-	scrape := exported(t, append(servers, "--queue", queue)...)
+	scrape := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
 	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
 		page := scrape()
 		for _, want := range []string{
@@ -85,10 +79,8 @@ func TestExportOutlivesOutages(t *testing.T) {
 // TestExportRefuses: an address that cannot be used is misuse.
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
-	var stderr output
-	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen",
-		"nowhere"})
-	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "--listen: listen tcp: address nowhere") {
-		t.Errorf("exit code %d: %s", code, &stderr)
+	code, _, errs := called(t, "export", "--listen", "nowhere")
+	if code != cli.ExitMisuse || !strings.Contains(errs, "--listen: listen tcp: address nowhere") {
+		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -84,8 +84,7 @@ func TestGrants(t *testing.T) {
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			queue := "cli." + uuid.NewString()
-			cleanUp(t, queue)
+			queue := newQueue(t)
 			if tc.args[0] != "declare" {
 				mustOutput(t, strikesOn(t, queue, "declare", queue))
 				buryFew(t, queue)
@@ -109,14 +108,10 @@ func TestGrants(t *testing.T) {
 // buryFew makes two dead letters with records, and the record of a message that has failed.
 func buryFew(t *testing.T, queue string) {
 	t.Helper()
-	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
-	publish.Stdin = strings.NewReader(`{"id":"m1","body":"1"}` + "\n" + `{"id":"m2","body":"2"}` + "\n")
-	mustOutput(t, publish)
+	publishLines(t, queue, `{"id":"m1","body":"1"}`+"\n"+`{"id":"m2","body":"2"}`, "--ndjson")
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c",
 		"echo no stock >&2; exit 1"))
-	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	need(t, err)
-	defer store.Close()
+	store := storeOf(t, storeURL(t), queue)
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: "m3"}, Token: "t"}
 	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "no stock"}); err != nil {
 		t.Fatal(err)
@@ -128,9 +123,9 @@ func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	t.Helper()
 	user := "u" + uuid.NewString()
 	api := managementURL(t)
-	manage(t, api, http.MethodPut, "users/"+user, fmt.Sprintf(`{"password":"pass","tags":%q}`, g.tag))
-	t.Cleanup(func() { manage(t, api, http.MethodDelete, "users/"+user, "") })
-	manage(t, api, http.MethodPut, "permissions/%2F/"+user,
+	servertest.Administer(t, http.MethodPut, api+"/api/users/"+user, fmt.Sprintf(`{"password":"pass","tags":%q}`, g.tag))
+	t.Cleanup(func() { servertest.Administer(t, http.MethodDelete, api+"/api/users/"+user, "") })
+	servertest.Administer(t, http.MethodPut, api+"/api/permissions/%2F/"+user,
 		fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, pattern(queue, g.configure), pattern(queue, g.write),
 			pattern(queue, g.read)))
 	rdb := redisAdmin(t)

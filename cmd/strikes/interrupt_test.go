@@ -14,39 +14,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/servertest"
 )
-
-// newQueue names a queue for one test.
-func newQueue(t *testing.T) string {
-	t.Helper()
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
-	return queue
-}
-
-// declaredQueue makes one.
-func declaredQueue(t *testing.T) string {
-	t.Helper()
-	queue := newQueue(t)
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
-	return queue
-}
 
 // queueOfOne makes one with a message in it.
 func queueOfOne(t *testing.T) string {
 	t.Helper()
 	queue := declaredQueue(t)
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader("an order\n")
-	mustOutput(t, publish)
+	publishLines(t, queue, "an order\n")
 	return queue
 }
 
@@ -202,14 +180,10 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
-	b, err := connect.NewBroker(brokerURL(t), "test")
-	if err == nil {
-		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
-	}
-	need(t, err)
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader(strings.Repeat("an order\n", 50))
-	mustOutput(t, publish)
+	withChannel(t, func(ch *amqp.Channel) error {
+		return deadLettering(ch, queue, queue+".dlq", amqp.Table{"x-queue-type": "classic"})
+	})
+	publishLines(t, queue, strings.Repeat("an order\n", 50))
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency",
 		"8", "--", "false"))
 	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
@@ -217,9 +191,7 @@ func TestReplayInterrupted(t *testing.T) {
 	proctest.Eventually(t, time.Minute, "some are replayed", func() bool {
 		return strings.Count(stdout.String(), `"replayed":true`) > 2
 	})
-	store, err := counter.Dial(servertest.Patient(t, storeURL(t)), &counter.Options{Prefix: queue})
-	need(t, err)
-	defer store.Close()
+	store := storeOf(t, storeURL(t), queue)
 	begun := func() bool {
 		at, err := store.Admin().Replaying(t.Context(), "/", queue+".dlq")
 		need(t, err)

@@ -40,16 +40,15 @@ func TestMisuse(t *testing.T) {
 		{"STRIKES_ORDERED=maybe", "consume", `the environment variable STRIKES_ORDERED must be true or false, got "maybe"`},
 	}
 	for _, tt := range tests {
-		if name, value, set := strings.Cut(tt.env, "="); set {
+		name, value, set := strings.Cut(tt.env, "=")
+		if set {
 			t.Setenv(name, value)
 		}
-		var stdout, stderr output
-		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr},
-			append([]string{"strikes"}, strings.Fields(tt.args)...))
-		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
-			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
+		code, out, errs := called(t, strings.Fields(tt.args)...)
+		if code != cli.ExitMisuse || errs != "strikes: "+tt.want+"\n" || out != "" {
+			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, errs, out)
 		}
-		if name, _, set := strings.Cut(tt.env, "="); set {
+		if set {
 			t.Setenv(name, "")
 		}
 	}
@@ -71,11 +70,9 @@ func TestFieldsAreFlags(t *testing.T) {
 			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
-		var stderr output
-		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
-		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stderr, Err: &stderr}, args)
-		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" {
-			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, &stderr)
+		code, _, errs := called(t, strings.Fields(tt.args)...)
+		if code != cli.ExitMisuse || errs != "strikes: "+tt.want+"\n" {
+			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, errs)
 		}
 	}
 }

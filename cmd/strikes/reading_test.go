@@ -15,15 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // The full run: go test ./cmd/strikes -run TestReadingKeepsDeadLetters -reading.runs 2000 -timeout 1h
@@ -42,8 +39,7 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 		{broker.DeadLetterLimit, true, true}} {
 		t.Run(fmt.Sprintf("limit %d, lanes %v", tt.limit, tt.lanes), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			queue := "cli." + uuid.NewString()
-			cleanUp(t, queue)
+			queue := newQueue(t)
 			buryInto(t, queue, tt.limit, tt.lanes)
 			reads := append(readingCommands(t, queue), readingPages(t, queue)...)
 			if tt.lanes {
@@ -89,26 +85,10 @@ func buryInto(t *testing.T, queue string, limit int64, lanes bool) {
 		}
 		return ch.QueueBind(queue+".dlq", "", queue+".dlx", false, nil)
 	})
-	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
-	publish.Stdin = strings.NewReader(`{"id":"a","body":"b","headers":{"tenant":"7"}}` + "\n" +
-		`{"id":"b","body":"b","headers":{"tenant":"7"}}` + "\n" + `{"id":"c","body":"b"}` + "\n")
-	mustOutput(t, publish)
+	publishLines(t, queue, `{"id":"a","body":"b","headers":{"tenant":"7"}}
+		{"id":"b","body":"b","headers":{"tenant":"7"}}
+		{"id":"c","body":"b"}`, "--ndjson")
 	mustOutput(t, strikesOn(t, queue, append(consume, "--", "false")...))
-}
-
-func withChannel(t *testing.T, f func(*amqp.Channel) error) {
-	t.Helper()
-	b, err := connect.NewBroker(brokerURL(t), "test")
-	need(t, err)
-	if err := b.With(t.Context(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		return f(ch)
-	}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // returnsIn is how often the first message was returned.
@@ -131,12 +111,10 @@ func serverFlags(t *testing.T, queue string) []string {
 		managementURL(t)}
 }
 
-// inProcess runs a command in this process, without a terminal.
+// inProcess is called with the servers of the tests.
 func inProcess(t *testing.T, queue string, args ...string) (code int, out, errs string) {
-	var stdout, stderr strings.Builder
-	s := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
-	code = run(t.Context(), s, append(append([]string{"strikes"}, args...), serverFlags(t, queue)...))
-	return code, stdout.String(), stderr.String()
+	t.Helper()
+	return called(t, slices.Concat(args, serverFlags(t, queue))...)
 }
 
 // thatRead makes functions of command lines, which may find nothing and may be refused.
@@ -206,11 +184,10 @@ func (w oneEvent) Flush() { w.leave() }
 func readingPages(t *testing.T, queue string) (reads []func()) {
 	b, err := connect.NewBroker(brokerURL(t), "test")
 	need(t, err)
-	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
-	need(t, err)
+	store := storeOf(t, storeURL(t), queue)
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})
 	need(t, err)
-	t.Cleanup(func() { _ = errors.Join(c.Close(), store.Close()) })
+	t.Cleanup(func() { _ = c.Close() })
 	byLane := "queue=" + url.QueryEscape(queue) + "&lane-header=tenant&lane=7"
 	for _, to := range []string{
 		"GET /queue?" + byLane, "GET /dead?" + byLane, "GET /replay?" + byLane, "GET /drop?" + byLane, "GET /lanes?" + byLane,
@@ -269,13 +246,10 @@ func publishUndecodable(t *testing.T, queue, id string) {
 // although they were read before.
 func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	t.Parallel()
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
+	queue := newQueue(t)
 	buryInto(t, queue, broker.DeadLetterLimit, false)
 	publishUndecodable(t, queue+".dlq", "bad")
-	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
-	publish.Stdin = strings.NewReader(`{"id":"d","body":"b"}` + "\n")
-	mustOutput(t, publish)
+	publishLines(t, queue, `{"id":"d","body":"b"}`, "--ndjson")
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms", "--", "false"))
 
 	to := filepath.Join(t.TempDir(), "bad")
@@ -331,16 +305,13 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 // TestStatusNamesTheWayOut of a message that ended a session: the command that it names takes the message out of the
 // queue.
 func TestStatusNamesTheWayOut(t *testing.T) {
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
+	queue := newQueue(t)
 	withChannel(t, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
 		return err
 	})
 	publishUndecodable(t, queue, "bad")
-	store, err := counter.Dial(servertest.Patient(t, storeURL(t)), &counter.Options{Prefix: queue})
-	need(t, err)
-	defer store.Close()
+	store := storeOf(t, storeURL(t), queue)
 	if code, out, errs := inProcess(t, queue, "status", queue); code != 0 || strings.Contains(out, "undecoded") {
 		t.Errorf("before: exit code %d: %s%s", code, out, errs)
 	}
@@ -376,8 +347,7 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 // messages were returned.
 func TestForceNeedsTheCount(t *testing.T) {
 	t.Parallel()
-	queue := "cli." + uuid.NewString()
-	cleanUp(t, queue)
+	queue := newQueue(t)
 	buryInto(t, queue, 1000, false)
 	for _, tt := range []struct {
 		store string

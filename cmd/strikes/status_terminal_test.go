@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -88,9 +87,8 @@ func TestStatusIsColored(t *testing.T) {
 // TestLongIDsAreCutOnATerminal, where they would push everything else off the line, and nowhere else.
 func TestLongIDsAreCutOnATerminal(t *testing.T) {
 	t.Parallel()
-	queue, id := "cli."+uuid.NewString(), strings.Repeat("order-", 40)
-	t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
-	failOnce(t, queue, id)
+	queue, id := newQueue(t), strings.Repeat("order-", 40)
+	failOnce(t, storeURL(t), queue, id)
 	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "list", queue))
 	tt.awaits(t, "\n"+id[:35]+"…  retrying ")
 	_ = tt.cmd.Wait()
@@ -107,9 +105,8 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done",
 		"\x04": "nothing is done"} {
-		queue := "cli." + uuid.NewString()
-		t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
-		failOnce(t, queue, "a")
+		queue := newQueue(t)
+		failOnce(t, storeURL(t), queue, "a")
 		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--why",
 			"why", queue, "a"))
 		tt.awaits(t, "Forget the counts of 1 message of queue "+queue+"? [y/N] ")
@@ -123,9 +120,7 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 func TestQuestionInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)
-	publish := strikesOn(t, queue, "publish", queue+".dlq")
-	publish.Stdin = strings.NewReader("a stray\n")
-	mustOutput(t, publish)
+	publishLines(t, queue+".dlq", "a stray\n")
 	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--to",
 		"kept", queue))
 	tt.awaits(t, "[y/N] ")
@@ -151,11 +146,7 @@ func TestAgreedTo(t *testing.T) {
 		"1 replayed": {"replay", "--all", "--key", "QUEUE", "--watch", "0"},
 	} {
 		queue := declaredQueue(t)
-		add := func() {
-			publish := strikesOn(t, queue, "publish", queue+".dlq")
-			publish.Stdin = strings.NewReader("a stray\n")
-			mustOutput(t, publish)
-		}
+		add := func() { publishLines(t, queue+".dlq", "a stray\n") }
 		add()
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "QUEUE", queue)

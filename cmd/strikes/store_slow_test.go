@@ -14,8 +14,8 @@ import (
 // long.
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
-	queue := ownQueue(t)
-	failOnceAt(t, storeURL(t), queue, "m1")
+	queue := declaredQueue(t)
+	failOnce(t, storeURL(t), queue, "m1")
 	at, err := url.Parse(storeURL(t))
 	need(t, err)
 	p, err := proxy.NewStore(t.Context(), at.Host, func([]string) proxy.Treatment {
@@ -33,7 +33,7 @@ func TestSlowStore(t *testing.T) {
 		// One after the other: to a command that gets no processor, the store seems slower still.
 		t.Run(command, func(t *testing.T) {
 			args := strings.Fields(strings.ReplaceAll(command, "QUEUE", queue))
-			if got, out := codeOf(t, with(strikesOn(t, queue, args...), "REDIS_URL="+at.String())); got != code {
+			if got, out := ended(t, with(strikesOn(t, queue, args...), "REDIS_URL="+at.String())); got != code {
 				t.Errorf("exit code %d, want %d\n%s", got, code, out)
 			}
 		})
@@ -41,7 +41,7 @@ func TestSlowStore(t *testing.T) {
 	t.Run("a timeout in the URL", func(t *testing.T) {
 		t.Parallel()
 		brief := with(strikesOn(t, queue, "counter", "get", queue, "m1"), "REDIS_URL="+at.String()+"?read_timeout=250ms")
-		if got, out := codeOf(t, brief); got != cli.ExitUnreachable || !strings.Contains(out, "slow") {
+		if got, out := ended(t, brief); got != cli.ExitUnreachable || !strings.Contains(out, "slow") {
 			t.Errorf("exit code %d\n%s", got, out)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -92,12 +91,11 @@ func TestFieldsAreExplained(t *testing.T) {
 // helpText is the text that strikes help prints about a command or a topic.
 func helpText(t *testing.T, of string) string {
 	t.Helper()
-	var out output
-	args := append([]string{"strikes", "help"}, strings.Fields(of)...)
-	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, args); code != 0 {
-		t.Errorf("%q: exit code %d: %s", args, code, &out)
+	code, out, errs := called(t, append([]string{"help"}, strings.Fields(of)...)...)
+	if code != 0 {
+		t.Errorf("strikes help %s: exit code %d: %s", of, code, errs)
 	}
-	return out.String()
+	return out
 }
 
 // TestDefaultsAreShown: a default that a text describes is shown once, as that text.

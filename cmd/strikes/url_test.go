@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -27,19 +22,11 @@ import (
 // selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
 func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	need(t, err)
-	as := x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &as, &as, key.Public(), key)
-	need(t, err)
+	s := httptest.NewTLSServer(nil)
+	s.Close()
 	file = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+	need(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	return s.TLS.Certificates[0], file
 }
 
 // encrypted puts a server behind TLS, and returns the address.
@@ -117,16 +104,15 @@ func TestWhereAURLLeads(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			args := []string{"strikes", "limit", "get", "--vhost", "/", "--store-url", tt.url, "q"}
+			args := []string{"limit", "get", "--vhost", "/", "--store-url", tt.url, "q"}
 			if strings.HasPrefix(tt.url, "amqp") {
 				queue := "cli.where"
-				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
+				args = []string{"declare", "--amqp-url", tt.url, queue}
 				servertest.DeleteLater(t, queue)
 			}
-			var out, stderr output
-			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)
-			if code != tt.exitCode || !strings.Contains(stderr.String(), tt.says) || strings.Contains(stderr.String(), "hush") {
-				t.Errorf("exit code %d, %s", code, &stderr)
+			code, _, errs := called(t, args...)
+			if code != tt.exitCode || !strings.Contains(errs, tt.says) || strings.Contains(errs, "hush") {
+				t.Errorf("exit code %d, %s", code, errs)
 			}
 		})
 	}
