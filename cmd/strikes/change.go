@@ -39,20 +39,13 @@ func (c *changeVerb) addDryRun(cmd *cobra.Command, done string) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
 }
 
-// noted makes a change that needs a reason.
-func (c *changeVerb) noted(ctx context.Context, verb, queue string, ask ops.Ask, ids ...string) error {
-	var err error
-	if ask.Note, err = c.required(); err != nil {
-		return err
-	}
-	_, err = c.change(ctx, verb, queue, ask, ids...)
-	return err
-}
-
 // change plans a change for each id, passes over those of which nothing is counted, asks, and makes the changes. It
 // returns the plans.
 func (c *changeVerb) change(ctx context.Context, verb, queue string, ask ops.Ask, ids ...string) (plans []ops.Plan,
 	err error) {
+	if ask.Note = c.given(); c.required && ask.Note.Why == "" {
+		return nil, cli.Misusef("--why is missing; say why you do it, the text is kept with the change")
+	}
 	err = c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		if c.check != nil {
 			if err := c.check(ctx, q.Name); err != nil {
@@ -110,10 +103,16 @@ func (c *changeVerb) makeAll(ctx context.Context, q *ops.Queue, plans []ops.Plan
 }
 
 // note are the flags that say who makes a change, and why.
-type note struct{ why, by string }
+type note struct {
+	why, by  string
+	required bool // --why is
+}
 
 // addNote adds the flags of a change that needs a reason.
-func (n *note) addNote(cmd *cobra.Command) { n.add(cmd, "kept with the change", ", and required") }
+func (n *note) addNote(cmd *cobra.Command) {
+	n.required = true
+	n.add(cmd, "kept with the change", ", and required")
+}
 
 // addAudit adds the flags of a change whose note is kept in the audit log only, and may lack the reason.
 func (n *note) addAudit(cmd *cobra.Command) { n.add(cmd, "kept in the audit log", "") }
@@ -124,15 +123,6 @@ func (n *note) add(cmd *cobra.Command, kept, required string) {
 	f.StringVar(&n.by, "by", "", "who does it, as `NAME`; "+kept)
 	cli.FromEnv(f, "by")
 	cli.DefaultText(f, "by", "this user at this host")
-}
-
-// required returns the note, or an error if it gives no reason.
-func (n *note) required() (counter.Note, error) {
-	note := n.given()
-	if note.Why == "" {
-		return note, cli.Misusef("--why is missing; say why you do it, the text is kept with the change")
-	}
-	return note, nil
 }
 
 // given returns the note, which may lack a reason.

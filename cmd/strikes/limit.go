@@ -33,10 +33,10 @@ func (a *app) limitCommand() *cobra.Command {
 type limit struct {
 	changeVerb
 
-	id                       string // the one message that it is of; empty: the queue
-	maxRetries               int
-	maxAge                   time.Duration
-	counted, aged, unchecked bool // counted: maxRetries is given; aged: maxAge is
+	id         string // the one message that it is of; empty: the queue
+	maxRetries int
+	maxAge     time.Duration
+	unchecked  bool
 }
 
 func (a *app) limitVerb() limit { return limit{changeVerb: changeVerb{storeVerb: a.storeVerb()}} }
@@ -108,10 +108,7 @@ do not give stays as it is.
 replaces all others, also a maximal age, until limit clear --id or counter
 reset. If the message is dead-lettered already, replay it instead. strikes audit
 keeps who set it, when and why.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c.counted, c.aged = c.Changed("max-retries"), c.Changed("max-age")
-			return c.set(cmd.Context(), args[0])
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.set(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().IntVar(&c.maxRetries, "max-retries", 0,
 		"retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
@@ -129,25 +126,27 @@ keeps who set it, when and why.`,
 
 // set sets a limit.
 func (c *limit) set(ctx context.Context, queue string) error {
-	ask := ops.Ask{}
+	var ask ops.Ask
+	counted, aged := c.Changed("max-retries"), c.Changed("max-age")
 	switch {
-	case !c.counted && !c.aged:
+	case !counted && !aged:
 		return cli.Misusef("no limit is given; give --max-retries, --max-age, or both")
-	case c.aged && c.id != "":
+	case aged && c.id != "":
 		return cli.Misusef("--max-age is of a whole queue; a message with a limit of its own is never too old")
-	case c.counted && (c.maxRetries < 0 || c.maxRetries > counter.MaxOverride):
+	case counted && (c.maxRetries < 0 || c.maxRetries > counter.MaxOverride):
 		return cli.Refused("max-retries", c.maxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
-	case c.aged && (c.maxAge < 0 || c.maxAge%time.Millisecond != 0):
+	case aged && (c.maxAge < 0 || c.maxAge%time.Millisecond != 0):
 		return cli.Refused("max-age", c.maxAge, "0 or more, in whole milliseconds")
 	}
 	c.check = c.RefuseMissing
-	if c.counted {
+	if counted {
 		ask.MaxRetries, c.check = &c.maxRetries, c.checkRetries
 	}
-	if c.aged {
+	if aged {
 		ask.MaxAge = &c.maxAge
 	}
-	return c.noted(ctx, ops.VerbSetLimit, queue, ask, c.id)
+	_, err := c.change(ctx, ops.VerbSetLimit, queue, ask, c.id)
+	return err
 }
 
 func (a *app) limitClearCommand() *cobra.Command {
@@ -157,10 +156,8 @@ func (a *app) limitClearCommand() *cobra.Command {
 		Example: "  strikes limit clear orders",
 		Long:    "With --id, --why is required.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.id != "" {
-				return c.noted(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{}, c.id)
-			}
-			_, err := c.change(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{Note: c.given()}, "")
+			c.required = c.id != ""
+			_, err := c.change(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{}, c.id)
 			return err
 		},
 	}

@@ -47,12 +47,8 @@ func (c *pauseVerb) run(ctx context.Context, queue string) error {
 	if c.wait < 0 {
 		return cli.Refused("wait", c.wait, "0 or more")
 	}
-	note, err := c.required()
-	if err != nil {
-		return err
-	}
 	c.check = c.RefuseMissing
-	plans, err := c.change(ctx, ops.VerbPause, queue, ops.Ask{Note: note, Wait: c.wait}, "")
+	plans, err := c.change(ctx, ops.VerbPause, queue, ops.Ask{Wait: c.wait}, "")
 	if len(plans) > 0 {
 		err = errors.Join(err, c.stillRunning(plans[0].(*ops.Pause).Running()))
 	}
@@ -92,7 +88,7 @@ breaker is closed.`,
 			if count < 0 || count > 24*time.Hour {
 				return cli.Refused("count", count, "0 to 24h0m0s")
 			}
-			_, err := c.change(cmd.Context(), ops.VerbResume, args[0], ops.Ask{Note: c.given(), Count: count}, "")
+			_, err := c.change(cmd.Context(), ops.VerbResume, args[0], ops.Ask{Count: count}, "")
 			return err
 		},
 	}
@@ -118,7 +114,8 @@ with the dead letter. counter reset cancels a skip. A message without a record
 cannot be skipped (exit 3): it has not failed yet, or its failures did not
 count. counter list shows the records. Put an ID that begins with - after --.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.noted(cmd.Context(), ops.VerbSkip, args[0], ops.Ask{}, args[1])
+			_, err := c.change(cmd.Context(), ops.VerbSkip, args[0], ops.Ask{}, args[1])
+			return err
 		},
 	}
 	c.addNote(cmd)
