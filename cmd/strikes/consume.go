@@ -302,12 +302,8 @@ func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queu
 	if o.set.Partitions > 0 || !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
-	n := 0
-	_ = b.With(ctx, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		n, err = broker.PartitionsOf(ctx, conn, queue)
-		return err
-	})
-	if n == 0 {
+	n, _ := b.Partitions(ctx, queue)
+	if n == 0 { // or it is not known
 		return err
 	}
 	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", term.Shown(queue), n, n)

@@ -174,22 +174,16 @@ func withCode(err error) error {
 	return err
 }
 
-// wanted are the ids and fingerprints that were asked for by name, and those of them that were found.
+// wanted is a filter, and the ids and fingerprints of the messages that were seen, if it asks for some by name.
 type wanted struct {
-	ids   []string
-	group string          // key
-	found map[string]bool // the ids and fingerprints of the messages that were seen
-	any   bool
-	all   bool // nothing was asked for in particular
+	deadletter.Filter
+	found map[string]bool
 }
 
-func seek(f deadletter.Filter) *wanted {
-	return &wanted{ids: f.IDs, group: f.Group, found: map[string]bool{}, all: f.Everything()}
-}
+func seek(f deadletter.Filter) *wanted { return &wanted{f, map[string]bool{}} }
 
 func (s *wanted) saw(l *deadletter.Message) {
-	if len(s.ids) > 0 {
-		s.any = true
+	if len(s.IDs) > 0 {
 		s.found[l.ID], s.found[l.Fingerprint] = true, true
 	}
 }
@@ -197,7 +191,7 @@ func (s *wanted) saw(l *deadletter.Message) {
 // names are the ids that were not found, the first of them, as a list that follows a colon; empty if there are none.
 func (s *wanted) names() string {
 	var missing []string
-	for _, id := range s.ids {
+	for _, id := range s.IDs {
 		if !s.found[id] && !slices.Contains(missing, id) {
 			missing = append(missing, id)
 		}
@@ -223,7 +217,7 @@ func shownIDs(ids []string, most int) string {
 // none is the error for no dead letters at all.
 func (s *wanted) none(queue string, empty bool) error {
 	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
-	if s.all || empty {
+	if s.Everything() || empty {
 		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
 	}
 	return cli.WithCode(errors.New(text), cli.ExitNothing)
@@ -231,7 +225,7 @@ func (s *wanted) none(queue string, empty bool) error {
 
 // missing returns an error that names the ids that were not found; nil if none was found, which none reports.
 func (s *wanted) missing(queue string) error {
-	if names := s.names(); names != "" && s.any {
+	if names := s.names(); names != "" && len(s.found) > 0 {
 		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names),
 			cli.ExitNothing)
 	}

@@ -78,7 +78,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	defer q.close()
 	c.beginCounting(ctx, q, f)
 	if !c.records {
-		if err := c.judge(ctx, q); err != nil {
+		if err := q.judge(ctx, c.Err, c.force); err != nil {
 			return err
 		}
 	}

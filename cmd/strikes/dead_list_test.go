@@ -45,7 +45,7 @@ func TestNextCommandIsForTheSameQueue(t *testing.T) {
 		unread.Unconverted = true
 		for want, err := range map[string]error{
 			"(strikes dead replay --all" + tt.want + " stops at it)": tt.q.wayOut(&unread),
-			"; strikes dead list --groups" + tt.want + " shows":      tt.q.none(&wanted{group: "g"}),
+			"; strikes dead list --groups" + tt.want + " shows":      tt.q.none(seek(deadletter.Filter{Group: "g"})),
 		} {
 			if got := err.Error(); !strings.Contains(got, want) {
 				t.Errorf("%s\nwant %s in it", got, want)

@@ -39,16 +39,13 @@ type dlq struct {
 	counting *counting // of the records; nil: they are not counted
 }
 
-// errNoSource says that neither the dead-letter queue nor its source exists.
-var errNoSource = fmt.Errorf("the source: %w", broker.ErrNotFound)
-
 // open opens the store, and finds the actions that are safe on the dead-letter queue. The caller closes it.
 func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
 	q, err := c.openStore(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.judge(ctx, q); err != nil {
+	if err := q.judge(ctx, c.Err, c.force); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -73,15 +70,6 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 		q.dead.Records, q.dead.Returns = q.store.Admin(), q.store.Admin()
 	}
 	return q, nil
-}
-
-// judge asks the broker.
-func (c *deadWhere) judge(ctx context.Context, q *dlq) error {
-	err := q.judge(ctx, c.Err, c.force)
-	if errors.Is(err, errNoSource) {
-		return q.broker.NoQueue(ctx, q.queue, err)
-	}
-	return err
 }
 
 // records are the store's records of the dead letters.
@@ -159,7 +147,7 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 			term.Shown(q.queue), shell.Operands(source))
 	}
 	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
-		return errNoSource
+		return q.broker.NoQueue(ctx, q.queue, broker.ErrNotFound)
 	}
 	return fmt.Errorf("%w; %s", err, at.Guess(q.queue))
 }
@@ -228,9 +216,9 @@ func (q *dlq) none(want *wanted) error {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
 			q.dead.Name)
 	}
-	if want.group != "" && q.ready != 0 {
+	if want.Group != "" && q.ready != 0 {
 		text := "no dead letter in queue %s is of the group %s; strikes dead list --groups %s shows the groups"
-		return cli.WithCode(fmt.Errorf(text, q.where(), want.group, q.operand()), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf(text, q.where(), want.Group, q.operand()), cli.ExitNothing)
 	}
 	return want.none(q.dead.Name, q.ready == 0)
 }

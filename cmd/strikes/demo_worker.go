@@ -79,8 +79,9 @@ func demoHandler(l *ledger) consumer.Handler {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		attempt, _ := consumer.AttemptFrom(ctx)
 		switch {
-		case o.Kind == flaky && number(ctx) <= 2: // of n, a kill may have ended one that was not counted
+		case o.Kind == flaky && attempt.Number <= 2: // of n, a kill may have ended one that was not counted
 			return errors.New("the card service does not answer")
 		case o.Kind == poisonous:
 			return errors.New("no such product")
@@ -93,12 +94,6 @@ func demoHandler(l *ledger) consumer.Handler {
 		_, err = l.enter(entryDone, o.ID)
 		return err
 	}
-}
-
-// number is one more than the counted failures of the message.
-func number(ctx context.Context) int {
-	a, _ := consumer.AttemptFrom(ctx)
-	return a.Number
 }
 
 const (

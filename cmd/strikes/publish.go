@@ -123,13 +123,7 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
 		timeout: o.timeout, bar: term.NewProgress(o.Err), routingKey: o.routingKey,
 	}
-	p.partitions = sync.OnceValues(func() (n int, err error) { // not on conn, which may be closed by now
-		err = b.With(ctx, func(conn *amqp.Connection) error {
-			n, err = broker.PartitionsOf(ctx, conn, key)
-			return err
-		})
-		return n, err
-	})
+	p.partitions = sync.OnceValues(func() (int, error) { return b.Partitions(ctx, key) })
 	if o.json {
 		p.report = jsonl.NewEncoder(o.Out)
 	}

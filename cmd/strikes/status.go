@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var o statusOptions
+	o := status{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "status [QUEUE]", Short: "show the messages that block a queue, and its dead letters",
 		Args:    cobra.MaximumNArgs(1),
@@ -58,10 +58,11 @@ gone.
 Only the management API reports rates, unacked and waiting messages, and what
 others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.statusAll(cmd.Context(), o)
+			queue := ""
+			if len(args) > 0 {
+				queue = args[0]
 			}
-			return a.status(cmd.Context(), o, args[0])
+			return o.run(cmd.Context(), queue)
 		},
 	}
 	f := cmd.Flags()
@@ -75,8 +76,9 @@ others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
 	return cmd
 }
 
-// statusOptions are the flags of status.
-type statusOptions struct {
+// status is one run of the command.
+type status struct {
+	cli.Streams
 	connect.Flags
 
 	deadLetterQueue string
@@ -85,14 +87,17 @@ type statusOptions struct {
 	partitions      bool
 }
 
-func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
+// run prints the status of a queue, or without one a summary of every queue.
+func (o *status) run(ctx context.Context, queue string) error {
 	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
-	switch err := broker.CheckName(o.deadLetterQueue); {
-	case err != nil && o.deadLetterQueue != "":
-		return cli.Misusef("--dead-letter-queue: %w", err)
+	switch misnamed := broker.CheckName(o.deadLetterQueue); {
+	case queue == "" && o.deadLetterQueue != "":
+		return cli.Misusef("--dead-letter-queue needs a QUEUE")
+	case o.deadLetterQueue != "" && misnamed != nil:
+		return cli.Misusef("--dead-letter-queue: %w", misnamed)
 	case o.limit < 0:
 		return cli.Refused("limit", o.limit, "0 or more")
 	}
@@ -103,6 +108,9 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	defer store.Close()
 	c := collector(b, store)
 	defer c.Close()
+	if queue == "" {
+		return o.all(ctx, c)
+	}
 	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
 	if errors.As(err, new(*ops.LostError)) {
 		err = b.Explain(err)
@@ -114,34 +122,18 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
 	}
 	if o.json {
-		return jsonl.NewEncoder(a.Out).Encode(s)
+		return jsonl.NewEncoder(o.Out).Encode(s)
 	}
 	rows := render.Status(s)
 	if o.partitions {
 		rows = append(rows, render.Partitions(s)...)
 	}
-	_, err = io.WriteString(a.Out, term.Joined(rows, term.Colored(a.Out)))
+	_, err = io.WriteString(o.Out, term.Joined(rows, term.Colored(o.Out)))
 	return err
 }
 
-// statusAll prints a summary of every queue, the worst first.
-func (a *app) statusAll(ctx context.Context, o statusOptions) error {
-	b, err := o.Broker()
-	switch {
-	case err != nil:
-		return err
-	case o.deadLetterQueue != "":
-		return cli.Misusef("--dead-letter-queue needs a QUEUE")
-	case o.limit < 0:
-		return cli.Refused("limit", o.limit, "0 or more")
-	}
-	store, err := o.Store(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	c := collector(b, store)
-	defer c.Close()
+// all prints a summary of every queue, the worst first.
+func (o *status) all(ctx context.Context, c *ops.Collector) error {
 	all, err := c.All(ctx)
 	switch {
 	case err != nil:
@@ -151,9 +143,9 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	case all.Failed() != nil:
 		return errors.Join(unlisted(all.Broker), all.Store)
 	case o.json:
-		return jsonl.NewEncoder(a.Out).Encode(all)
+		return jsonl.NewEncoder(o.Out).Encode(all)
 	}
-	return render.Overview(a.Out, all, o.limit)
+	return render.Overview(o.Out, all, o.limit)
 }
 
 // collector returns a Collector for the queues of the broker's virtual host.
