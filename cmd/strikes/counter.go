@@ -235,12 +235,6 @@ func (c *storeVerb) audit(ctx context.Context, queue string, most int) error {
 		if err != nil {
 			return err
 		}
-		out := render.Audit(c.Out, c.json)
-		for _, e := range entries {
-			if err := out.Row(e); err != nil {
-				return err
-			}
-		}
-		return out.Flush()
+		return render.All(render.Audit(c.Out, c.json), entries)
 	})
 }

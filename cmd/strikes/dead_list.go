@@ -260,7 +260,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 	}
 	out := render.Groups(c.Out, c.json, c.limit, source)
 	out.Recorded, out.Ready = recorded, q.known()
-	q.fromRecords = out.FromRecords
+	q.fromRecords = func() { out.Source = render.FromStore }
 	if source == render.FromQueue {
 		if q.counting != nil {
 			q.counting.end()

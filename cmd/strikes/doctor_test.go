@@ -27,7 +27,8 @@ func TestDoctorReadOnly(t *testing.T) {
 	api := managementURL(t)
 	servertest.Administer(t, http.MethodPut, api+"/api/users/"+user, `{"password":"hush","tags":""}`)
 	t.Cleanup(func() { servertest.Administer(t, http.MethodDelete, api+"/api/users/"+user, "") })
-	servertest.Administer(t, http.MethodPut, api+"/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":".*"}`)
+	servertest.Administer(t, http.MethodPut, api+"/api/permissions/%2F/"+user,
+		`{"configure":"^$","write":"^$","read":".*"}`)
 
 	at, err := url.Parse(brokerURL(t))
 	need(t, err)

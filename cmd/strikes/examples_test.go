@@ -14,9 +14,9 @@ import (
 // calls finds the call of strikes in a line of an example.
 var calls = regexp.MustCompile(`\bstrikes( [^|)>]*)?`)
 
-// TestHelp: the help of every command shows its purpose and an example within 24 lines, has lines of 80 columns at most,
-// because it is read through pagers, too, and shows no secret of the environment. A longer word stays whole. The parser
-// takes every example.
+// TestHelp: the help of every command shows its purpose and an example within 24 lines, and no secret of the
+// environment. It has 80 columns, because it is read through pagers, too; a longer word stays whole. The parser takes
+// every example.
 func TestHelp(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
 	t.Setenv("STRIKES_STORE_URL", "redis://:hush@127.0.0.1/")

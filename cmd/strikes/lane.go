@@ -170,16 +170,13 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 		if all == 0 {
 			return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
 		}
-		out := render.Lanes(c.Out, c.json)
-		for _, l := range held {
-			if err := out.Row(l); err != nil {
-				return err
-			}
+		if err := render.All(render.Lanes(c.Out, c.json), held); err != nil {
+			return err
 		}
 		if limit > 0 && all > limit {
 			fmt.Fprintf(c.Err, "%d of %d blocked lanes, longest blocked first: --limit 0 lists all\n", len(held), all)
 		}
-		return out.Flush()
+		return nil
 	})
 }
 

@@ -21,26 +21,19 @@ import (
 
 // DeadLetters returns a list of dead letters as a table, or as JSON lines.
 func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
-	if asJSON {
-		return newLines(w, func(m *deadletter.Message) any { return deadLetterOf(m) })
-	}
-	return table[*deadletter.Message]{term.NewTable(w,
-		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
-		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2}, term.Column{Title: "REPLAYS",
-			Drop: 1},
-		term.Column{Title: "REASON", Min: leastReason},
-	), deadLetterCells}
-}
-
-func deadLetterCells(m *deadletter.Message) []string {
-	failures, crashes := "-", "-"
-	if m.Record != nil {
-		failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
-	}
-	return []string{
-		term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
-		printable.Why(m.Reason(), longest),
-	}
+	return newList(w, asJSON, func(m *deadletter.Message) any { return deadLetterOf(m) },
+		func(m *deadletter.Message) []string {
+			failures, crashes := "-", "-"
+			if m.Record != nil {
+				failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
+			}
+			return []string{
+				term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
+				printable.Why(m.Reason(), longest),
+			}
+		}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
+		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2},
+		term.Column{Title: "REPLAYS", Drop: 1}, term.Column{Title: "REASON", Min: leastReason})
 }
 
 // DeadLetter prints everything about a dead letter.

@@ -34,49 +34,29 @@ const (
 	FromQueue Source = "queue" // the messages themselves
 )
 
-func (g *GroupList) groupOf(of *ops.Group) group {
-	out := group{*of, g.source, g.asOf, g.Recorded, g.Ready}
-	if of.Kind == "" {
-		out.Reason = otherReasons
-	}
-	return out
-}
-
 // GroupList counts dead letters by kind and reason. It is a List.
 type GroupList struct {
 	ops.Tally
 
-	Recorded, Ready *int // as in the JSON
-	Cut             bool // some groups are not printed
+	Source          Source // FromStore once the store's records answer after all
+	Recorded, Ready *int   // as in the JSON
+	Cut             bool   // some groups are not printed
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all
-
-	source Source
-	asOf   time.Time
+	asOf time.Time
 }
 
-// Groups returns a list that counts dead letters and prints the most groups
-// at most, the largest first; 0: all.
+// Groups returns a list that counts dead letters and prints the most groups at most, the largest first; 0: all.
 func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
-	g := &GroupList{most: most, source: source, asOf: time.Now().UTC().Truncate(time.Second)}
-	if asJSON {
-		g.out = newLines(w, func(one group) any { return one })
-		return g
-	}
-	g.out = table[group]{term.NewTable(w,
-		term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3},
-		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
-		term.Column{Title: "REASON", Min: 3 * leastReason},
-	), func(one group) []string {
+	out := newList(w, asJSON, func(one group) any { return one }, func(one group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
 			term.Ago(one.Newest), printable.Why(one.Reason, longest)}
-	}}
-	return g
+	}, term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3},
+		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
+		term.Column{Title: "REASON", Min: 3 * leastReason})
+	return &GroupList{most: most, Source: source, asOf: time.Now().UTC().Truncate(time.Second), out: out}
 }
-
-// FromRecords says that the rows are from the store's records after all.
-func (g *GroupList) FromRecords() { g.source = FromStore }
 
 // Row counts a dead letter.
 func (g *GroupList) Row(m *deadletter.Message) error {
@@ -93,7 +73,11 @@ func (g *GroupList) Print(sorted []*ops.Group) error {
 		sorted = sorted[:g.most]
 	}
 	for _, one := range sorted {
-		if err := g.out.Row(g.groupOf(one)); err != nil {
+		row := group{*one, g.Source, g.asOf, g.Recorded, g.Ready}
+		if one.Kind == "" {
+			row.Reason = otherReasons
+		}
+		if err := g.out.Row(row); err != nil {
 			return err
 		}
 	}

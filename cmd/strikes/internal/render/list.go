@@ -21,6 +21,25 @@ type List[T any] interface {
 	Flush() error
 }
 
+// All prints a whole list.
+func All[T any](l List[T], things []T) error {
+	for _, thing := range things {
+		if err := l.Row(thing); err != nil {
+			return err
+		}
+	}
+	return l.Flush()
+}
+
+// newList returns a list as a table, or as JSON lines of a form.
+func newList[T any](w io.Writer, asJSON bool, form func(T) any, cells func(T) []string,
+	columns ...term.Column) List[T] {
+	if asJSON {
+		return lines[T]{jsonl.NewEncoder(w), form}
+	}
+	return table[T]{term.NewTable(w, columns...), cells}
+}
+
 // table prints a row a thing.
 type table[T any] struct {
 	*term.Table
@@ -38,10 +57,6 @@ type lines[T any] struct {
 func (l lines[T]) Row(thing T) error { return l.out.Encode(l.form(thing)) }
 func (lines[T]) Flush() error        { return nil }
 
-func newLines[T any](w io.Writer, form func(T) any) List[T] {
-	return lines[T]{jsonl.NewEncoder(w), form}
-}
-
 // The least widths of columns: an id of a UUID's length is not cut.
 const (
 	leastID     = 36
@@ -53,26 +68,18 @@ const longest = 1024
 
 // Audit returns a list of changes as a table, or as JSON lines.
 func Audit(w io.Writer, asJSON bool) List[counter.AuditEntry] {
-	if asJSON {
-		return newLines(w, func(e counter.AuditEntry) any { return e })
-	}
-	return table[counter.AuditEntry]{term.NewTable(w,
-		term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"},
-		term.Column{Title: "OF", Min: leastReason},
-		term.Column{Title: "COUNT", Drop: 1}, term.Column{Title: "RESULT", Min: leastReason},
-		term.Column{Title: "WHY", Min: leastReason},
-	), auditCells}
-}
-
-func auditCells(e counter.AuditEntry) []string {
-	count := "-"
-	if e.Count > 0 {
-		count = fmt.Sprint(e.Count)
-	}
-	return []string{
-		e.Time.Format(time.RFC3339), dash(e.Actor), term.Brief(e.Verb, longest), dash(e.Subject), count,
-		term.Brief(e.Result, longest), dash(e.Reason),
-	}
+	return newList(w, asJSON, func(e counter.AuditEntry) any { return e }, func(e counter.AuditEntry) []string {
+		count := "-"
+		if e.Count > 0 {
+			count = fmt.Sprint(e.Count)
+		}
+		return []string{
+			e.Time.Format(time.RFC3339), dash(e.Actor), term.Brief(e.Verb, longest), dash(e.Subject), count,
+			term.Brief(e.Result, longest), dash(e.Reason),
+		}
+	}, term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"},
+		term.Column{Title: "OF", Min: leastReason}, term.Column{Title: "COUNT", Drop: 1},
+		term.Column{Title: "RESULT", Min: leastReason}, term.Column{Title: "WHY", Min: leastReason})
 }
 
 func dash(s string) string {
@@ -84,21 +91,14 @@ func dash(s string) string {
 
 // Lanes returns a list of blocked lanes as a table, or as JSON lines.
 func Lanes(w io.Writer, asJSON bool) List[ops.BlockedLane] {
-	if asJSON {
-		return newLines(w, func(l ops.BlockedLane) any {
-			row := map[string]any{"queue": l.Queue, "lane": l.Lane, "by": l.By, "since": l.Since, "messages": l.Messages}
-			if !utf8.ValidString(l.Lane) {
-				row["lane_base64"] = []byte(l.Lane)
-			}
-			return row
-		})
-	}
-	return table[ops.BlockedLane]{term.NewTable(w,
-		term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "BLOCKED BY", Min: leastReason},
-		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"},
-	), laneCells}
-}
-
-func laneCells(l ops.BlockedLane) []string {
-	return []string{term.Shown(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
+	return newList(w, asJSON, func(l ops.BlockedLane) any {
+		row := map[string]any{"queue": l.Queue, "lane": l.Lane, "by": l.By, "since": l.Since, "messages": l.Messages}
+		if !utf8.ValidString(l.Lane) {
+			row["lane_base64"] = []byte(l.Lane)
+		}
+		return row
+	}, func(l ops.BlockedLane) []string {
+		return []string{term.Shown(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
+	}, term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "BLOCKED BY", Min: leastReason},
+		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"})
 }

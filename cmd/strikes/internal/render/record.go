@@ -13,21 +13,14 @@ import (
 
 // Records returns a list of records as a table, or as JSON lines.
 func Records(w io.Writer, asJSON bool) List[ops.Record] {
-	if asJSON {
-		return newLines(w, func(r ops.Record) any { return r })
-	}
-	return table[ops.Record]{term.NewTable(w,
-		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
+	return newList(w, asJSON, func(r ops.Record) any { return r }, func(r ops.Record) []string {
+		return []string{
+			term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
+			term.Brief(r.LastError, longest),
+		}
+	}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
 		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
-		term.Column{Title: "LAST ERROR", Min: leastReason},
-	), recordCells}
-}
-
-func recordCells(r ops.Record) []string {
-	return []string{
-		term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
-		term.Brief(r.LastError, longest),
-	}
+		term.Column{Title: "LAST ERROR", Min: leastReason})
 }
 
 // age is how long ago the first attempt failed, or the last one began if none
