@@ -153,10 +153,11 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.set.DelayAbove, "delay-above", 0, "move a message that must wait longer than `TIME` for its retry "+
 		"to the queues of declare --delay-queues: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; "+
 		"negative: never")
-	f.StringVar(&o.retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
-		"the default) or in-place (this process keeps it; the default with --ordered)")
-	f.StringVar(&o.isolation, "isolation", "suspects",
-		"run messages isolated that may have killed a consumer: `WHICH` is suspects or off")
+	cli.OneOf(cmd, &o.retry, "retry", "`WHERE` a failed message waits: requeue (it returns to its original position; "+
+		"the default) or in-place (this process keeps it; the default with --ordered)", "requeue", "in-place")
+	o.isolation = "suspects"
+	cli.OneOf(cmd, &o.isolation, "isolation", "run messages isolated that may have killed a consumer: `WHICH` is "+
+		"suspects or off", "suspects", "off")
 	f.DurationVar(&o.set.HandlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout,
 		"end a command or request after this `TIME` and count a failure; 0: never")
 	f.DurationVar(&o.set.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout,
@@ -175,8 +176,6 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"patience", "concurrency", "prefetch", "ordered", "partitions", "lane-header", "hold-lanes", "backoff",
 		"delay-above", "retry", "isolation", "handler-timeout", "drain-timeout", "consumer-timeout", "health-addr",
 		"exit-when-idle", "allow-drop")
-	cli.OneOf(cmd, "retry", "requeue", "in-place")
-	cli.OneOf(cmd, "isolation", "suspects", "off")
 }
 
 var (
@@ -200,10 +199,6 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	switch {
 	case err != nil:
 		return c, cli.Misusef("--backoff: %w", err)
-	case c.Retry == 0:
-		return c, cli.Refused("retry", o.retry, "requeue or in-place")
-	case c.Isolation == 0:
-		return c, cli.Refused("isolation", o.isolation, "suspects or off")
 	case c.MaxRetries < 0:
 		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	case c.Concurrency < 1 || c.Concurrency > 65535:

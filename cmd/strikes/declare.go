@@ -31,7 +31,7 @@ type declare struct {
 	cli.Streams
 	connect.Flags
 
-	kind               string // of the queue
+	kind               topology.Type // of the queue
 	singleActive, json bool
 	deliveryLimit      int
 	bind               []string
@@ -42,7 +42,7 @@ type declare struct {
 }
 
 func (a *app) declareCommand() *cobra.Command {
-	d := declare{Streams: a.Streams}
+	d := declare{Streams: a.Streams, kind: topology.Quorum}
 	cmd := &cobra.Command{
 		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go", Args: cobra.ExactArgs(1),
 		Example: `  strikes declare orders
@@ -74,16 +74,16 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	}
 	flags := cmd.Flags()
 	d.AddBroker(cmd)
-	flags.StringVar(&d.kind, "type", string(topology.Quorum),
-		"declare QUEUE with this `TYPE`, quorum or classic; QUEUE.dlq is a quorum queue either way")
+	cli.OneOf(cmd, &d.kind, "type", "declare QUEUE with this `TYPE`, quorum or classic; QUEUE.dlq is a quorum queue "+
+		"either way", topology.Quorum, topology.Classic)
 	flags.BoolVar(&d.singleActive, "single-active-consumer", false,
 		"only one consumer at a time gets messages, as strict order requires")
 	flags.IntVar(&d.deliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
 		"returned `N` times; set it well above the retries of the consumers")
 	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
 		"key; may be repeated")
-	flags.StringVar(&d.exchangeType, "exchange-type", "", "also declare the exchanges of --bind, durable and with this "+
-		"`TYPE`: topic, direct, fanout or headers; without it they must exist")
+	cli.OneOf(cmd, &d.exchangeType, "exchange-type", "also declare the exchanges of --bind, durable and with this "+
+		"`TYPE`: topic, direct, fanout or headers; without it they must exist", "topic", "direct", "fanout", "headers")
 	flags.BoolVar(&d.delayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
 	flags.IntVar(&d.partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
@@ -94,8 +94,6 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
-	cli.OneOf(cmd, "type", "quorum", "classic")
-	cli.OneOf(cmd, "exchange-type", "topic", "direct", "fanout", "headers")
 	return cmd
 }
 
@@ -112,16 +110,12 @@ type declared struct {
 }
 
 func (d *declare) run(ctx context.Context, queue string) error {
-	kind, err := queueType(d.kind)
-	if err != nil {
-		return err
-	}
 	if d.delayQueues && d.singleActive {
 		return cli.Misusef("--delay-queues cannot be used with --single-active-consumer: a delayed message would be " +
 			"overtaken")
 	}
 	spec := topology.Spec{
-		Queue: queue, Type: kind, SingleActiveConsumer: d.singleActive,
+		Queue: queue, Type: d.kind, SingleActiveConsumer: d.singleActive,
 		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: d.deliveryLimit,
 		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues, Partitions: d.partitions,
 	}
@@ -157,7 +151,7 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		}
 		return err
 	}
-	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange,
+	done := declared{Queue: spec.Queue, Type: string(d.kind), DeadLetterExchange: spec.DeadLetterExchange,
 		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: d.delayQueues, Partitions: d.partitions}
 	if d.json {
 		return jsonl.NewEncoder(d.Out).Encode(done)
@@ -232,15 +226,6 @@ func parseBinding(text string) (b topology.Binding, hasKey bool) {
 		exchange = append(exchange, text[i])
 	}
 	return topology.Binding{Exchange: string(exchange)}, false
-}
-
-// queueType reads a type of queue.
-func queueType(name string) (topology.Type, error) {
-	kind := topology.Type(name)
-	if kind != topology.Quorum && kind != topology.Classic {
-		return "", cli.Refused("type", name, "quorum or classic")
-	}
-	return kind, nil
 }
 
 func (d declared) print(w io.Writer) error {

@@ -32,9 +32,10 @@ import (
 type demo struct {
 	cli.Streams
 
-	amqpURL, storeURL, kind string
-	database                string // kind of the private database that is the store; empty: none
-	json, console           bool
+	amqpURL, storeURL string
+	kind              topology.Type // of the queues
+	database          string        // kind of the private database that is the store; empty: none
+	json, console     bool
 
 	broker        *connect.Broker
 	managementURL string // of a private broker
@@ -46,7 +47,7 @@ type demo struct {
 }
 
 func (a *app) demoCommand() *cobra.Command {
-	d := demo{Streams: a.Streams, orders: demoOrders()}
+	d := demo{Streams: a.Streams, kind: topology.Quorum, orders: demoOrders()}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
 		Example: "  strikes demo\n  strikes demo --console\n  strikes demo --store postgres",
@@ -69,12 +70,11 @@ anything is wrong. At the end it removes all that it made.`,
 	f.StringVar(&d.storeURL, "store-url", "", "the store, as `URL`")
 	cli.FromEnvOr(f, "store-url", "REDIS_URL")
 	cli.DefaultText(f, "store-url", "an embedded one")
-	f.StringVar(&d.database, "store", "", "keep the counts in a private database: `KIND` postgres or mysql")
-	f.StringVar(&d.kind, "type", string(topology.Quorum), "declare queues of this `TYPE`: quorum or classic")
+	cli.OneOf(cmd, &d.database, "store", "keep the counts in a private database: `KIND` postgres or mysql", "postgres",
+		"mysql")
+	cli.OneOf(cmd, &d.kind, "type", "declare queues of this `TYPE`: quorum or classic", topology.Quorum, topology.Classic)
 	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
 	cli.JSON(f, &d.json, "print the result as one JSON object; the story goes to stderr")
-	cli.OneOf(cmd, "type", "quorum", "classic")
-	cli.OneOf(cmd, "store", "postgres", "mysql")
 	return cmd
 }
 
@@ -82,13 +82,6 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.story, format+"\n
 
 // run shows the demo and leaves nothing behind. It returns an error if an order did not end as it must.
 func (d *demo) run(ctx context.Context) (err error) {
-	kind, err := queueType(d.kind)
-	if err != nil {
-		return err
-	}
-	if _, known := demoDatabases[d.database]; !known && d.database != "" {
-		return cli.Misuse(setting.New("--store", d.database, "postgres or mysql"))
-	}
 	d.queue = "strikes-demo-" + uuid.NewString()[:8]
 	if d.story = d.Out; d.json {
 		d.story = d.Err
@@ -131,7 +124,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer undo(d.ledger.file.Close)
 	defer undo(func() error { return d.remove(ctx) })
-	if v.Broker, err = d.declare(ctx, kind); err != nil {
+	if v.Broker, err = d.declare(ctx); err != nil {
 		return err
 	}
 	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", v.Broker, v.Store, d.queue, len(d.orders),
@@ -180,11 +173,11 @@ func startRabbitMQ(ctx context.Context, opts servers.RabbitMQOptions) (*servers.
 }
 
 // declare declares the queues, and returns the name of the broker.
-func (d *demo) declare(ctx context.Context, kind topology.Type) (name string, err error) {
+func (d *demo) declare(ctx context.Context) (name string, err error) {
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		version, _ := conn.Properties["version"].(string)
 		name = "RabbitMQ " + term.Printable(version, "")
-		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: kind})
+		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
 	})
 	return name, err
 }

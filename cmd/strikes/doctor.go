@@ -85,9 +85,8 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
-	f.StringVar(&c.exchangeType, "exchange-type", "",
-		"with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
-	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
+	cli.OneOf(cmd, &c.exchangeType, "exchange-type", "with --fix: the `TYPE` of a dead-letter exchange that is missing, "+
+		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
 	cli.JSON(f, &c.json, "print one JSON object a finding")

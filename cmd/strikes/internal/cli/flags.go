@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,10 +50,42 @@ func (a *age) String() string {
 
 func (*age) Type() string { return "age" }
 
-// OneOf has the shell complete the value of a flag.
-func OneOf(cmd *cobra.Command, flag string, values ...string) {
-	// the flag is there
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+// OneOf adds a flag that takes one of some values, which the shell completes. Its default is *p, which may be another.
+func OneOf[T ~string](cmd *cobra.Command, p *T, name, usage string, values ...T) {
+	c := &choice[T]{p, values}
+	cmd.Flags().Var(c, name, usage)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.texts(), // the flag is there
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+type choice[T ~string] struct {
+	value *T
+	of    []T
+}
+
+func (c *choice[T]) Set(s string) error {
+	if !slices.Contains(c.of, T(s)) {
+		return errors.New("another value")
+	}
+	*c.value = T(s)
+	return nil
+}
+
+func (c *choice[T]) String() string { return string(*c.value) }
+func (*choice[T]) Type() string     { return "string" }
+
+func (c *choice[T]) texts() (all []string) {
+	for _, v := range c.of {
+		all = append(all, string(v))
+	}
+	return all
+}
+
+func (c *choice[T]) wanted() string {
+	if len(c.of) == 2 {
+		return strings.Join(c.texts(), " or ")
+	}
+	return "one of " + strings.Join(c.texts(), ", ")
 }
 
 // DefaultText shows a text in place of a flag's default, which may be derived or hold a password.
@@ -170,9 +204,9 @@ func dashed(name string) string {
 }
 
 func refusedValue(flag *pflag.Flag, called, value string, err error) error {
-	want := wanted[flag.Value.Type()]
-	if want == "" {
-		want = "a text"
+	want := cmp.Or(wanted[flag.Value.Type()], "a text")
+	if c, is := flag.Value.(interface{ wanted() string }); is {
+		want = c.wanted()
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		want += " within the flag's range"
