@@ -154,8 +154,9 @@ func TestBlankReasons(t *testing.T) {
 		var list, groups strings.Builder
 		dead, grouped := DeadLetters(&list, false), Groups(&groups, false, 0, FromStore)
 		need(t, errors.Join(dead.Row(m), dead.Flush(), grouped.Row(m), grouped.Flush()))
-		rows := term.Joined(reasons(ops.DeadLetters{Reasons: []ops.Reason{{Messages: 1}}}), false)
-		for _, got := range []string{list.String(), groups.String(), rows} {
+		var rows page
+		rows.deadLetters(ops.DeadLetters{Reasons: []ops.Reason{{Messages: 1}}})
+		for _, got := range []string{list.String(), groups.String(), term.Joined(rows, false)} {
 			if !strings.HasSuffix(got, "  "+printable.NoText+"\n") {
 				t.Errorf("%q: %q", text, got)
 			}

@@ -2,11 +2,10 @@ package render
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/ops"
@@ -28,8 +27,9 @@ func TestDelay(t *testing.T) {
 		{append(lane[:2:2], lost...), []term.Row{{Text: depths}, {Text: warned, Kind: term.Alarm}}},
 		{lost, []term.Row{{Text: warned, Kind: term.Alarm}}},
 	} {
-		if diff := cmp.Diff(tc.want, delayQueues(tc.seen)); diff != "" {
-			t.Errorf("%v: %s", tc.seen, diff)
+		var p page
+		if p.delayQueues(tc.seen); !slices.Equal(tc.want, p) {
+			t.Errorf("%v: %+v", tc.seen, p)
 		}
 		var out bytes.Buffer
 		if err := Overview(&out, ops.Overview{Queues: []ops.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},

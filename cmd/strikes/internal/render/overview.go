@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
@@ -38,22 +37,16 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	var after page
 	if more := len(o.Queues) - len(shown); more > 0 {
-		if _, err := fmt.Fprintf(w, "and %d more\n", more); err != nil {
-			return err
-		}
+		after.add(term.Quiet, "and %d more", more)
 	}
 	for _, f := range o.Alarms {
-		if _, err := fmt.Fprintln(w, f.Code+": "+term.Brief(f.Seen, 200)+"; "+f.Impact); err != nil {
-			return err
-		}
+		after.add(term.Alarm, "%s: %s; %s", f.Code, term.Brief(f.Seen, 200), f.Impact)
 	}
-	for _, row := range delayQueues(o.DelayQueues) {
-		if _, err := fmt.Fprintln(w, row.Text); err != nil {
-			return err
-		}
-	}
-	return nil
+	after.delayQueues(o.DelayQueues)
+	_, err := io.WriteString(w, term.Joined(after, false))
+	return err
 }
 
 func overviewRow(s ops.Summary, o ops.Overview) []string {
@@ -153,29 +146,4 @@ func progress(b *ops.Breaker, o ops.Overview) string {
 		text += ": " + term.Brief(b.Reason, 60)
 	}
 	return fmt.Sprintf("%s; %s failed, none succeeded, nothing is counted", text, printable.Plural(b.Failed, "message"))
-}
-
-// delayQueues shows the delay queues of the virtual host, and the messages that it could not return.
-func delayQueues(all []ops.DelayQueue) (rows []term.Row) {
-	var depths []string
-	waiting, lost := 0, 0
-	for _, q := range all {
-		if q.Lost() {
-			lost = q.Messages
-			continue
-		}
-		waiting += q.Messages
-		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, broker.DelayExchange+"."), q.Messages))
-	}
-	if len(depths) > 0 {
-		text := fmt.Sprintf("delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
-			strings.Join(depths, ", "))
-		rows = append(rows, term.Row{Text: text})
-	}
-	if lost > 0 {
-		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md",
-			broker.DelayLost, printable.Plural(lost, "message"))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
-	}
-	return rows
 }

@@ -7,176 +7,164 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
 
+// page is the text of a status, row by row.
+type page []term.Row
+
+func (p *page) add(kind term.Kind, format string, args ...any) {
+	*p = append(*p, term.Row{Text: fmt.Sprintf(format, args...), Kind: kind})
+}
+
 // Status is a status as text.
 func Status(s ops.Status) []term.Row {
-	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format(time.RFC3339), term.Shown(s.Queue),
-		term.Shown(s.VHost))
-	rows := []term.Row{{Text: title, Kind: term.Title}}
-	rows = append(rows, flow(s)...)
-	rows = append(rows, partitions(s.Partitions)...)
+	var p page
+	queue := shell.Operands(s.Queue)
+	p.add(term.Title, "%s  %s in virtual host %s", s.Time.Format(time.RFC3339), term.Shown(s.Queue), term.Shown(s.VHost))
+	p.flow(s)
+	p.partitions(s.Partitions)
 	if s.Paused != nil {
-		rows = append(rows, paused(s)...)
+		p.paused(s)
 	}
 	if b := s.Breaker; b != nil {
-		rows = append(rows, term.Row{Text: "breaker    " + b.Text(s.Time), Kind: term.Alarm})
+		p.add(term.Alarm, "breaker    %s", b.Text(s.Time))
 		if b.Stops() {
-			rows = append(rows, term.Row{Text: "           strikes resume " + shell.Operands(s.Queue) +
-				" lets all go on at once; a success does too"})
+			p.add(term.Plain, "           strikes resume %s lets all go on at once; a success does too", queue)
 		}
 	}
 	if s.Undecodable != "" {
-		name := shell.Operands(s.Queue)
-		rows = append(rows,
-			term.Row{Text: "undecoded  " + undecodable + ": " + term.Brief(s.Undecodable, 300), Kind: term.Alarm},
-			term.Row{Text: "           stop the consumers, and strikes dead drop " + name + " --dead-letter-queue " + name +
-				" --undecodable --to FILE"})
+		p.add(term.Alarm, "undecoded  %s: %s", undecodable, term.Brief(s.Undecodable, 300))
+		p.add(term.Plain, "           stop the consumers, and strikes dead drop %s --dead-letter-queue %s --undecodable "+
+			"--to FILE", queue, queue)
 	}
 	if s.Limit != nil {
-		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
+		p.add(term.Plain, "limit      %s", Limit(*s.Limit))
 	}
 	if len(s.Limits) > 0 {
-		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
+		p.add(term.Alarm, "limit      consumers of one queue have different limits: %s",
+			term.Printable(doctor.LimitsText(s.Limits), ""))
 	}
-	rows = append(rows, blocked(s)...)
-	rows = append(rows, waiting(s)...)
+	p.retrying(s)
+	p.waiting(s)
 	if s.BlockedLanes > 0 {
-		text := fmt.Sprintf("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes,
-			shell.Operands(s.Queue))
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		p.add(term.Alarm, "lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes, queue)
 	}
-	rows = append(rows, deadLetters(s.Dead)...)
-	rows = append(rows, found(s)...)
-	rows = append(rows, delayQueues(s.DelayQueues)...)
+	p.deadLetters(s.Dead)
+	for _, f := range s.Findings {
+		p.add(term.Alarm, "%s", term.Printable(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
+	}
+	if len(s.Findings) > 0 {
+		p.add(term.Quiet, "           strikes doctor %s says how to fix it", queue)
+	}
+	p.delayQueues(s.DelayQueues)
 	for _, n := range s.Notes {
-		rows = append(rows, term.Row{Text: "note       " + term.Printable(n, ""), Kind: term.Quiet})
+		p.add(term.Quiet, "note       %s", term.Printable(n, ""))
 	}
-	return rows
+	return p
 }
 
-func paused(s ops.Status) []term.Row {
-	text := "paused    " + s.Paused.Text()
+func (p *page) paused(s ops.Status) {
+	text := s.Paused.Text()
 	if s.Holding == nil || !s.Holding.Only {
 		text += "; strikes resume ends it"
 	}
-	rows := []term.Row{{Text: text, Kind: term.Alarm}}
+	p.add(term.Alarm, "paused    %s", text)
 	if s.Holding == nil {
-		return rows
+		return
 	}
-	id, queue := shell.Word(s.Holding.ID), shell.Operands(s.Queue)
-	return append(rows,
-		term.Row{Text: fmt.Sprintf("blocked by %s for %s: exhausted, %s", term.Shown(s.Holding.ID),
-			term.Rough(s.Time.Sub(s.Holding.Since)), term.Brief(string(s.Holding.Cause), 40)), Kind: term.Alarm},
-		term.Row{Text: "           strikes limit set --id " + id + " --max-retries N --why TEXT " + queue +
-			" lets it fail again"},
-		term.Row{Text: "           strikes skip --why TEXT " + shell.Operands(s.Queue, s.Holding.ID) + " dead-letters it"},
-		term.Row{Text: "           strikes counter reset --why TEXT " + shell.Operands(s.Queue, s.Holding.ID) +
-			" gives it all its attempts again"})
+	message := shell.Operands(s.Queue, s.Holding.ID)
+	p.add(term.Alarm, "blocked by %s for %s: exhausted, %s", term.Shown(s.Holding.ID),
+		term.Rough(s.Time.Sub(s.Holding.Since)), term.Brief(string(s.Holding.Cause), 40))
+	p.add(term.Plain, "           strikes limit set --id %s --max-retries N --why TEXT %s lets it fail again",
+		shell.Word(s.Holding.ID), shell.Operands(s.Queue))
+	p.add(term.Plain, "           strikes skip --why TEXT %s dead-letters it", message)
+	p.add(term.Plain, "           strikes counter reset --why TEXT %s gives it all its attempts again", message)
 }
 
-func flow(s ops.Status) []term.Row {
-	depth := fmt.Sprintf("depth      %d ready", s.Ready)
+func (p *page) flow(s ops.Status) {
+	unacked := ""
 	if s.Unacked != nil {
-		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
+		unacked = fmt.Sprintf(", %d unacked", *s.Unacked)
 	}
 	consumers, kind := printable.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
 		consumers, kind = "no consumer", term.Alarm
 	}
-	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
+	p.add(kind, "depth      %d ready%s, %s", s.Ready, unacked, consumers)
 	if s.Rates != nil {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In,
-			s.Rates.Out, s.Rates.Acked)})
+		p.add(term.Plain, "rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)
 	}
 	if s.Unacked != nil || s.Rates != nil { // it does not say when it measured them
-		rows = append(rows, term.Row{Text: "           unacked and rates by the management API, as of up to 10 s ago",
-			Kind: term.Quiet})
+		p.add(term.Quiet, "           unacked and rates by the management API, as of up to 10 s ago")
 	}
-	return rows
 }
 
 // partitions sums up the partitions, and names those that nothing consumes.
-func partitions(all []ops.Partition) (rows []term.Row) {
+func (p *page) partitions(all []ops.Partition) {
 	if len(all) == 0 {
-		return nil
+		return
 	}
 	of, idle := map[string]bool{}, []string{}
-	for _, p := range all {
+	var missing page
+	for _, one := range all {
 		switch {
-		case p.Missing:
-			text := "           " + term.Shown(p.Queue) + " does not exist; strikes doctor says what to do"
-			rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
-		case p.Consumers == 0:
-			idle = append(idle, term.Shown(p.Queue))
+		case one.Missing:
+			missing.add(term.Alarm, "           %s does not exist; strikes doctor says what to do", term.Shown(one.Queue))
+		case one.Consumers == 0:
+			idle = append(idle, term.Shown(one.Queue))
 		}
-		if p.Process != "" {
-			of[p.Process] = true
+		if one.Process != "" {
+			of[one.Process] = true
 		}
 	}
+	p.add(term.Plain, "partitions %d, dealt to %s", len(all), printable.Plural(len(of), "process"))
+	*p = append(*p, missing...)
 	if len(idle) > 0 && len(idle) < len(all) {
-		rows = append(rows, term.Row{Text: "           no consumer: " + strings.Join(idle, ", "), Kind: term.Alarm})
+		p.add(term.Alarm, "           no consumer: %s", strings.Join(idle, ", "))
 	}
-	sum := fmt.Sprintf("partitions %d, dealt to %s", len(all), printable.Plural(len(of), "process"))
-	return append([]term.Row{{Text: sum}}, rows...)
 }
 
 // Partitions is a line for each partition.
-func Partitions(s ops.Status) (rows []term.Row) {
-	for _, p := range s.Partitions {
-		parts := []string{fmt.Sprintf("  %s  %d ready", term.Shown(p.Queue), p.Ready)}
-		if p.Unacked != nil {
-			parts = append(parts, fmt.Sprintf("%d unacked", *p.Unacked))
+func Partitions(s ops.Status) []term.Row {
+	var p page
+	for _, one := range s.Partitions {
+		parts := []string{fmt.Sprintf("  %s  %d ready", term.Shown(one.Queue), one.Ready)}
+		if one.Unacked != nil {
+			parts = append(parts, fmt.Sprintf("%d unacked", *one.Unacked))
 		}
 		process := "no process"
-		if p.Process != "" {
-			process = term.Shown(p.Process)
+		if one.Process != "" {
+			process = term.Shown(one.Process)
 		}
-		parts = append(parts, printable.Plural(p.Consumers, "consumer"), process)
-		if !p.BlockedSince.IsZero() {
-			parts = append(parts, fmt.Sprintf("%s, one for %s", printable.Plural(p.BlockedLanes, "blocked lane"),
-				term.Rough(s.Time.Sub(p.BlockedSince))))
+		parts = append(parts, printable.Plural(one.Consumers, "consumer"), process)
+		if !one.BlockedSince.IsZero() {
+			parts = append(parts, fmt.Sprintf("%s, one for %s", printable.Plural(one.BlockedLanes, "blocked lane"),
+				term.Rough(s.Time.Sub(one.BlockedSince))))
 		}
-		rows = append(rows, term.Row{Text: strings.Join(parts, ", ")})
+		p.add(term.Plain, "%s", strings.Join(parts, ", "))
 	}
-	return rows
+	return p
 }
 
-func blocked(s ops.Status) []term.Row {
+func (p *page) retrying(s ops.Status) {
 	if s.Blocked == 0 {
-		return []term.Row{{Text: "retrying   no message"}}
+		p.add(term.Plain, "retrying   no message")
+		return
 	}
-	rows := []term.Row{{Text: "retrying   " + printable.Plural(s.Blocked, "message"), Kind: term.Title}}
+	p.add(term.Title, "retrying   %s", printable.Plural(s.Blocked, "message"))
 	for _, m := range s.Blocking {
-		rows = append(rows, blockingText(m, s.Time)...)
+		p.message(m, s.Time)
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
+		p.add(term.Quiet, "  and %d more", more)
 	}
-	return rows
 }
 
-// waiting shows messages that may have no record.
-func waiting(s ops.Status) (rows []term.Row) {
-	for _, w := range s.Waits() {
-		where := printable.Plural(len(w.Consumers), "process")
-		if len(w.Consumers) == 1 {
-			where = term.Brief(w.Consumers[0], 80)
-		}
-		text := fmt.Sprintf("waiting    %s for %s in %s: their attempts are not counted", printable.Plural(w.Messages,
-			"message"), term.Rough(s.Time.Sub(w.Since)), where)
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
-		if w.Why != "" {
-			rows = append(rows, term.Row{Text: "      " + term.Brief(w.Why, 200), Kind: term.Alarm})
-		}
-	}
-	return rows
-}
-
-func blockingText(m ops.Message, now time.Time) []term.Row {
+func (p *page) message(m ops.Message, now time.Time) {
 	parts := []string{m.Which(), m.Doing(now)}
 	if m.Failures+m.Crashes > 0 {
 		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
@@ -190,82 +178,93 @@ func blockingText(m ops.Message, now time.Time) []term.Row {
 	if m.Duplicate {
 		parts = append(parts, "possible duplicate")
 	}
-	rows := []term.Row{{Text: "  " + term.Shown(m.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
+	p.add(term.Plain, "  %s", term.Shown(m.ID))
+	p.add(term.Plain, "      %s", strings.Join(parts, ", "))
 	if m.LastError != "" {
-		rows = append(rows, term.Row{Text: "      " + term.Brief(m.LastError, 200), Kind: term.Alarm})
+		p.add(term.Alarm, "      %s", term.Brief(m.LastError, 200))
 	}
 	if m.Consumer != "" {
-		with := "last with "
+		with := "last with"
 		if m.Runs() {
-			with = "with "
+			with = "with"
 		}
-		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Consumer, 80), Kind: term.Quiet})
+		p.add(term.Quiet, "      %s %s", with, term.Brief(m.Consumer, 80))
 	}
-	return rows
 }
 
-// found shows the errors of the doctor.
-func found(s ops.Status) (rows []term.Row) {
-	for _, f := range s.Findings {
-		text := fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact)
-		rows = append(rows, term.Row{Text: term.Printable(text, ""), Kind: term.Alarm})
+// waiting shows messages that may have no record.
+func (p *page) waiting(s ops.Status) {
+	for _, w := range s.Waits() {
+		where := printable.Plural(len(w.Consumers), "process")
+		if len(w.Consumers) == 1 {
+			where = term.Brief(w.Consumers[0], 80)
+		}
+		p.add(term.Alarm, "waiting    %s for %s in %s: their attempts are not counted",
+			printable.Plural(w.Messages, "message"), term.Rough(s.Time.Sub(w.Since)), where)
+		if w.Why != "" {
+			p.add(term.Alarm, "      %s", term.Brief(w.Why, 200))
+		}
 	}
-	if len(rows) > 0 {
-		rows = append(rows, term.Row{Text: "           strikes doctor " + shell.Operands(s.Queue) + " says how to fix it",
-			Kind: term.Quiet})
-	}
-	return rows
 }
 
 // shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
-func deadLetters(d ops.DeadLetters) []term.Row {
-	text := "dead       none"
-	if d.Count > 0 {
-		of := ""
-		if d.Still != d.Count {
-			of = fmt.Sprintf(" of %d", d.Count)
-		}
-		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format(time.RFC3339))
+func (p *page) deadLetters(d ops.DeadLetters) {
+	switch {
+	case d.Count == 0:
+		p.add(term.Plain, "dead       none")
+	case d.Still != d.Count:
+		p.add(term.Plain, "dead       %d of %d since %s", d.Still, d.Count, d.Since.Format(time.RFC3339))
+	default:
+		p.add(term.Plain, "dead       %d since %s", d.Still, d.Since.Format(time.RFC3339))
 	}
-	rows := []term.Row{{Text: text}, {Text: "           " + d.Holding()}}
+	p.add(term.Plain, "           %s", d.Holding())
 	if d.Missing > 0 {
-		rows = append(rows, term.Row{Text: "missing    " + d.Lost(), Kind: term.Alarm},
-			term.Row{Text: "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing " +
-				"until its record expires", Kind: term.Quiet})
+		p.add(term.Alarm, "missing    %s", d.Lost())
+		p.add(term.Quiet, "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing "+
+			"until its record expires")
 	}
 	if d.Waiting > 0 {
-		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes",
-			Kind: term.Quiet})
+		p.add(term.Quiet, "           the broker retries what waits about every 3 minutes")
 	}
-	return append(rows, reasons(d)...)
-}
-
-func reasons(d ops.DeadLetters) (rows []term.Row) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
-			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, printable.Why(r.Reason, longest))})
+			p.add(term.Plain, "  %7d  %s", r.Messages, printable.Why(r.Reason, longest))
 		} else {
 			others += r.Messages
 		}
 	}
 	if others > 0 {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
+		p.add(term.Quiet, "  %7d  with other reasons", others)
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record was not read", d.Unknown),
-			Kind: term.Quiet})
+		p.add(term.Quiet, "  %7d  without a known reason: the record was not read", d.Unknown)
 	}
-	return rows
+}
+
+// delayQueues shows the delay queues of the virtual host, and the messages that it could not return.
+func (p *page) delayQueues(all []ops.DelayQueue) {
+	var depths []string
+	waiting, lost := 0, 0
+	for _, q := range all {
+		if q.Lost() {
+			lost = q.Messages
+			continue
+		}
+		waiting += q.Messages
+		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, broker.DelayExchange+"."), q.Messages))
+	}
+	if len(depths) > 0 {
+		p.add(term.Plain, "delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
+			strings.Join(depths, ", "))
+	}
+	if lost > 0 {
+		p.add(term.Alarm, "lost       %s: %s came back to a queue that was gone; see docs/operations.md", broker.DelayLost,
+			printable.Plural(lost, "message"))
+	}
 }
 
 // undecodable is the fact about a queue whose consumers noted such a message.
 const undecodable = "a message ends every session that receives it"
-
-// disagreement says which limits the consumers of one queue have. It is not
-// escaped.
-func disagreement(seen []doctor.ConsumerLimit) string {
-	return "consumers of one queue have different limits: " + doctor.LimitsText(seen)
-}
