@@ -153,22 +153,6 @@ func ofTheBroker(f deadletter.Filter) bool {
 		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
 
-// withCode gives an error of package deadletter its exit code.
-func withCode(err error) error {
-	switch {
-	case err == nil, errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy),
-		errors.Is(err, deadletter.ErrQueueNotFound),
-		errors.Is(err, deadletter.ErrNoOrigin), errors.Is(err, deadletter.ErrTarget):
-		return cli.WithCode(err, cli.ExitMisuse)
-	case errors.Is(err, deadletter.ErrInterrupted), errors.Is(err, deadletter.ErrUnanswered),
-		errors.Is(err, context.DeadlineExceeded):
-		return cli.WithCode(err, cli.ExitUnreachable)
-	}
-	return err
-}
-
 // wanted is a filter, and the ids and fingerprints of the messages that were seen, if it asks for some by name.
 type wanted struct {
 	deadletter.Filter

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,19 +175,28 @@ func (q *dlq) operand() string {
 	return shell.Operands(q.queue)
 }
 
-// fail gives an error of package deadletter its exit code.
+// fail gives an error of package deadletter its exit code, and names the way out.
 func (q *dlq) fail(err error) error {
-	err = q.wayOut(err)
-	if !errors.Is(err, deadletter.ErrUnsafe) {
-		return withCode(err)
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	if !errors.Is(err, deadletter.ErrWorn) {
-		err = fmt.Errorf("%w (--force does it anyway)", err)
+	switch err = q.wayOut(err); {
+	case is(deadletter.ErrUnsafe):
+		if !is(deadletter.ErrWorn) {
+			err = fmt.Errorf("%w (--force does it anyway)", err)
+		}
+		if q.dead.Handling.Denied {
+			return cli.WithCode(err, cli.ExitDenied)
+		}
+		return cli.Misuse(err)
+	case err == nil, is(context.Canceled):
+		return err
+	case is(deadletter.ErrBusy, deadletter.ErrQueueNotFound, deadletter.ErrNoOrigin, deadletter.ErrTarget):
+		return cli.Misuse(err)
+	case is(deadletter.ErrInterrupted, deadletter.ErrUnanswered, context.DeadlineExceeded):
+		return cli.WithCode(err, cli.ExitUnreachable)
 	}
-	if q.dead.Handling.Denied {
-		return cli.WithCode(err, cli.ExitDenied)
-	}
-	return withCode(err)
+	return err
 }
 
 // warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
