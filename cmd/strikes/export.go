@@ -116,6 +116,11 @@ func measured(name, help string, kind prometheus.ValueType, of func(ops.Summary)
 	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue"}, nil), kind, of, false}
 }
 
+// stored is a gauge that only the store knows.
+func stored(name, help string, of func(ops.Summary) float64) measure {
+	return measured(name, help, prometheus.GaugeValue, fromStore(of))
+}
+
 // inEach is a gauge with the label partition. It is empty for a queue without partitions.
 func inEach(name, help string, of func(ops.Summary) (float64, bool)) measure {
 	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue", "partition"}, nil), prometheus.GaugeValue, of,
@@ -124,20 +129,16 @@ func inEach(name, help string, of func(ops.Summary) (float64, bool)) measure {
 
 // measures are the figures of each queue. One that is not known is absent.
 var measures = []measure{
-	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
-		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
-	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
-		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(s.Forgotten) })),
-	measured("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
-		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(waitingOf(s)) })),
-	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
-		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return s.Blocked.Seconds() })),
-	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Still) })),
+	stored("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
+		func(s ops.Summary) float64 { return float64(s.Retrying - s.Forgotten) }),
+	stored("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
+		func(s ops.Summary) float64 { return float64(s.Forgotten) }),
+	stored("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
+		func(s ops.Summary) float64 { return float64(waitingOf(s)) }),
+	stored("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
+		func(s ops.Summary) float64 { return s.Blocked.Seconds() }),
+	stored("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.",
+		func(s ops.Summary) float64 { return float64(s.Dead.Still) }),
 	measured("strikes_dead_lettered_total", "Messages that consumers dead-lettered.", prometheus.CounterValue,
 		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Count) })),
 	measured("strikes_dead_letters_unaccounted", "Dead letters that are neither in the dead-letter queue nor known to "+
@@ -147,14 +148,13 @@ var measures = []measure{
 		}),
 	inEach("strikes_blocked_lanes", "Blocked lanes of the queue, or of a partition of it.",
 		fromStore(func(s ops.Summary) float64 { return float64(s.BlockedLanes) })),
-	measured("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
-		prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Blocked) })),
-	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return oneIf(s.Paused != nil) })),
-	measured("strikes_open_seconds", "How long nothing has succeeded in the queue, so that nothing is counted; 0: its "+
-		"breaker is closed.", prometheus.GaugeValue,
-		fromStore(func(s ops.Summary) float64 { return s.Stopped.Seconds() })),
+	stored("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
+		func(s ops.Summary) float64 { return float64(s.Dead.Blocked) }),
+	stored("strikes_queue_paused", "Whether an operator paused the queue.",
+		func(s ops.Summary) float64 { return oneIf(s.Paused != nil) }),
+	stored("strikes_open_seconds", "How long nothing has succeeded in the queue, so that nothing is counted; 0: its "+
+		"breaker is closed.",
+		func(s ops.Summary) float64 { return s.Stopped.Seconds() }),
 	inEach("strikes_queue_consumers", "Consumers of the queue, or of a partition of it.",
 		func(s ops.Summary) (float64, bool) { return known(s.Consumers) }),
 	inEach("strikes_queue_ready_messages", "Messages in the queue, or in a partition of it, that no consumer holds.",
