@@ -59,11 +59,9 @@ func init() { // the settings are cobra's, for all commands of the process
 // serverFlag is the annotation of a flag that many commands share, because it names a server or a part of its data.
 const serverFlag = "strikes_server"
 
-// Server leaves flags to the help topic about servers.
-func Server(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		_ = flags.SetAnnotation(name, serverFlag, nil) // the flag is there
-	}
+// Server leaves a flag to the help topic about servers.
+func Server(flags *pflag.FlagSet, name string) {
+	_ = flags.SetAnnotation(name, serverFlag, nil) // the flag is there
 }
 
 // flags are a command's own flags; of a help topic, those of the servers.

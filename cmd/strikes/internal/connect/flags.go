@@ -22,58 +22,44 @@ type Flags struct {
 	cmd *cobra.Command
 }
 
-// AddBroker adds --amqp-url.
-func (f *Flags) AddBroker(cmd *cobra.Command) {
+// add adds a flag that the environment may set, too, and that help leaves to its topic about servers. Help shows a text
+// as its default.
+func (f *Flags) add(cmd *cobra.Command, p *string, name, standard, shown, usage string, variables ...string) {
 	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&f.AMQPURL, "amqp-url", defaultAMQP,
+	flags.StringVar(p, name, standard, usage)
+	cli.FromEnvOr(flags, name, variables...)
+	cli.DefaultText(flags, name, shown)
+	cli.Server(flags, name)
+}
+
+// AddBroker adds --amqp-url.
+func (f *Flags) AddBroker(cmd *cobra.Command) {
+	f.add(cmd, &f.AMQPURL, "amqp-url", defaultAMQP, "guest at localhost",
 		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or "+
-			"?cacertfile=FILE (all: docs/cli.md)")
-	cli.FromEnvOr(flags, "amqp-url", "AMQP_URL")
-	cli.DefaultText(flags, "amqp-url", "guest at localhost")
-	cli.Server(flags, "amqp-url")
+			"?cacertfile=FILE (all: docs/cli.md)", "AMQP_URL")
 }
 
 // AddStore adds --store-url and --prefix.
 func (f *Flags) AddStore(cmd *cobra.Command) {
-	f.cmd = cmd
-	flags := cmd.Flags()
-	flags.StringVar(&f.StoreURL, "store-url", defaultRedis,
+	f.add(cmd, &f.StoreURL, "store-url", defaultRedis, "localhost",
 		"the store, as `URL` redis[s]://, redis+sentinel://, redis+cluster://, or postgres:// or "+
-			"mysql://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)")
-	cli.FromEnvOr(flags, "store-url", "REDIS_URL")
-	cli.DefaultText(flags, "store-url", "localhost")
-	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need "+
-		"different ones")
-	cli.FromEnv(flags, "prefix")
-	cli.DefaultText(flags, "prefix", "strikes:1")
-	cli.Server(flags, "store-url", "prefix")
+			"mysql://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)", "REDIS_URL")
+	f.add(cmd, &f.Prefix, "prefix", "", "strikes:1",
+		"the `PREFIX` of the store's keys; two brokers that share a store need different ones")
 }
 
 // AddManagement adds --management-url to a command that otherwise tries the API's usual address.
 func (f *Flags) AddManagement(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, which reports what AMQP "+
-		"cannot, as `URL` http://user:password@host:15672")
-	cli.FromEnv(flags, "management-url")
-	cli.DefaultText(flags, "management-url", "at the broker's host, its AMQP port + 10000, if it answers")
-	cli.Server(flags, "management-url")
-}
-
-// AddVHost adds --vhost.
-func (f *Flags) AddVHost(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.VHost, "vhost", "", "the queue's virtual `HOST`")
-	cli.FromEnv(flags, "vhost")
-	cli.DefaultText(flags, "vhost", "that of the AMQP URL")
-	cli.Server(flags, "vhost")
+	f.add(cmd, &f.ManagementURL, "management-url", "", "at the broker's host, its AMQP port + 10000, if it answers",
+		"the broker's management API, which reports what AMQP cannot, as `URL` http://user:password@host:15672")
 }
 
 // AddRecords adds the flags that lead to the store's records of a queue.
 func (f *Flags) AddRecords(cmd *cobra.Command) {
 	f.AddStore(cmd)
 	f.AddBroker(cmd)
-	f.AddVHost(cmd)
+	f.add(cmd, &f.VHost, "vhost", "", "that of the AMQP URL", "the queue's virtual `HOST`")
 }
 
 // Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
