@@ -20,7 +20,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -267,26 +266,21 @@ func TestStatusWithManagement(t *testing.T) {
 	})
 	elsewhere := httptest.NewServer(handler)
 	defer elsewhere.Close()
-	store := storeOf(t, storeURL(t), queue)
 	for name, tc := range map[string]struct{ amqp, api string }{
 		"given":              {brokerURL(t), elsewhere.URL},
 		"in its usual place": {withManagement(t, brokerURL(t), handler), ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b, err := connect.NewBroker(tc.amqp, "test")
-			need(t, err)
-			c := &ops.Collector{
-				VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
-			}
-			defer c.Close()
-			s, err := c.Collect(t.Context(), ops.Question{Queue: queue, DeadLetterQueue: queue + ".dlq"})
-			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
-				t.Fatalf("%+v, %v", s, err)
-			}
-			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 0 || *s.Dead.Taken != 4 {
-				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
-			}
-		})
+		_, out, errs := called(t, "status", queue, "--json", "--amqp-url", tc.amqp, "--store-url", storeURL(t), "--prefix",
+			queue, "--management-url", tc.api, "--dead-letter-queue", queue+".dlq")
+		var s ops.Status
+		err := json.Unmarshal([]byte(out), &s)
+		if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
+			t.Fatalf("%s: %s%s, %v", name, out, errs, err)
+		}
+		if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 0 || *s.Dead.Taken != 4 {
+			t.Errorf("%s: unacked %d, acked %.1f/s, holds %d, taken %d", name, *s.Unacked, s.Rates.Acked, *s.Dead.Holds,
+				*s.Dead.Taken)
+		}
 	}
 }
 
