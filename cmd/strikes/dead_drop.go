@@ -54,14 +54,12 @@ publish refuses this line, because it has such headers.`,
 
 // run takes dead letters off the queue, into the file of --to if it is set.
 func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
-	to := c.to
-	if to == "" {
+	switch {
+	case c.to == "":
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
-	}
-	if to == "-" {
+	case c.to == "-":
 		return cli.Misusef("--to is \"-\": strikes cannot know that stdout was saved; give a file (./- for one of that name)")
-	}
-	if c.undecodable {
+	case c.undecodable:
 		return c.dropUndecodable(ctx, queue, ids)
 	}
 	f, err := c.chosen(queue, ids)
@@ -73,13 +71,13 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	v := verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.most, "release",
+	v := verb{"drop", "dropped", ", once they are in " + term.Shown(c.to), f, c.most, "release",
 		"drops the first message of"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
-	file, err := openKeep(to, q.dead.Name)
+	file, err := openKeep(c.to, q.dead.Name)
 	if err != nil {
 		return err
 	}
@@ -96,13 +94,13 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		if err := file.keep(messages); err != nil {
 			return err
 		}
-		return c.reportDropped(messages, c.json)
+		return c.report(messages)
 	})
 	p.Finish()
 	err = errors.Join(err, file.finish())
 	end(result.Done, err)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
+	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(c.to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(c.Err, b.String())
 	q.warnUnrecorded(c.Err, result.RecordsErr)
@@ -118,8 +116,8 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 // reached reports whether --max ended it, and not that there were no more.
 func reached(most, done int) bool { return most > 0 && done >= most }
 
-func (c *deadDrop) reportDropped(messages []*deadletter.Message, asJSON bool) error {
-	if !asJSON {
+func (c *deadDrop) report(messages []*deadletter.Message) error {
+	if !c.json {
 		return nil
 	}
 	out := jsonl.NewEncoder(c.Out)

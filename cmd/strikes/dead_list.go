@@ -322,18 +322,14 @@ func storeAnswers(recorded, ready int) bool {
 // provenance names the source of the groups, its time, and the dead letters that the store does not have.
 func (q *dlq) provenance(recorded int, now time.Time) string {
 	from := "from the store's records at " + now.UTC().Format(time.RFC3339)
-	switch {
-	case q.ready < 0:
+	if q.ready < 0 {
 		return fmt.Sprintf("%s; the messages of queue %s could not be counted", from, q.where())
-	case q.ready > recorded:
-		return fmt.Sprintf("%s: %d of the %s in queue %s have one; --read reads the queue", from, recorded,
-			printable.Plural(q.ready, "message"), q.where())
-	case q.ready < recorded:
-		return fmt.Sprintf("%s: there are %d, but %s in queue %s; --read reads the queue", from, recorded,
-			printable.Plural(q.ready, "message"), q.where())
 	}
-	return fmt.Sprintf("%s: there are %d, and as many messages in queue %s, but they may be others; --read reads "+
-		"the queue", from, recorded, q.where())
+	holds := fmt.Sprintf("queue %s holds %s", q.where(), printable.Plural(q.ready, "message"))
+	if q.ready == recorded {
+		holds += ", but they may be others"
+	}
+	return fmt.Sprintf("%s: there are %d; %s; --read reads the queue", from, recorded, holds)
 }
 
 // counting groups the store's records while the broker is asked, which takes about as long.

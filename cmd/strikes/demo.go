@@ -89,7 +89,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	undo := func(f func() error) { err = errors.Join(err, f()) }
 	if d.amqpURL == "" {
 		d.say("starting a private RabbitMQ")
-		private, err := startRabbitMQ(ctx, servers.RabbitMQOptions{Management: d.console})
+		private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: d.console})
+		if errors.Is(err, exec.ErrNotFound) {
+			err = fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
+				"with --amqp-url", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -160,16 +164,6 @@ func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 		return nil, errors.Join(err, private.Close())
 	}
 	return private, nil
-}
-
-// startRabbitMQ starts a private RabbitMQ.
-func startRabbitMQ(ctx context.Context, opts servers.RabbitMQOptions) (*servers.RabbitMQ, error) {
-	private, err := servers.StartRabbitMQ(ctx, opts)
-	if errors.Is(err, exec.ErrNotFound) {
-		err = fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
-			"with --amqp-url", err)
-	}
-	return private, err
 }
 
 // declare declares the queues, and returns the name of the broker.

@@ -21,9 +21,8 @@ import (
 
 // fixable is a queue with the plan that fixes it.
 type fixable struct {
-	queue string
-	need  inspect.Need
-	plan  doctor.Plan
+	need inspect.Need // which names the queue
+	plan doctor.Plan
 }
 
 // fix shows the steps for each queue, asks, and takes them. done is false if only the steps were to be shown.
@@ -31,13 +30,12 @@ func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspe
 	queues []string) (done bool, err error) {
 	var all []fixable
 	steps := 0
-	for _, queue := range queues {
-		need.Queue = queue
+	for _, need.Queue = range queues {
 		plan, err := doctor.MakePlan(ctx, conn, need, c.exchangeType)
 		if err != nil {
 			return false, err
 		}
-		all = append(all, fixable{queue, need, plan})
+		all = append(all, fixable{need, plan})
 		steps += len(plan.Steps())
 		if err := c.show(all[len(all)-1]); err != nil {
 			return false, err
@@ -72,7 +70,7 @@ func (c *examination) show(f fixable) error {
 	if c.json {
 		out := jsonl.NewEncoder(c.Out)
 		for _, s := range steps {
-			if err := out.Encode(stepLine{"queue", f.queue, s.String(), s.Curl()}); err != nil {
+			if err := out.Encode(stepLine{"queue", f.need.Queue, s.String(), s.Curl()}); err != nil {
 				return err
 			}
 		}
@@ -81,11 +79,11 @@ func (c *examination) show(f fixable) error {
 	var b strings.Builder
 	switch {
 	case len(steps) > 0:
-		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(f.queue))
+		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(f.need.Queue))
 	case len(f.plan.Fixes) == 0:
-		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(f.queue))
+		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(f.need.Queue))
 	default:
-		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(f.queue))
+		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(f.need.Queue))
 	}
 	for i, s := range steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
@@ -126,20 +124,20 @@ func (c *examination) carryOut(ctx context.Context, conn *amqp.Connection, store
 		}
 	})
 	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("queue %q still has %s: %s", f.queue, printable.Plural(len(left), "finding"), left[0].Seen)
+		err = fmt.Errorf("queue %q still has %s: %s", f.need.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
 	note := c.given()
-	log := &ops.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.queue, Warn: func(err error) {
+	log := &ops.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.need.Queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
 	}}
 	log.Audit(ctx, counter.AuditEntry{
-		Actor: note.By, Verb: ops.VerbFix, Subject: f.queue, Reason: note.Why, Count: int64(len(done)),
+		Actor: note.By, Verb: ops.VerbFix, Subject: f.need.Queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)
 	switch {
 	case errors.Is(err, broker.ErrDenied):
 		return cli.WithCode(fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err), cli.ExitDenied)
 	case err != nil:
-		return fmt.Errorf("fix queue %q: %w", f.queue, err)
+		return fmt.Errorf("fix queue %q: %w", f.need.Queue, err)
 	}
 	return nil
 }

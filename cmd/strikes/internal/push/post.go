@@ -175,15 +175,13 @@ func safe(value string) string {
 	return value
 }
 
-const hex = "0123456789ABCDEF"
-
 // encode percent-encodes all but the printable characters of ASCII, and also spaces and % itself, so that decoding
 // always gives the value.
 func encode(value string) string {
 	var b strings.Builder
 	for i := range len(value) {
 		if c := value[i]; c <= ' ' || c > '~' || c == '%' {
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
 		}

@@ -222,8 +222,8 @@ func (p *page) deadLetters(d ops.DeadLetters) {
 	p.add(term.Plain, "           %s", d.Holding())
 	if d.Missing > 0 {
 		p.add(term.Alarm, "missing    %s", d.Lost())
-		p.add(term.Quiet, "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing "+
-			"until its record expires")
+		p.add(term.Quiet, "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is "+
+			"missing until its record expires")
 	}
 	if d.Waiting > 0 {
 		p.add(term.Quiet, "           the broker retries what waits about every 3 minutes")
