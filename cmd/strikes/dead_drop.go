@@ -82,8 +82,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	begin, end := c.audit(ctx, q, v)
-	p := term.NewProgress(c.Err)
-	q.dead.Progress = showing(p)
+	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, most, func(messages []*deadletter.Message) error {
@@ -184,8 +183,7 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 		return err
 	}
 	ended := q.auditAs(ctx, c.Err, c.given(), "drop", "--undecodable")
-	p := term.NewProgress(c.Err)
-	q.dead.Progress = showing(p)
+	p := q.progress(c.Err)
 	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
 	p.Finish()
 	err = errors.Join(err, file.finish())

@@ -169,8 +169,7 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
 	records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
 	if !records && q.dead.Handling.Hold {
-		p := term.NewProgress(c.Err)
-		q.dead.Progress = showing(p)
+		p := q.progress(c.Err)
 		return func(yield func(*deadletter.Message, error) bool) {
 			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
@@ -239,9 +238,11 @@ func why(q *dlq) string {
 	return q.dead.Handling.Why
 }
 
-// showing shows progress.
-func showing(p *term.Progress) func(deadletter.Progress) {
-	return func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
+// progress shows how far the work on the queue is. The caller finishes it.
+func (q *dlq) progress(stderr io.Writer) *term.Progress {
+	p := term.NewProgress(stderr)
+	q.dead.Progress = func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
+	return p
 }
 
 // searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue

@@ -93,8 +93,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	r.Max = most
 	begin, end := c.audit(ctx, q, v)
 	r.OnBegin = func() error { begin(); return nil }
-	p := term.NewProgress(c.Err)
-	q.dead.Progress = showing(p)
+	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.json {

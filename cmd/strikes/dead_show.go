@@ -75,8 +75,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		f.IDs = []string{example}
 	}
 	q.dead.Preview = 1 << 30
-	p := term.NewProgress(c.Err)
-	q.dead.Progress = showing(p)
+	p := q.progress(c.Err)
 	defer p.Finish() // progress may follow the last dead letter
 	find, err := c.find(ctx, q, f)
 	if err != nil {

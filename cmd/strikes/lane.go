@@ -220,8 +220,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		return err
 	}
 	record := q.auditAs(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
-	p, released, replayed := term.NewProgress(c.Err), 0, 0
-	q.dead.Progress = showing(p)
+	p, released, replayed := q.progress(c.Err), 0, 0
 	var work []deadletter.Lane
 	for _, l := range held {
 		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
@@ -323,8 +322,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		return file.keep(messages)
 	}
 	ended := q.auditAs(ctx, c.Err, c.given(), verb, "lane "+lane)
-	p := term.NewProgress(c.Err)
-	q.dead.Progress = showing(p)
+	p := q.progress(c.Err)
 	result, err := laneChanges[verb].do(&q.dead, ctx, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(),
 		First: state.First(), Missing: c.missing, Wait: c.wait, Keep: keep})
 	p.Finish()
