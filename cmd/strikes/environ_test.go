@@ -64,10 +64,8 @@ func TestEnviron(t *testing.T) {
 func TestEnvironOmitsNUL(t *testing.T) {
 	base := []string{"STRIKES_MESSAGE_ID=of another"}
 	env, omitted := environ(base, "q", amqp.Delivery{MessageId: "a\x00b", RoutingKey: "\x00"}, consumer.Attempt{})
-	if diff := cmp.Diff([]string{"STRIKES_MESSAGE_ID", "STRIKES_ROUTING_KEY"}, omitted); diff != "" {
-		t.Errorf("omitted (-want +got):\n%s", diff)
-	}
-	if slices.Contains(env, "STRIKES_MESSAGE_ID=of another") || !slices.Contains(env, "STRIKES_QUEUE=q") {
-		t.Errorf("environment: %q", env)
+	if !slices.Equal(omitted, []string{"STRIKES_MESSAGE_ID", "STRIKES_ROUTING_KEY"}) ||
+		slices.Contains(env, base[0]) || !slices.Contains(env, "STRIKES_QUEUE=q") {
+		t.Errorf("omitted %q, environment %q", omitted, env)
 	}
 }

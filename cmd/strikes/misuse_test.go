@@ -7,9 +7,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
-// TestMisuse: an error of the parser is in words of the command line, without a password, and quotes the typed words
-// unchanged.
+// TestMisuse: an error of the parser, or of a setting that a library refuses, is in words of the command line, without
+// a password, and quotes the typed words unchanged.
 func TestMisuse(t *testing.T) {
+	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1")
 	const see = " (see strikes consume --help)"
 	tests := []struct {
 		env  string // STRIKES_…=…
@@ -38,6 +40,17 @@ func TestMisuse(t *testing.T) {
 		{"STRIKES_CONSUMER_TIMEOUT=5", "consume",
 			`the environment variable STRIKES_CONSUMER_TIMEOUT must be a time like 500ms, 30s or 5m, got "5"`},
 		{"STRIKES_ORDERED=maybe", "consume", `the environment variable STRIKES_ORDERED must be true or false, got "maybe"`},
+		{"", "counter list --prefix {x} q", `--prefix must be without { and }, got "{x}"`},
+		{"", "declare --delivery-limit -1 q",
+			`--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
+		{"", "consume --consumer-timeout 1s q -- true",
+			`--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
+		{"", "consume --handler-timeout 1h q -- true",
+			`--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
+		{"", "doctor --management-url ftp://x q",
+			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"", "status --management-url http:// q",
+			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
 		name, value, set := strings.Cut(tt.env, "=")
@@ -50,29 +63,6 @@ func TestMisuse(t *testing.T) {
 		}
 		if set {
 			t.Setenv(name, "")
-		}
-	}
-}
-
-// TestFieldsAreFlags: a setting that a library refuses is said by the name of its flag.
-func TestFieldsAreFlags(t *testing.T) {
-	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
-	t.Setenv("REDIS_URL", "redis://127.0.0.1:1")
-	tests := []struct{ args, want string }{
-		{"counter list --prefix {x} q", `--prefix must be without { and }, got "{x}"`},
-		{"declare --delivery-limit -1 q", `--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
-		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
-		{"consume --handler-timeout 1h q -- true",
-			`--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
-		{"doctor --management-url ftp://x q",
-			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
-		{"status --management-url http:// q",
-			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
-	}
-	for _, tt := range tests {
-		code, _, errs := called(t, strings.Fields(tt.args)...)
-		if code != cli.ExitMisuse || errs != "strikes: "+tt.want+"\n" {
-			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, errs)
 		}
 	}
 }
