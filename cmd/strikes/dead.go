@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -312,31 +311,28 @@ func (c *deadChange) chosen(queue string, ids []string) (deadletter.Filter, erro
 	return f, nil
 }
 
-// audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the
-// result. If nothing began, because no dead letter matches, there is no entry.
-func (c *deadChange) audit(ctx context.Context, q *dlq, v verb) (begin func(), end func(done int, err error)) {
-	ended := func(int, error) {}
-	begin = sync.OnceFunc(func() { ended = q.auditAs(ctx, c.Err, c.given(), v.verb, filterText(v.filter, v.max)) })
-	return begin, func(done int, err error) { ended(done, err) }
-}
-
-// auditAs writes the beginning of a change to the audit log. The caller calls the function that it returns with the
-// result.
-func (q *dlq) auditAs(ctx context.Context, stderr io.Writer, why counter.Note, verb,
-	subject string) (ended func(done int, err error)) {
+// audit returns functions for the audit log: begin writes the beginning of a change, once, and end the result. If
+// nothing began, as when no dead letter matches, there is no entry.
+func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, verb, subject string) (begin func(),
+	end func(done int, err error)) {
 	if q.store == nil {
-		return func(int, error) {}
+		return func() {}, func(int, error) {}
 	}
 	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
 		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
 	}}
-	e := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}
-	begun := e
-	begun.Result = ops.ResultBegun
-	log.Audit(ctx, begun, nil)
-	return func(done int, err error) {
-		e.Count = int64(done)
-		log.Audit(ctx, e, err)
+	e, begun := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}, false
+	begin = func() {
+		if !begun {
+			e.Result, begun = ops.ResultBegun, true
+			log.Audit(ctx, e, nil)
+		}
+	}
+	return begin, func(done int, err error) {
+		if begun {
+			e.Result, e.Count = "", int64(done)
+			log.Audit(ctx, e, err)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
-	begin, end := c.audit(ctx, q, v)
+	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, v.max))
 	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)
 	want := seek(f)
@@ -182,7 +182,8 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	if err != nil {
 		return err
 	}
-	ended := q.auditAs(ctx, c.Err, c.given(), "drop", "--undecodable")
+	begin, end := q.audit(ctx, c.Err, c.given(), "drop", "--undecodable")
+	begin()
 	p := q.progress(c.Err)
 	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
 	p.Finish()
@@ -190,10 +191,10 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	if err == nil {
 		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.to),
 			position, q.where())
-		ended(1, nil)
+		end(1, nil)
 		return nil
 	}
-	ended(0, err)
+	end(0, err)
 	if errors.Is(err, deadletter.ErrAllDecodable) {
 		return cli.WithCode(err, cli.ExitNothing)
 	}

@@ -91,7 +91,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		return err
 	}
 	r.Max = most
-	begin, end := c.audit(ctx, q, v)
+	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, v.max))
 	r.OnBegin = func() error { begin(); return nil }
 	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)

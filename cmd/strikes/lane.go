@@ -219,7 +219,8 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	record := q.auditAs(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
+	begin, end := q.audit(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
+	begin()
 	p, released, replayed := q.progress(c.Err), 0, 0
 	var work []deadletter.Lane
 	for _, l := range held {
@@ -247,7 +248,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
 			term.Shown(queue))
 	}
-	record(replayed, err)
+	end(replayed, err)
 	return q.fail(err)
 }
 
@@ -321,7 +322,8 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		}
 		return file.keep(messages)
 	}
-	ended := q.auditAs(ctx, c.Err, c.given(), verb, "lane "+lane)
+	begin, end := q.audit(ctx, c.Err, c.given(), verb, "lane "+lane)
+	begin()
 	p := q.progress(c.Err)
 	result, err := laneChanges[verb].do(&q.dead, ctx, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(),
 		First: state.First(), Missing: c.missing, Wait: c.wait, Keep: keep})
@@ -329,7 +331,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	if file != nil {
 		err = errors.Join(err, file.finish())
 	}
-	ended(result.Replayed+result.Dropped, err)
+	end(result.Replayed+result.Dropped, err)
 	if reported := c.reportLane(lane, result); err == nil {
 		err = reported
 	}
