@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -70,9 +68,7 @@ func TestReadOnlyStore(t *testing.T) {
 // readerOf adds a user who may only read, and returns the environment that makes a command that user's.
 func readerOf(t *testing.T, store *servers.Redis) string {
 	t.Helper()
-	opts, err := redis.ParseURL(store.URL)
-	need(t, err)
-	rdb := redis.NewClient(opts)
+	rdb := redisOf(t, store.URL)
 	defer rdb.Close()
 	need(t, rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read",
 		"+@connection", "+evalsha", "+eval", "+time").Err())

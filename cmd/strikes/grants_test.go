@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
@@ -128,7 +127,7 @@ func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	servertest.Administer(t, http.MethodPut, api+"/api/permissions/%2F/"+user,
 		fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, pattern(queue, g.configure), pattern(queue, g.write),
 			pattern(queue, g.read)))
-	rdb := redisAdmin(t)
+	rdb := redisOf(t, storeURL(t))
 	rules := []any{"ACL", "SETUSER", user, "on", ">pass", "~" + queue + ":*", "+select", "+info", "+ping"}
 	for _, name := range strings.Fields(g.store) {
 		rules = append(rules, "+"+name)
@@ -177,11 +176,4 @@ func withUser(t *testing.T, rawURL, user string) string {
 	need(t, err)
 	u.User = url.UserPassword(user, "pass")
 	return u.String()
-}
-
-func redisAdmin(t *testing.T) *redis.Client {
-	t.Helper()
-	opts, err := redis.ParseURL(storeURL(t))
-	need(t, err)
-	return redis.NewClient(opts)
 }

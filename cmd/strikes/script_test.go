@@ -246,23 +246,22 @@ func readyIn(url, queue string) (n int, err error) {
 func cleanUp(t testing.TB, queue string) {
 	servertest.DeleteLater(t, queue)
 	t.Cleanup(func() {
-		if err := forgetKeys(storeURL(t), queue); err != nil {
+		store := redisOf(t, storeURL(t))
+		defer store.Close()
+		keys, err := store.Keys(context.Background(), queue+":*").Result()
+		if err == nil && len(keys) > 0 {
+			err = store.Del(context.Background(), keys...).Err()
+		}
+		if err != nil {
 			t.Errorf("cleaning up: %v", err)
 		}
 	})
 }
 
-// forgetKeys deletes the store's keys with a prefix: the store may hold other keys.
-func forgetKeys(url, prefix string) error {
+// redisOf is a client of the Redis at a URL. The caller closes it.
+func redisOf(t testing.TB, url string) *redis.Client {
+	t.Helper()
 	opts, err := redis.ParseURL(url)
-	if err != nil {
-		return err
-	}
-	rdb := redis.NewClient(opts)
-	defer rdb.Close()
-	keys, err := rdb.Keys(context.Background(), prefix+":*").Result()
-	if err != nil || len(keys) == 0 {
-		return err
-	}
-	return rdb.Del(context.Background(), keys...).Err()
+	need(t, err)
+	return redis.NewClient(opts)
 }
