@@ -23,6 +23,11 @@ type DeadReason struct {
 // parameter most limits how many it reads; 0: all of them. It takes about a third of the time of Dead. It reads the
 // next pages while the caller works. It yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) iter.Seq2[[]DeadReason, error] {
+	return a.deadReasons(ctx, Queue{vhost, queue}, cmp.Or(most, math.MaxInt), longPage)
+}
+
+// deadReasons is DeadReasons, with the size of the first page.
+func (a *Admin) deadReasons(ctx context.Context, of Queue, most, first int) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
 		var reading panics.Group
 		// The caller's stop does not cancel ctx: a database client closes the connection of a call that is cancelled.
@@ -35,8 +40,8 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) 
 		pages := make(chan chan reasonsPage)
 		reading.Go(func() error {
 			defer close(pages)
-			of, left := Queue{vhost, queue}, cmp.Or(most, math.MaxInt)
-			for found, err := range a.pages(ctx, of, setDead, Entry{}, min(left, longPage)) {
+			left := most
+			for found, err := range a.pages(ctx, of, setDead, Entry{}, min(left, first)) {
 				found = found[:min(left, len(found))]
 				left -= len(found)
 				next := make(chan reasonsPage, 1)
@@ -65,7 +70,7 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) 
 			if !ok { // its reading panics, and so does Wait
 				return
 			}
-			if !yield(some.of, failed("reasons", queue, some.err)) || some.err != nil {
+			if !yield(some.of, failed("reasons", of.Name, some.err)) || some.err != nil {
 				return
 			}
 		}

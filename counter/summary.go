@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -158,27 +157,23 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
 	stale, read := 0, 0
-	for found, err := range a.pages(ctx, of, setDead, Entry{}, page/4) {
-		var texts []string
-		if err == nil {
-			texts, err = a.store.Read(ctx, of, setDead, found)
-		}
+	for some, err := range a.deadReasons(ctx, of, summaryMost+1, page/4) {
 		if err != nil {
 			return err
 		}
-		for _, text := range texts {
-			if read == summaryMost {
+		for _, dead := range some {
+			switch {
+			case read == summaryMost:
 				s.Partial = true
 				return nil
-			}
-			if dead, ok := rules.DecodeDead(text); ok && s.Time.Sub(dead.LastTime) < recent {
+			case s.Time.Sub(dead.At) < recent:
 				s.Recent++
-			} else {
+			case stale == 9:
+				return nil
+			default:
 				stale++
 			}
-			if read++; stale > 9 {
-				return nil
-			}
+			read++
 		}
 	}
 	return nil
